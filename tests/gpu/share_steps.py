@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of tests/gpu/run: what clients get of a GPU, in SMs and in memory."""
+"""Steps of tests/gpu/run: what clients get of a GPU, in SMs, in memory and in time."""
 
 import re
 import statistics
 import sys
+import threading
 import time
 
+import compare
+import copies
+import judge
 import mps
 import test_active_threads
 import test_memory_limits
 import ways
-from copies import gpu_memory_mib
 from examples import numbers, values
 from group import Group
 from harness import equal, settled
@@ -149,7 +152,7 @@ def step_memory_limits():
 def crowd(way, count, before):
     """So many processes of one small kernel: the GPU's memory that they add, and their speeds."""
     with Group(way, count) as group:
-        mib = settled(gpu_memory_mib, 0.5, 3) - before
+        mib = settled(copies.gpu_memory_mib, 0.5, 3) - before
         return mib, [answer["per_s"] for answer in group.measure("sync", 2)]
 
 
@@ -163,22 +166,59 @@ def report_crowd(who, count, found):
 
 def step_footprint():
     """The GPU's memory that each client needs for itself, and each native process."""
-    before = settled(gpu_memory_mib, 0.5, 3)
+    before = settled(copies.gpu_memory_mib, 0.5, 3)
     row("GPU memory before: MiB", before)
     for count in (1, 4):
         report_crowd("natively", count, crowd(ways.native(True), count, before))
-        settled(gpu_memory_mib, 0.5, 5)
+        settled(copies.gpu_memory_mib, 0.5, 5)
     mib = {}
     with mps.Service(library=None) as service:
         service.run_ok("process1")
         clients = ways.Way(ways.OURS, service.client_env())
         for count in (1, 8, 48):
             mib[count] = report_crowd("as clients", count, crowd(clients, count, before))
-        after = settled(gpu_memory_mib, 0.5, 5) - before
+        after = settled(copies.gpu_memory_mib, 0.5, 5) - before
         row("the server without clients: MiB", after)
         save(service, "footprint")
     row("MiB of each further client, of 8 and of 48",
         "%.1f, %.1f" % ((mib[8] - mib[1]) / 7, (mib[48] - mib[1]) / 47))
 
 
-STEPS = [(step_shares, 90), (step_memory_limits, 200), (step_footprint, 120)]
+# ---- time
+
+SLEEPS = "torch_streams"
+SLEEP_ROUNDS = {"natively": 2, "as clients": 6}
+
+
+def two_sleepers(program, env):
+    """Two copies at once: how long each measured two sleeps of a kernel, in ms; and their ends."""
+    both = copies.Copies(program, env, 2)
+    try:
+        ends = both.wait(threading.Event(), program.limit)
+    finally:
+        both.remove()
+    found = [compare.told(end.out, "note").get("ms of two sleeps", {}).get("value") for end in ends]
+    return found, [judge.failed(end, program) and end for end in ends]
+
+
+def step_sleeps():
+    """Two PyTorch processes at once, of which each measures kernels of 100 ms by events."""
+    program = next(one for one in copies.programs() if one.name == SLEEPS)
+    with mps.Service(library=None) as service:
+        for way, env in (("natively", judge.native_environment()),
+                         ("as clients", service.client_env())):
+            found, wrong = [], []
+            for _ in range(SLEEP_ROUNDS[way]):
+                pair, ends = two_sleepers(program, env)
+                if ends[0] and judge.missing(ends[0]):
+                    return row("two sleeps", "skipped", judge.missing(ends[0]))
+                found.append(pair)
+                wrong += [end for end in ends if end]
+            row("two sleeps of 100 ms, of two processes %s: ms" % way,
+                ", ".join("%s and %s" % tuple(sorted(pair, key=str)) for pair in found))
+            need("... and right results", not wrong, wrong[:1])
+        save(service, "sleeps")
+    return None
+
+
+STEPS = [(step_shares, 90), (step_memory_limits, 200), (step_footprint, 120), (step_sleeps, 240)]
