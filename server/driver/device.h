@@ -34,6 +34,7 @@ struct device {
 	struct stream_pool stream_pool;
 	struct channel_budget channels;
 	struct quiet quiet;
+	atomic_uint n_sessions;      /* that have opened it */
 	_Atomic uint64_t unused;     /* bytes of arenas that are mapped and unused */
 	_Atomic uint64_t closing;    /* of these, of sessions that have ended */
 	pthread_mutex_t giving_back; /* held while memory goes back to the driver */

@@ -16,6 +16,7 @@
 #include "device.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/session/session_room.h"
 #include "server/util/log.h"
 #include "clock.h"
 #include "setting.h"
@@ -39,6 +40,8 @@ atomic_uint quiet_n_closed;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+static struct quiet_post *posts; /* under the lock */
+
 /* MPS_QUIET_CALLS=0: calls wait in the driver. Set once. */
 static bool is_off;
 
@@ -51,6 +54,7 @@ struct call {
 	uint64_t end_ns;    /* 0: no limit */
 	uint64_t closed_ns; /* for how long a GPU is closed next, at least */
 	uint64_t open_ns;   /* for how long it is open before, at least */
+	bool is_lone;       /* closes the GPU even if no session has work */
 	bool is_said;
 };
 
@@ -63,16 +67,22 @@ void quiet_init(struct device *device, CUcontext context)
 {
 	struct quiet *quiet = &device->quiet;
 
-	if (cuda.cuEventCreate(&quiet->work, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
+	if (cuda.cuEventCreate(&quiet->work, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+		return;
+	if (cuda.cuEventCreate(&quiet->lone, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
 		atomic_store(&quiet->context, context);
+	else
+		cuda.cuEventDestroy_v2(quiet->work);
 }
 
 void quiet_fini(struct device *device)
 {
 	struct quiet *quiet = &device->quiet;
 
-	if (atomic_exchange(&quiet->context, NULL))
-		cuda.cuEventDestroy_v2(quiet->work);
+	if (!atomic_exchange(&quiet->context, NULL))
+		return;
+	cuda.cuEventDestroy_v2(quiet->work);
+	cuda.cuEventDestroy_v2(quiet->lone);
 }
 
 /* ---- closing */
@@ -97,25 +107,145 @@ static void quiet_open(struct quiet *quiet)
 	pthread_mutex_unlock(&lock);
 }
 
+/* False: it was open in between. */
+static bool keep_closed(struct quiet *quiet, uint64_t until_ns)
+{
+	uint64_t before_ns;
+
+	pthread_mutex_lock(&lock);
+	before_ns = atomic_exchange(&quiet->closed_until_ns, until_ns);
+	pthread_mutex_unlock(&lock);
+	return now_ns() < before_ns;
+}
+
 static void open_all(uint32_t first, uint32_t end)
 {
 	for (uint32_t i = first; i < end; i++)
 		quiet_open(&device_get(i)->quiet);
 }
 
-void quiet_wait_open(struct session *session, const struct device *device)
+/* Opens the GPU if lone work has ended, or has lasted too long. Any worker. */
+static void lone_look(struct quiet *quiet)
 {
-	const struct quiet *quiet = &device->quiet;
-	bool is_closed = false;
+	uint64_t number = atomic_load(&quiet->lone_number);
+	const uint64_t until_ns = atomic_load(&quiet->lone_until_ns);
+	const uint64_t client = atomic_load(&quiet->lone_client);
+	bool has_ended;
 
-	while (atomic_load(&quiet->closed_until_ns) > now_ns() &&
-		!atomic_load(&session->is_ending) && fault_get() == CUDA_SUCCESS) {
+	if (number == 0)
+		return;
+	has_ended = cuda.cuEventQuery(quiet->lone) != CUDA_ERROR_NOT_READY;
+	if (!has_ended && now_ns() < until_ns)
+		return;
+	if (!atomic_compare_exchange_strong(&quiet->lone_number, &number, 0))
+		return;
+	quiet_open(quiet);
+	if (!has_ended)
+		log_line("Client {PID: %d, Context ID: %u}: a loop on the GPU has taken more than "
+			 "%u s. Other clients go on beside it, so the driver can fail with "
+			 "CUDA_ERROR_LAUNCH_FAILED for all of them: start the program with "
+			 "MPS_ISOLATE=1",
+			(int)(client >> 32), (unsigned)client,
+			(unsigned)(CLOSED_MAX_NS / 1000000000));
+}
+
+static bool is_shut_for(const struct session *session, const struct quiet *quiet, uint64_t now)
+{
+	return atomic_load(&quiet->closed_until_ns) > now && !session->post->is_lone &&
+	       !atomic_load(&session->is_ending) && fault_get() == CUDA_SUCCESS;
+}
+
+static void say_lone(const struct session *session, const struct quiet *quiet)
+{
+	const uint64_t client = atomic_load(&quiet->lone_client);
+
+	if ((uint32_t)client != session->id)
+		log_line("Client " SESSION_NAME " is held up by client {PID: %d, Context ID: %u}, "
+			 "a graph of which has a loop on the GPU",
+			SESSION_NAME_ARGS(session), (int)(client >> 32), (unsigned)client);
+}
+
+void quiet_wait_open(struct session *session, struct device *device)
+{
+	struct quiet *quiet = &device->quiet;
+	const uint64_t start_ns = now_ns();
+	uint64_t now = start_ns;
+	bool is_closed = false, is_said = false;
+
+	lone_look(quiet);
+	for (; is_shut_for(session, quiet, now); now = now_ns()) {
 		atomic_store(&session->waits_for_others, true);
 		is_closed = true;
 		nanosleep(&(struct timespec){.tv_nsec = SLEEP_MIN_NS}, NULL);
+		lone_look(quiet);
+		if (!is_said && now - start_ns >= SAY_AFTER_NS &&
+			atomic_load(&quiet->lone_number) > 0) {
+			say_lone(session, quiet);
+			is_said = true;
+		}
 	}
 	if (is_closed)
 		atomic_store(&session->waits_for_others, false);
+}
+
+/* The order of these atomics and those of quiet_close() matters: one of both sees the other. */
+void quiet_post_late(struct quiet_post *post, struct device *device)
+{
+	while (is_shut_for(post->session, &device->quiet, now_ns())) {
+		atomic_store(&post->is_on, false);
+		quiet_wait_open(post->session, device);
+		atomic_store(&post->is_on, true);
+	}
+}
+
+static void post_new(struct session *session, void *part)
+{
+	session->post = part;
+	session->post->session = session;
+}
+
+void quiet_join(struct session *session)
+{
+	struct quiet_post *post = session->post;
+
+	if (post->is_listed)
+		return;
+	pthread_mutex_lock(&lock);
+	post->next = posts;
+	posts = post;
+	pthread_mutex_unlock(&lock);
+	post->is_listed = true;
+}
+
+static void post_end(struct session *session, bool device_lost)
+{
+	struct quiet_post **link = &posts;
+
+	(void)device_lost;
+	if (!session->post->is_listed)
+		return;
+	pthread_mutex_lock(&lock);
+	while (*link != session->post)
+		link = &(*link)->next;
+	*link = session->post->next;
+	pthread_mutex_unlock(&lock);
+}
+
+const struct session_room quiet_room = {
+	.size = sizeof(struct quiet_post),
+	.begin = post_new,
+	.end = post_end,
+};
+
+static bool is_any_posting(const struct session *but)
+{
+	bool is_any = false;
+
+	pthread_mutex_lock(&lock);
+	for (const struct quiet_post *post = posts; post && !is_any; post = post->next)
+		is_any = post->session != but && atomic_load(&post->is_on);
+	pthread_mutex_unlock(&lock);
+	return is_any;
 }
 
 /* ---- waiting */
@@ -131,9 +261,11 @@ static void say_waits(struct call *call)
 {
 	if (call->is_said || !call->session || now_ns() - call->start_ns < SAY_AFTER_NS)
 		return;
-	log_line("Client " SESSION_NAME " waits until the work on the GPU ends, because the driver "
-		 "loads code and unpins memory only then; `top' shows which clients have work",
-		SESSION_NAME_ARGS(call->session));
+	log_line("Client " SESSION_NAME " waits until the work on the GPU ends, because %s only "
+		 "then; `top' shows which clients have work",
+		SESSION_NAME_ARGS(call->session),
+		call->is_lone ? "graphs with loops run"
+			      : "the driver loads code and unpins memory");
 	call->is_said = true;
 }
 
@@ -143,6 +275,17 @@ static bool note_work(struct quiet *quiet)
 	CUcontext context = atomic_load(&quiet->context);
 
 	return context && cuda.cuCtxRecordEvent(context, quiet->work) == CUDA_SUCCESS;
+}
+
+/* Until kernels that others give to the GPU just now are there. Otherwise as the next function. */
+static bool wait_for_posts(const struct call *call, uint64_t until_ns)
+{
+	while (is_any_posting(call->session)) {
+		if (is_over(call) || now_ns() >= until_ns)
+			return false;
+		nanosleep(&(struct timespec){.tv_nsec = SLEEP_MIN_NS}, NULL);
+	}
+	return true;
 }
 
 /* Until the noted work has ended. False: `until_ns' came first (0: no limit), or it is over. */
@@ -185,15 +328,16 @@ static void note_lasting(struct quiet *quiet, uint64_t lasting_ns)
 }
 
 /*
- * Whether the GPU is quiet, and closed then. The second look finds work of workers that found the
+ * Whether the GPU is quiet, and closed then. The second look finds copies of workers that found the
  * GPU open just before.
  */
 static bool close_quiet(struct call *call, struct quiet *quiet)
 {
 	const uint64_t start_ns = now_ns(), closed_ns = choose_closed_ns(call, quiet);
-	bool is_quiet = true;
+	bool is_quiet;
 
 	quiet_close(quiet, start_ns + closed_ns);
+	is_quiet = wait_for_posts(call, start_ns + closed_ns);
 	for (unsigned look = 0; look < 2 && is_quiet && note_work(quiet); look++)
 		is_quiet = wait_for_work(call, quiet, start_ns + closed_ns);
 	if (is_quiet) {
@@ -262,12 +406,16 @@ static bool wait_for_turn(struct call *call)
 	uint32_t i = call->first;
 
 	while (exclusive_call_begin(call->session, ms_left(call))) {
-		if (is_needless(call->session)) {
+		if (!call->is_lone && is_needless(call->session)) {
 			count_as_closed(call);
 			return true;
 		}
-		if (close_all(call, &i))
-			return true;
+		if (close_all(call, &i)) {
+			if (!call->is_lone ||
+				keep_closed(&device_get(i)->quiet, now_ns() + CLOSED_MAX_NS))
+				return true;
+			quiet_open(&device_get(i)->quiet);
+		}
 		exclusive_call_end();
 		if (!wait_for_next(call, &device_get(i)->quiet))
 			return false;
@@ -275,23 +423,27 @@ static bool wait_for_turn(struct call *call)
 	return false;
 }
 
-bool quiet_call_begin(struct session *session, struct device *device, unsigned most_ms)
+static bool call_begin(struct call *call, struct session *session, struct device *device)
 {
-	struct call call = {
-		.session = session,
-		.first = device ? device->ordinal : 0,
-		.end = device ? device->ordinal + 1 : devices_count(),
-		.was_ending = session && atomic_load(&session->is_ending),
-		.start_ns = now_ns(),
-		.closed_ns = CLOSED_MIN_NS,
-	};
 	bool may;
 
-	call.end_ns = most_ms > 0 ? call.start_ns + most_ms * UINT64_C(1000000) : 0;
-	may = wait_for_turn(&call);
+	call->session = session;
+	call->first = device ? device->ordinal : 0;
+	call->end = device ? device->ordinal + 1 : devices_count();
+	call->was_ending = session && atomic_load(&session->is_ending);
+	call->closed_ns = CLOSED_MIN_NS;
+	may = wait_for_turn(call);
 	if (session)
 		atomic_store(&session->waits_for_others, false);
 	return may;
+}
+
+bool quiet_call_begin(struct session *session, struct device *device, unsigned most_ms)
+{
+	struct call call = {.start_ns = now_ns()};
+
+	call.end_ns = most_ms > 0 ? call.start_ns + most_ms * UINT64_C(1000000) : 0;
+	return call_begin(&call, session, device);
 }
 
 void quiet_call_end(struct device *device)
@@ -301,6 +453,40 @@ void quiet_call_end(struct device *device)
 	else
 		open_all(0, devices_count());
 	exclusive_call_end();
+}
+
+/* Streams may become blocked again: the work may need that, and others find the GPU closed. */
+bool quiet_lone_begin(struct session *session, struct device *device)
+{
+	struct call call = {.start_ns = now_ns(), .is_lone = true};
+
+	if (is_off)
+		return true;
+	if (!call_begin(&call, session, device))
+		return false;
+	exclusive_call_end();
+	lone_look(&device->quiet);
+	session->post->is_lone = true;
+	return true;
+}
+
+/* All other work on the GPU has ended. */
+void quiet_lone_end(struct session *session, struct device *device)
+{
+	static _Atomic uint64_t n_lone;
+	struct quiet *quiet = &device->quiet;
+	CUcontext context = atomic_load(&quiet->context);
+
+	session->post->is_lone = false;
+	if (is_off)
+		return;
+	if (!context || cuda.cuCtxRecordEvent(context, quiet->lone) != CUDA_SUCCESS) {
+		quiet_open(quiet);
+		return;
+	}
+	atomic_store(&quiet->lone_client, (uint64_t)session->pid << 32 | session->id);
+	atomic_store(&quiet->lone_until_ns, atomic_load(&quiet->closed_until_ns));
+	atomic_store(&quiet->lone_number, atomic_fetch_add(&n_lone, 1) + 1);
 }
 
 void quiet_unpin(struct session *session, void *memory)

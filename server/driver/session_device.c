@@ -253,6 +253,8 @@ CUresult session_device_open(
 	if (result != CUDA_SUCCESS)
 		return result;
 	session->devices[device] = *ret_sdev;
+	atomic_fetch_add(&gpu->n_sessions, 1);
+	quiet_join(session);
 	if (!session->quotas[device])
 		session->quotas[device] = device_quota_ref((*ret_sdev)->memory);
 	log_arrival(session, *ret_sdev);
@@ -302,6 +304,7 @@ static void session_device_free(
 		arena_sharing->keep(&sdev->arena);
 	device_quota_unref(sdev->memory);
 	session->devices[sdev->device->ordinal] = NULL;
+	atomic_fetch_sub(&sdev->device->n_sessions, 1);
 	session->current = NULL;
 	/* A context without users may end at any time. */
 	if (sdev->share.green && !device_lost)

@@ -105,10 +105,11 @@ static void note_loop(struct session *session, struct graph *graph)
 	if (session->has_loops)
 		return;
 	session->has_loops = true;
-	log_line("Client " SESSION_NAME
-		 " makes a graph with a loop (WHILE node). Beside kernels of "
-		 "other clients, drivers can fail with CUDA_ERROR_LAUNCH_FAILED for all of them: "
-		 "start the program with MPS_ISOLATE=1",
+	log_line(
+		"Client " SESSION_NAME
+		" makes a graph with a loop (WHILE node). Its launch waits for the work of other "
+		"clients, and they wait for the loop, because drivers can fail otherwise: to avoid "
+		"that, start the program with MPS_ISOLATE=1",
 		SESSION_NAME_ARGS(session));
 }
 

@@ -12,6 +12,7 @@
 #include "graph.h"
 #include "graph_wait.h"
 #include "loop_turn.h"
+#include "server/driver/blocked_streams.h"
 #include "server/driver/deferred.h"
 #include "server/driver/graph_end.h"
 #include "server/launch/background.h"
@@ -292,46 +293,97 @@ static CUresult graph_begin(
 	return result == CUDA_SUCCESS ? stream_begin_light(session, stream, ret_real) : result;
 }
 
+/* Whether a launch may wait on the GPU for the program. */
+static bool may_block(const struct graph *graph)
+{
+	return graph->has_calls || graph->n_waits > 0;
+}
+
+static CUresult take_print_turn(
+	struct session *session, struct stream *stream, struct graph *graph, CUstream *ret_real)
+{
+	if (!graph->prints || printf_capture_begin(session, &graph->print_history))
+		return CUDA_SUCCESS;
+	printf_capture_wait(session, &graph->print_history);
+	return stream_begin_light(session, stream, ret_real);
+}
+
+/* A launch that may block is placed already (blocked_streams.h), and must not sleep. */
+static CUresult graph_post(struct session *session, const struct graph *graph, CUstream real)
+{
+	if (may_block(graph))
+		return cuda.cuGraphLaunch(graph->real, real);
+	return QUIET_POST(session, graph->sdev->device, cuda.cuGraphLaunch(graph->real, real));
+}
+
 static CUresult graph_launch(
 	struct session *session, struct stream *stream, struct graph *graph, CUstream real)
 {
-	const bool may_block = graph->has_calls || graph->n_waits > 0;
 	CUresult result;
 
-	if (graph->prints && !printf_capture_begin(session, &graph->print_history)) {
-		printf_capture_wait(session, &graph->print_history);
-		result = stream_begin_light(session, stream, &real);
-		if (result != CUDA_SUCCESS)
-			return result;
-	}
-	if (may_block && !pending_waits_begin(session, stream))
+	if (may_block(graph) && !pending_waits_begin(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	graph->last = real;
 	/* It is unknown which of its nodes is running. */
 	session->last_kernel = NULL;
 	counter_add(session, COUNTER_GRAPH_LAUNCHES, 1);
-	result = TRACED(session, stream, cuda.cuGraphLaunch(graph->real, real), .kind = TRACE_GRAPH,
+	result = TRACED(session, stream, graph_post(session, graph, real), .kind = TRACE_GRAPH,
 		.count = 1, .size = graph->n_nodes);
-	if (may_block)
+	if (may_block(graph))
 		pending_waits_end(session, stream, real);
+	return result;
+}
+
+/*
+ * Beside other clients. A program with a blocked stream gets what the driver does, because the
+ * stream may wait for what the program sends after the loop.
+ */
+static bool has_to_be_alone(const struct session *session, const struct graph *graph)
+{
+	return atomic_load(&graph->sdev->device->n_sessions) > 1 && !may_block(graph) &&
+	       !blocked_has(session);
+}
+
+static CUresult launch_alone(
+	struct session *session, struct stream *stream, struct graph *graph, CUstream real)
+{
+	struct device *device = stream->sdev->device;
+	CUresult result;
+
+	if (!quiet_lone_begin(session, device))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	result = graph_launch(session, stream, graph, real);
+	quiet_lone_end(session, device);
+	return result;
+}
+
+static CUresult loops_launch(
+	struct session *session, struct stream *stream, struct graph *graph, CUstream real)
+{
+	struct loop_turn turn;
+	CUresult result = loop_turn_take(session, stream, &turn);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = has_to_be_alone(session, graph) ? launch_alone(session, stream, graph, real)
+						 : graph_launch(session, stream, graph, real);
+	loop_turn_give(session, stream, &turn, result == CUDA_SUCCESS);
 	return result;
 }
 
 CUresult do_graph_launch(struct session *session, struct stream *stream, struct graph *graph)
 {
-	struct loop_turn turn;
 	CUstream real;
 	CUresult result;
 
 	background_wait_graph(session, stream, MAX(graph->n_nodes, 1u));
 	result = graph_begin(session, stream, graph, &real);
-	if (result == CUDA_SUCCESS && graph->has_loops)
-		result = loop_turn_take(session, stream, &turn);
+	if (result == CUDA_SUCCESS)
+		result = take_print_turn(session, stream, graph, &real);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = graph_launch(session, stream, graph, real);
-	if (graph->has_loops)
-		loop_turn_give(session, stream, &turn, result == CUDA_SUCCESS);
+	result = graph->has_loops ? loops_launch(session, stream, graph, real)
+				  : graph_launch(session, stream, graph, real);
 	if (result == CUDA_SUCCESS)
 		background_note(session, stream, MAX(graph->n_nodes, 1u));
 	return result;

@@ -6,10 +6,11 @@
  * Graphs with loops run one after the other on a GPU.
  *
  * Beside kernels, a conditional node of type WHILE can end the context for all clients
- * (driver_facts.h). Turns keep loops apart from each other, not from kernels: server.log says which
- * clients have loops. The launch of a graph with loops waits for the loops of other streams:
- * in the server for loops of other sessions, on the GPU for loops of its own session, because
- * these may wait for what its client sends later. Launches wait in their order.
+ * (driver_facts.h). Turns keep loops apart from each other; loops beside other clients are lone
+ * work (quiet.h) as well. server.log says which clients have loops. The launch of a graph with
+ * loops waits for the loops of other streams: in the server for loops of other sessions, on the GPU
+ * for loops of its own session, because these may wait for what its client sends later. Launches
+ * wait in their order.
  *
  * The worker of the session that launches.
  */

@@ -191,5 +191,8 @@ CUresult chain_run(struct session *session, struct chain *chain, const struct st
 	} else {
 		result = chain_make(session, chain, stream->sdev, launches, n, seqno);
 	}
-	return result == CUDA_SUCCESS ? cuda.cuGraphLaunch(chain->exec, stream->real) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	return QUIET_POST(
+		session, stream->sdev->device, cuda.cuGraphLaunch(chain->exec, stream->real));
 }

@@ -95,8 +95,9 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 			!launch_batch_hold(session, stream, &queued))) {
 		launch_batch_flush(session);
 		counter_add(session, COUNTER_LAUNCHES, 1);
-		return TRACED(session, stream, launch_alone(&queued, real), .kind = TRACE_LAUNCH,
-			.count = 1, .name = kernel->name);
+		return TRACED(session, stream,
+			QUIET_POST(session, stream->sdev->device, launch_alone(&queued, real)),
+			.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);
 	}
 	launch_batch_add(session, stream, real, &queued);
 	return CUDA_SUCCESS;
@@ -200,7 +201,9 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	config.numAttrs = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
 		session_device_priority(stream->sdev, priority));
 	result = TRACED(session, stream,
-		cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL),
+		QUIET_POST(session, stream->sdev->device,
+			cuda.cuLaunchKernelEx(
+				&config, found->function, NULL, size > 0 ? extra : NULL)),
 		.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);
 	if (result == CUDA_SUCCESS)
 		background_note(session, stream, 1);

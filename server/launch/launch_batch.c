@@ -130,14 +130,18 @@ void launch_batch_trim(struct session *session, bool is_idle)
 
 /* ---- leaving */
 
-static void flush_one_by_one(
-	struct session *session, const struct queued_launch *launches, unsigned n, CUstream real)
+static void flush_one_by_one(struct session *session, const struct launch_batch *batch,
+	const struct queued_launch *launches, unsigned n)
 {
+	struct device *device = batch->stream->sdev->device;
+
 	for (unsigned i = 0; i < n; i++) {
 		CUresult result = reply_pending_error(session);
 
 		if (result == CUDA_SUCCESS)
-			result = fault_note(session, launch_alone(&launches[i], real));
+			result = fault_note(
+				session, QUIET_POST(session, device,
+						 launch_alone(&launches[i], batch->real)));
 		reply_late(session, result);
 	}
 }
@@ -173,10 +177,10 @@ static void flush_together(
 		if (result == CUDA_SUCCESS)
 			counter_add(session, COUNTER_BATCHES, 1);
 		else
-			flush_one_by_one(session, launches, length, batch->real);
+			flush_one_by_one(session, batch, launches, length);
 		done += length;
 	}
-	flush_one_by_one(session, &batch->launches[done], n - done, batch->real);
+	flush_one_by_one(session, batch, &batch->launches[done], n - done);
 }
 
 static CUresult flush(struct session *session, struct launch_batch *batch, unsigned n)
@@ -189,7 +193,7 @@ static CUresult flush(struct session *session, struct launch_batch *batch, unsig
 		if (n_now > 1)
 			flush_together(session, batch, done, done + n_now);
 		else
-			flush_one_by_one(session, &batch->launches[done], 1, batch->real);
+			flush_one_by_one(session, batch, &batch->launches[done], 1);
 		done += n_now;
 		background_note(session, batch->stream, n_now);
 	}

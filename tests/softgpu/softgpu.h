@@ -32,6 +32,8 @@
  * SOFTGPU_STATS=FILE          has one line of text for each SOFTGPU_STAT below, always current:
  *                             name, a space, 16 digits; %p in FILE is the process ID
  * SOFTGPU_LAUNCH_US=N         each kernel takes N us longer
+ * SOFTGPU_LOOPS_ALONE=1       a loop of a graph ends its context beside a kernel of another stream,
+ *                             too, as by driver 580 (default: only beside another loop)
  * SOFTGPU_COPY_US=N           each copy and each fill takes N us longer
  * CUDA_VISIBLE_DEVICES        as the driver's: ordinals or GPU-uuid prefixes, up to the first
  *                             unknown one

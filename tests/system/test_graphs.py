@@ -10,6 +10,8 @@ import time
 
 import harness
 import mps
+import terminations
+import test_quiet
 from harness import contains, equal, wait_for
 from test_kill import gives_back, settle
 
@@ -150,6 +152,18 @@ def test_loops_of_clients():
             victim.wait()
         for process in several:
             equal(service.finish(process)[:2], (0, "graph_loops: ok\n"))
+        equal(len(service.servers()), 1)
+
+
+def test_loops_beside_kernels():
+    """Loops of a client beside kernels of others, which would end the work of all of them."""
+    with mps.Service({"SOFTGPU_LOOPS_ALONE": "1"}) as service:
+        busy = [terminations.running(service, "stuck", "busy") for _ in range(2)]
+        several = [service.popen("graph_loops", "1", "200", "20") for _ in range(2)]
+        for process in several:
+            equal(service.finish(process), (0, "graph_loops: ok\n", ""))
+        for process in busy:
+            test_quiet.goes_on(service, process)
         equal(len(service.servers()), 1)
 
 

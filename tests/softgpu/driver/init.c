@@ -83,6 +83,7 @@ static CUresult driver_init(void)
 {
 	CUresult result;
 
+	driver.loops_alone = env_number("SOFTGPU_LOOPS_ALONE", 0) > 0;
 	driver.launch_us = (uint32_t)env_number("SOFTGPU_LAUNCH_US", 0);
 	driver.copy_us = (uint32_t)env_number("SOFTGPU_COPY_US", 0);
 	stats_open();

@@ -249,6 +249,97 @@ static void test_workers_wait(void **state)
 	quiet_call_end(gpu());
 }
 
+/* No call is made between a worker's look and its launch. */
+static void test_waits_for_posts(void **state)
+{
+	pthread_t thread;
+	bool may = false;
+
+	(void)state;
+	quiet_post_begin(harness.session->post, gpu());
+	assert_false(quiet_call_begin(NULL, gpu(), 10));
+	/* The session's own worker makes the call. */
+	assert_true(quiet_call_begin(harness.session, gpu(), 0));
+	quiet_call_end(gpu());
+	quiet_post_end(harness.session->post);
+	assert_int_equal(pthread_create(&thread, NULL, make_call, &may), 0);
+	pthread_join(thread, NULL);
+	assert_true(may);
+}
+
+static void test_posts_wait(void **state)
+{
+	uint64_t start_ns = now_ns();
+
+	(void)state;
+	gpu()->quiet.lasting_ns = 30 * MS;
+	assert_true(quiet_call_begin(NULL, gpu(), 0));
+	quiet_post_begin(harness.session->post, gpu());
+	assert_true(now_ns() - start_ns >= 50 * MS);
+	quiet_post_end(harness.session->post);
+	quiet_call_end(gpu());
+}
+
+static void lone(uint64_t lasts_ns)
+{
+	assert_true(quiet_lone_begin(harness.session, gpu()));
+	assert_true(is_closed());
+	/* Its own launch does not wait. */
+	quiet_wait_open(harness.session, gpu());
+	quiet_post_begin(harness.session->post, gpu());
+	quiet_post_end(harness.session->post);
+	work_lasts(lasts_ns);
+	quiet_lone_end(harness.session, gpu());
+}
+
+static void test_lone_work(void **state)
+{
+	uint64_t waited_ns = 0;
+
+	(void)state;
+	lone(100 * MS);
+	assert_true(is_closed());
+	/* Streams may become blocked meanwhile. */
+	assert_true(exclusive_call_begin(NULL, 1));
+	exclusive_call_end();
+	wait_open(&waited_ns);
+	assert_true(now_ns() >= atomic_load(&work_ends_ns));
+	assert_false(quiet_any_closed());
+}
+
+/* Closed although no session has work: one may launch at any time. */
+static void test_lone_work_alone(void **state)
+{
+	(void)state;
+	deferred_busy(false);
+	lone(0);
+	deferred_busy(true);
+	assert_true(is_closed());
+	quiet_wait_open(harness.session, gpu());
+	assert_false(quiet_any_closed());
+}
+
+static void test_lone_work_follows(void **state)
+{
+	(void)state;
+	lone(50 * MS);
+	assert_true(quiet_lone_begin(harness.session, gpu()));
+	assert_true(now_ns() >= atomic_load(&work_ends_ns));
+	assert_true(is_closed());
+	quiet_lone_end(harness.session, gpu());
+	quiet_wait_open(harness.session, gpu());
+	assert_false(quiet_any_closed());
+}
+
+static void test_endless_lone_work(void **state)
+{
+	(void)state;
+	lone(1000000 * MS);
+	atomic_store(&gpu()->quiet.lone_until_ns, now_ns());
+	quiet_wait_open(harness.session, gpu());
+	assert_false(quiet_any_closed());
+}
+
 static void test_driver_without_events(void **state)
 {
 	(void)state;
@@ -256,6 +347,9 @@ static void test_driver_without_events(void **state)
 	work_lasts(1000000 * MS);
 	assert_true(quiet_call_begin(harness.session, gpu(), 0));
 	quiet_call_end(gpu());
+	assert_true(quiet_lone_begin(harness.session, gpu()));
+	quiet_lone_end(harness.session, gpu());
+	assert_false(quiet_any_closed());
 }
 
 static void test_switched_off(void **state)
@@ -267,6 +361,10 @@ static void test_switched_off(void **state)
 	assert_true(quiet_call_begin(harness.session, gpu(), 0));
 	assert_int_equal(atomic_load(&n_records), 0);
 	quiet_call_end(gpu());
+	assert_true(quiet_lone_begin(harness.session, gpu()));
+	assert_false(is_closed());
+	quiet_lone_end(harness.session, gpu());
+	assert_int_equal(atomic_load(&n_records), 0);
 }
 
 int main(void)
@@ -281,6 +379,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_session_ends, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(test_limit_of_time, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(test_workers_wait, open_quiet, close_quiet),
+		cmocka_unit_test_setup_teardown(test_waits_for_posts, open_quiet, close_quiet),
+		cmocka_unit_test_setup_teardown(test_posts_wait, open_quiet, close_quiet),
+		cmocka_unit_test_setup_teardown(test_lone_work, open_quiet, close_quiet),
+		cmocka_unit_test_setup_teardown(test_lone_work_alone, open_quiet, close_quiet),
+		cmocka_unit_test_setup_teardown(test_lone_work_follows, open_quiet, close_quiet),
+		cmocka_unit_test_setup_teardown(test_endless_lone_work, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(
 			test_driver_without_events, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(test_switched_off, open_quiet, close_quiet),

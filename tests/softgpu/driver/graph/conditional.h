@@ -7,8 +7,8 @@
  * number, counted by the outermost graph. A conditional node has bodies, which are
  * graphs, and runs one of them, depending on its condition.
  *
- * All under the driver's lock, except conditional_run(), condition_assign() and
- * condition_set(), which run in streams' threads.
+ * All under the driver's lock, except conditional_run(), condition_assign(), condition_set() and
+ * loops_kernel_begin(), which run in streams' threads.
  */
 
 #include "graph_exec.h"
@@ -53,6 +53,11 @@ CUresult conditional_bodies_new(const struct node *node, struct conditional_work
 CUresult conditional_dup(const struct work *from, struct work *ret_work);
 void conditional_fini(struct conditional_work *conditional);
 CUresult conditional_run(const struct conditional_work *conditional, struct stream *stream);
+
+/* Around a kernel that is in no loop. False: a loop runs, and has to be alone. Threads of streams.
+ */
+bool loops_kernel_begin(struct context *context);
+void loops_kernel_end(struct context *context);
 
 /* The functions of steps include those of bodies. */
 

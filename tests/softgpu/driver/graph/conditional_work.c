@@ -181,20 +181,37 @@ static CUresult body_run(const struct body *body, struct stream *stream)
 }
 
 /*
- * Driver 580 ends a context in which a loop runs beside other work (server/driver/driver_facts.h).
- * Here only another loop ends it. This thread may be in a loop already, in whose body the loop is.
+ * Driver 580 ends a context in which a loop runs beside kernels (server/driver/driver_facts.h).
+ * Here only another loop ends it, unless SOFTGPU_LOOPS_ALONE says otherwise. This thread may be in
+ * a loop already, in whose body the loop is.
  */
 static _Thread_local unsigned loop_depth;
 
 static bool loop_enter(struct context *context)
 {
-	return loop_depth++ > 0 || atomic_fetch_add(&context->n_loops, 1) == 0;
+	if (loop_depth++ > 0)
+		return true;
+	return atomic_fetch_add(&context->n_loops, 1) == 0 && atomic_load(&context->n_kernels) == 0;
 }
 
 static void loop_leave(struct context *context)
 {
 	if (--loop_depth == 0)
 		atomic_fetch_sub(&context->n_loops, 1);
+}
+
+bool loops_kernel_begin(struct context *context)
+{
+	if (!driver.loops_alone || loop_depth > 0)
+		return true;
+	atomic_fetch_add(&context->n_kernels, 1);
+	return atomic_load(&context->n_loops) == 0;
+}
+
+void loops_kernel_end(struct context *context)
+{
+	if (driver.loops_alone && loop_depth == 0)
+		atomic_fetch_sub(&context->n_kernels, 1);
 }
 
 static CUresult loop_run(const struct body *body, const uint32_t *condition, struct stream *stream)

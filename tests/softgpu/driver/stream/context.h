@@ -31,9 +31,10 @@ struct context {
 	unsigned flags;
 	uint64_t id;
 	size_t limits[CU_LIMIT_MAX];
-	atomic_uint n_loops; /* of graphs that run now: conditional_work.c */
-	size_t local_most;   /* bytes of a thread for which memory exists, from the kernels launched
-				so far */
+	atomic_uint n_loops;   /* of graphs that run now: conditional_work.c */
+	atomic_uint n_kernels; /* outside loops that run now, if loops have to be alone */
+	size_t local_most; /* bytes of a thread for which memory exists, from the kernels launched
+			      so far */
 	CUfunc_cache cache_config;
 	struct stream *streams; /* with work or a handle, including the NULL stream */
 	struct stream *null_stream;

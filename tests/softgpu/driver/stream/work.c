@@ -33,6 +33,16 @@ static CUresult work_guarded(struct work *work, struct stream *stream)
 	}
 }
 
+static CUresult run_kernel(struct work *work, struct stream *stream)
+{
+	CUresult result = CUDA_ERROR_LAUNCH_FAILED;
+
+	if (loops_kernel_begin(stream->context))
+		result = guard_run(work_guarded, work, stream);
+	loops_kernel_end(stream->context);
+	return result;
+}
+
 static CUresult wait_shared(const struct shared_work *shared, const struct stream *stream)
 {
 	while (!event_share_reached(shared->share, shared->number) &&
@@ -45,6 +55,7 @@ CUresult work_run(struct work *work, struct stream *stream)
 {
 	switch (work->kind) {
 	case WORK_KERNEL:
+		return run_kernel(work, stream);
 	case WORK_COPY:
 	case WORK_FILL:
 	case WORK_MEMOPS:
