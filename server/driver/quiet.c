@@ -189,13 +189,16 @@ void quiet_wait_open(struct session *session, struct device *device)
 }
 
 /* The order of these atomics and those of quiet_close() matters: one of both sees the other. */
-void quiet_post_late(struct quiet_post *post, struct device *device)
+bool quiet_post_late(struct quiet_post *post, struct device *device)
 {
-	while (is_shut_for(post->session, &device->quiet, now_ns())) {
+	const struct quiet *quiet = &device->quiet;
+
+	while (is_shut_for(post->session, quiet, now_ns())) {
 		atomic_store(&post->is_on, false);
 		quiet_wait_open(post->session, device);
 		atomic_store(&post->is_on, true);
 	}
+	return post->is_lone || atomic_load(&quiet->closed_until_ns) <= now_ns();
 }
 
 static void post_new(struct session *session, void *part)

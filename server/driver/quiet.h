@@ -97,17 +97,17 @@ void quiet_wait_open(struct session *session, struct device *device);
 void quiet_join(struct session *session);
 
 /* As quiet_post_begin(), if a GPU is closed. */
-void quiet_post_late(struct quiet_post *post, struct device *device);
+bool quiet_post_late(struct quiet_post *post, struct device *device);
 
 /*
  * Worker, around the driver call that gives kernels to the GPU: sleeps while it is closed. Until
- * the end, it does not become quiet. Do not sleep between the two calls.
+ * the end, it does not become quiet. Do not sleep between the two calls. False: do not make the
+ * call, because the session has begun to end, or the device is lost, while the GPU is closed.
  */
-static inline void quiet_post_begin(struct quiet_post *post, struct device *device)
+static inline bool quiet_post_begin(struct quiet_post *post, struct device *device)
 {
 	atomic_store(&post->is_on, true);
-	if (unlikely(quiet_any_closed()))
-		quiet_post_late(post, device);
+	return likely(!quiet_any_closed()) || quiet_post_late(post, device);
 }
 
 static inline void quiet_post_end(struct quiet_post *post)
@@ -118,10 +118,10 @@ static inline void quiet_post_end(struct quiet_post *post)
 /* `call' gives kernels to the GPU. */
 #define QUIET_POST(session, device, call)                                                          \
 	({                                                                                         \
-		CUresult result_;                                                                  \
+		CUresult result_ = CUDA_ERROR_MPS_RPC_FAILURE;                                     \
                                                                                                    \
-		quiet_post_begin((session)->post, (device));                                       \
-		result_ = (call);                                                                  \
+		if (quiet_post_begin((session)->post, (device)))                                   \
+			result_ = (call);                                                          \
 		quiet_post_end((session)->post);                                                   \
 		result_;                                                                           \
 	})

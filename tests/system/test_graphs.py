@@ -167,6 +167,20 @@ def test_loops_beside_kernels():
         equal(len(service.servers()), 1)
 
 
+def test_killed_beside_a_loop():
+    """What a client has sent before its end, and was not launched yet, is not launched any more."""
+    with mps.Service({"SOFTGPU_LOOPS_ALONE": "1"}) as service:
+        busy = [terminations.running(service, "stuck", "busy") for _ in range(6)]
+        loop = service.popen("graph_loops", "1", "2000000", "1")
+        service.wait_for_log("PID: %d, Context ID: 7} makes a graph with a loop" % loop.pid)
+        for process in busy:
+            time.sleep(0.05)
+            end(service, process)
+        equal(loop.poll(), None, "the loop was too short")
+        equal(service.finish(loop), (0, "graph_loops: ok\n", ""))
+        equal(len(service.servers()), 1)
+
+
 def test_endless_loop():
     """Loops of another client wait for it, as the log says. The server is replaced after its end."""
     with mps.Service({"MPS_GRACE_MS": "500"}) as service:

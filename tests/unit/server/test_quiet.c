@@ -256,7 +256,7 @@ static void test_waits_for_posts(void **state)
 	bool may = false;
 
 	(void)state;
-	quiet_post_begin(harness.session->post, gpu());
+	assert_true(quiet_post_begin(harness.session->post, gpu()));
 	assert_false(quiet_call_begin(NULL, gpu(), 10));
 	/* The session's own worker makes the call. */
 	assert_true(quiet_call_begin(harness.session, gpu(), 0));
@@ -274,9 +274,22 @@ static void test_posts_wait(void **state)
 	(void)state;
 	gpu()->quiet.lasting_ns = 30 * MS;
 	assert_true(quiet_call_begin(NULL, gpu(), 0));
-	quiet_post_begin(harness.session->post, gpu());
+	assert_true(quiet_post_begin(harness.session->post, gpu()));
 	assert_true(now_ns() - start_ns >= 50 * MS);
 	quiet_post_end(harness.session->post);
+	quiet_call_end(gpu());
+}
+
+/* A client that is killed while it waits launches nothing. */
+static void test_ending_session_posts_nothing(void **state)
+{
+	(void)state;
+	gpu()->quiet.lasting_ns = 400 * MS;
+	assert_true(quiet_call_begin(NULL, gpu(), 0));
+	atomic_store(&harness.session->is_ending, true);
+	assert_false(quiet_post_begin(harness.session->post, gpu()));
+	quiet_post_end(harness.session->post);
+	atomic_store(&harness.session->is_ending, false);
 	quiet_call_end(gpu());
 }
 
@@ -286,7 +299,7 @@ static void lone(uint64_t lasts_ns)
 	assert_true(is_closed());
 	/* Its own launch does not wait. */
 	quiet_wait_open(harness.session, gpu());
-	quiet_post_begin(harness.session->post, gpu());
+	assert_true(quiet_post_begin(harness.session->post, gpu()));
 	quiet_post_end(harness.session->post);
 	work_lasts(lasts_ns);
 	quiet_lone_end(harness.session, gpu());
@@ -381,6 +394,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_workers_wait, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(test_waits_for_posts, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(test_posts_wait, open_quiet, close_quiet),
+		cmocka_unit_test_setup_teardown(
+			test_ending_session_posts_nothing, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(test_lone_work, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(test_lone_work_alone, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(test_lone_work_follows, open_quiet, close_quiet),
