@@ -97,25 +97,20 @@ static void quiet_close(struct quiet *quiet, uint64_t until_ns)
 	pthread_mutex_unlock(&lock);
 }
 
-static void quiet_open(struct quiet *quiet)
+/* Under the lock. */
+static void count_opened(struct quiet *quiet)
 {
-	pthread_mutex_lock(&lock);
 	if (--quiet->n_closed == 0) {
 		atomic_store(&quiet->closed_until_ns, 0);
 		atomic_fetch_sub(&quiet_n_closed, 1);
 	}
-	pthread_mutex_unlock(&lock);
 }
 
-/* False: it was open in between. */
-static bool keep_closed(struct quiet *quiet, uint64_t until_ns)
+static void quiet_open(struct quiet *quiet)
 {
-	uint64_t before_ns;
-
 	pthread_mutex_lock(&lock);
-	before_ns = atomic_exchange(&quiet->closed_until_ns, until_ns);
+	count_opened(quiet);
 	pthread_mutex_unlock(&lock);
-	return now_ns() < before_ns;
 }
 
 static void open_all(uint32_t first, uint32_t end)
@@ -124,10 +119,26 @@ static void open_all(uint32_t first, uint32_t end)
 		quiet_open(&device_get(i)->quiet);
 }
 
+/* 0: lone work that was not launched. False: another thread has done it. */
+static bool lone_open(struct quiet *quiet, uint64_t number)
+{
+	bool is_it;
+
+	pthread_mutex_lock(&lock);
+	is_it = atomic_load(&quiet->lone_number) == number;
+	if (is_it) {
+		atomic_store(&quiet->lone_number, 0);
+		atomic_store(&quiet->lone_until_ns, 0);
+		count_opened(quiet);
+	}
+	pthread_mutex_unlock(&lock);
+	return is_it;
+}
+
 /* Opens the GPU if lone work has ended, or has lasted too long. Any worker. */
 static void lone_look(struct quiet *quiet)
 {
-	uint64_t number = atomic_load(&quiet->lone_number);
+	const uint64_t number = atomic_load(&quiet->lone_number);
 	const uint64_t until_ns = atomic_load(&quiet->lone_until_ns);
 	const uint64_t client = atomic_load(&quiet->lone_client);
 	bool has_ended;
@@ -137,10 +148,7 @@ static void lone_look(struct quiet *quiet)
 	has_ended = cuda.cuEventQuery(quiet->lone) != CUDA_ERROR_NOT_READY;
 	if (!has_ended && now_ns() < until_ns)
 		return;
-	if (!atomic_compare_exchange_strong(&quiet->lone_number, &number, 0))
-		return;
-	quiet_open(quiet);
-	if (!has_ended)
+	if (lone_open(quiet, number) && !has_ended)
 		log_line("Client {PID: %d, Context ID: %u}: a loop on the GPU has taken more than "
 			 "%u s. Other clients go on beside it, so the driver can fail with "
 			 "CUDA_ERROR_LAUNCH_FAILED for all of them: start the program with "
@@ -149,10 +157,16 @@ static void lone_look(struct quiet *quiet)
 			(unsigned)(CLOSED_MAX_NS / 1000000000));
 }
 
-static bool is_shut_for(const struct session *session, const struct quiet *quiet, uint64_t now)
+/* The worker that has closed it for lone work finds it open. */
+static bool is_closed_for(const struct session *session, const struct quiet *quiet, uint64_t now)
 {
-	return atomic_load(&quiet->closed_until_ns) > now && !session->post->is_lone &&
-	       !atomic_load(&session->is_ending) && fault_get() == CUDA_SUCCESS;
+	return !session->post->is_lone && (atomic_load(&quiet->closed_until_ns) > now ||
+						  atomic_load(&quiet->lone_until_ns) > now);
+}
+
+static bool waits_no_more(const struct session *session)
+{
+	return atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS;
 }
 
 static void say_lone(const struct session *session, const struct quiet *quiet)
@@ -173,7 +187,7 @@ void quiet_wait_open(struct session *session, struct device *device)
 	bool is_closed = false, is_said = false;
 
 	lone_look(quiet);
-	for (; is_shut_for(session, quiet, now); now = now_ns()) {
+	for (; is_closed_for(session, quiet, now) && !waits_no_more(session); now = now_ns()) {
 		atomic_store(&session->waits_for_others, true);
 		is_closed = true;
 		nanosleep(&(struct timespec){.tv_nsec = SLEEP_MIN_NS}, NULL);
@@ -191,14 +205,14 @@ void quiet_wait_open(struct session *session, struct device *device)
 /* The order of these atomics and those of quiet_close() matters: one of both sees the other. */
 bool quiet_post_late(struct quiet_post *post, struct device *device)
 {
-	const struct quiet *quiet = &device->quiet;
-
-	while (is_shut_for(post->session, quiet, now_ns())) {
+	while (is_closed_for(post->session, &device->quiet, now_ns())) {
+		if (waits_no_more(post->session))
+			return false;
 		atomic_store(&post->is_on, false);
 		quiet_wait_open(post->session, device);
 		atomic_store(&post->is_on, true);
 	}
-	return post->is_lone || atomic_load(&quiet->closed_until_ns) <= now_ns();
+	return true;
 }
 
 static void post_new(struct session *session, void *part)
@@ -404,6 +418,17 @@ static unsigned ms_left(const struct call *call)
 	return call->end_ns > now ? (unsigned)((call->end_ns - now) / 1000000) + 1 : 1;
 }
 
+/* For lone work. False: it was open for a moment, so it is open again. */
+static bool keep_closed(struct quiet *quiet)
+{
+	lone_look(quiet); /* The one before has ended. */
+	atomic_store(&quiet->lone_until_ns, now_ns() + CLOSED_MAX_NS);
+	if (now_ns() < atomic_load(&quiet->closed_until_ns))
+		return true;
+	lone_open(quiet, 0);
+	return false;
+}
+
 static bool wait_for_turn(struct call *call)
 {
 	uint32_t i = call->first;
@@ -413,12 +438,8 @@ static bool wait_for_turn(struct call *call)
 			count_as_closed(call);
 			return true;
 		}
-		if (close_all(call, &i)) {
-			if (!call->is_lone ||
-				keep_closed(&device_get(i)->quiet, now_ns() + CLOSED_MAX_NS))
-				return true;
-			quiet_open(&device_get(i)->quiet);
-		}
+		if (close_all(call, &i) && (!call->is_lone || keep_closed(&device_get(i)->quiet)))
+			return true;
 		exclusive_call_end();
 		if (!wait_for_next(call, &device_get(i)->quiet))
 			return false;
@@ -468,7 +489,6 @@ bool quiet_lone_begin(struct session *session, struct device *device)
 	if (!call_begin(&call, session, device))
 		return false;
 	exclusive_call_end();
-	lone_look(&device->quiet);
 	session->post->is_lone = true;
 	return true;
 }
@@ -484,11 +504,10 @@ void quiet_lone_end(struct session *session, struct device *device)
 	if (is_off)
 		return;
 	if (!context || cuda.cuCtxRecordEvent(context, quiet->lone) != CUDA_SUCCESS) {
-		quiet_open(quiet);
+		lone_open(quiet, 0);
 		return;
 	}
 	atomic_store(&quiet->lone_client, (uint64_t)session->pid << 32 | session->id);
-	atomic_store(&quiet->lone_until_ns, atomic_load(&quiet->closed_until_ns));
 	atomic_store(&quiet->lone_number, atomic_fetch_add(&n_lone, 1) + 1);
 }
 

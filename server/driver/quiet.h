@@ -44,11 +44,11 @@ struct quiet {
 	CUevent work;              /* behind all work at the last look */
 	unsigned n_closed;   /* calls for which the GPU is closed; under the lock of quiet.c */
 	uint64_t lasting_ns; /* how long work has lasted before calls; likewise */
-	_Atomic uint64_t closed_until_ns; /* 0: it is open */
+	_Atomic uint64_t closed_until_ns; /* for calls; 0: it is open */
+	_Atomic uint64_t lone_until_ns;   /* the same for lone work */
 	CUevent lone;                     /* behind the last lone work */
 	_Atomic uint64_t lone_number;     /* of lone work that keeps the GPU closed; 0: none */
-	_Atomic uint64_t lone_until_ns;
-	_Atomic uint64_t lone_client; /* its PID, above the number of its session */
+	_Atomic uint64_t lone_client;     /* its PID, above the number of its session */
 };
 
 /* How many GPUs are closed. */

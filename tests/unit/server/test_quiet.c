@@ -74,7 +74,8 @@ static int close_quiet(void **state)
 
 static bool is_closed(void)
 {
-	return atomic_load(&gpu()->quiet.closed_until_ns) > now_ns();
+	return atomic_load(&gpu()->quiet.closed_until_ns) > now_ns() ||
+	       atomic_load(&gpu()->quiet.lone_until_ns) > now_ns();
 }
 
 /* The work of others ends after that time. */
@@ -280,6 +281,58 @@ static void test_posts_wait(void **state)
 	quiet_call_end(gpu());
 }
 
+static void lone(uint64_t lasts_ns)
+{
+	assert_true(quiet_lone_begin(harness.session, gpu()));
+	assert_true(is_closed());
+	/* Its own launch does not wait. */
+	quiet_wait_open(harness.session, gpu());
+	assert_true(quiet_post_begin(harness.session->post, gpu()));
+	quiet_post_end(harness.session->post);
+	work_lasts(lasts_ns);
+	quiet_lone_end(harness.session, gpu());
+}
+
+static void *make_calls(void *arg)
+{
+	atomic_bool *is_done = arg;
+
+	for (unsigned i = 0; i < 3000; i++) {
+		assert_true(quiet_call_begin(NULL, gpu(), 0));
+		quiet_call_end(gpu());
+	}
+	atomic_store(is_done, true);
+	return NULL;
+}
+
+/* No launch is lost, whenever the GPU is closed. */
+static void test_posts_beside_calls(void **state)
+{
+	atomic_bool is_done = false;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, make_calls, &is_done), 0);
+	while (!atomic_load(&is_done)) {
+		assert_true(quiet_post_begin(harness.session->post, gpu()));
+		quiet_post_end(harness.session->post);
+	}
+	pthread_join(thread, NULL);
+}
+
+/* A call that takes long opens the GPU as usual, also beside lone work that has ended. */
+static void test_long_call_beside_lone_work(void **state)
+{
+	uint64_t waited_ns = 0;
+
+	(void)state;
+	assert_true(quiet_call_begin(NULL, gpu(), 0));
+	lone(0);
+	wait_open(&waited_ns);
+	assert_true(waited_ns < 5000 * MS);
+	quiet_call_end(gpu());
+}
+
 /* A client that is killed while it waits launches nothing. */
 static void test_ending_session_posts_nothing(void **state)
 {
@@ -291,18 +344,6 @@ static void test_ending_session_posts_nothing(void **state)
 	quiet_post_end(harness.session->post);
 	atomic_store(&harness.session->is_ending, false);
 	quiet_call_end(gpu());
-}
-
-static void lone(uint64_t lasts_ns)
-{
-	assert_true(quiet_lone_begin(harness.session, gpu()));
-	assert_true(is_closed());
-	/* Its own launch does not wait. */
-	quiet_wait_open(harness.session, gpu());
-	assert_true(quiet_post_begin(harness.session->post, gpu()));
-	quiet_post_end(harness.session->post);
-	work_lasts(lasts_ns);
-	quiet_lone_end(harness.session, gpu());
 }
 
 static void test_lone_work(void **state)
@@ -394,6 +435,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_workers_wait, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(test_waits_for_posts, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(test_posts_wait, open_quiet, close_quiet),
+		cmocka_unit_test_setup_teardown(test_posts_beside_calls, open_quiet, close_quiet),
+		cmocka_unit_test_setup_teardown(
+			test_long_call_beside_lone_work, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(
 			test_ending_session_posts_nothing, open_quiet, close_quiet),
 		cmocka_unit_test_setup_teardown(test_lone_work, open_quiet, close_quiet),
