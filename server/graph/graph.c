@@ -344,7 +344,7 @@ static bool has_to_be_alone(const struct session *session, const struct graph *g
 	       !blocked_has(session);
 }
 
-static CUresult launch_alone(
+static CUresult launch_lone(
 	struct session *session, struct stream *stream, struct graph *graph, CUstream real)
 {
 	struct device *device = stream->sdev->device;
@@ -365,7 +365,7 @@ static CUresult loops_launch(
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = has_to_be_alone(session, graph) ? launch_alone(session, stream, graph, real)
+	result = has_to_be_alone(session, graph) ? launch_lone(session, stream, graph, real)
 						 : graph_launch(session, stream, graph, real);
 	loop_turn_give(session, stream, &turn, result == CUDA_SUCCESS);
 	return result;

@@ -54,8 +54,7 @@ CUresult conditional_dup(const struct work *from, struct work *ret_work);
 void conditional_fini(struct conditional_work *conditional);
 CUresult conditional_run(const struct conditional_work *conditional, struct stream *stream);
 
-/* Around a kernel that is in no loop. False: a loop runs, and has to be alone. Threads of streams.
- */
+/* Threads of streams, around a kernel. False: a loop that has to be alone runs elsewhere. */
 bool loops_kernel_begin(struct context *context);
 void loops_kernel_end(struct context *context);
 
