@@ -391,6 +391,17 @@ bool client_conn_waits_for_others(const struct client_conn *conn)
 	return false;
 }
 
+bool client_conn_gives_back(struct client_conn *conn)
+{
+	uint64_t held = account_held(conn->session->account);
+	uint32_t n_unpinned = atomic_load(&conn->session->n_unpinned);
+	bool has_changed = held != conn->seen_held || n_unpinned != conn->seen_unpinned;
+
+	conn->seen_held = held;
+	conn->seen_unpinned = n_unpinned;
+	return has_changed && !session_is_at_work(conn->session);
+}
+
 void client_conn_terminate(struct client_conn *conn)
 {
 	if (conn->is_inactive) {

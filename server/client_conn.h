@@ -34,7 +34,9 @@ struct client_conn {
 	bool is_active;     /* counted as active */
 	uint64_t notified;  /* GPUs whose contexts the daemon knows, one bit each */
 	uint64_t ending_ms;
-	uint64_t grace_from_ms; /* from when on the client's own work has MPS_GRACE_MS */
+	uint64_t grace_from_ms; /* from when on its work, or a driver call, has MPS_GRACE_MS */
+	uint64_t seen_held;     /* what its session held at the last look, */
+	uint32_t seen_unpinned; /* and what it had unpinned */
 };
 
 /*
@@ -51,6 +53,9 @@ void client_conn_end(struct client_conn *conn);
  * its worker for the driver's lock, which is held as long as a kernel of theirs runs.
  */
 bool client_conn_waits_for_others(const struct client_conn *conn);
+
+/* Whether its session, without work on a GPU, has given something back since the last call. */
+bool client_conn_gives_back(struct client_conn *conn);
 
 /*
  * Ends only its work. From now on every call of the client returns 810. The connection stays

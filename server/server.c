@@ -16,6 +16,7 @@
 #include "server/driver/device.h"
 #include "server/driver/device_frame.h"
 #include "server/driver/driver_facts.h"
+#include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/util/log.h"
 #include "newcomers.h"
@@ -196,32 +197,46 @@ static void server_on_news(uv_async_t *async)
 }
 
 /*
- * A kernel of a client that has left still runs. Only the end of this process ends it. The time
- * in which the session waits for other clients does not count.
+ * A kernel of a client that has left still runs, or a driver call for the client does not return.
+ * Only the end of this process ends it.
  */
-static void check_overdue(struct server *server, struct client_conn *conn)
+static void leave_overdue(struct server *server, const struct client_conn *conn)
 {
+	const bool is_at_work = session_is_at_work(conn->session);
 	struct frame_server_state frame = {0};
 
-	if (client_conn_waits_for_others(conn))
-		conn->grace_from_ms = uv_now(&server->loop);
-	if (uv_now(&server->loop) - conn->grace_from_ms < (uint64_t)server->grace_ms)
-		return;
-	log_line("Client " SESSION_NAME " %s %d ms ago and its work still occupies the "
-		 "GPU (MPS_GRACE_MS): the server ends and is replaced",
+	log_line("Client " SESSION_NAME " %s %d ms ago and %s (MPS_GRACE_MS): the server ends and "
+		 "is replaced",
 		SESSION_NAME_ARGS(conn->session), conn->is_terminated ? "was terminated" : "left",
-		server->grace_ms);
+		server->grace_ms,
+		is_at_work ? "its work still occupies the GPU"
+			   : "a driver call for it does not return");
 	frame_init(&frame, FRAME_SERVER_STATE, 0);
 	frame.state = SERVER_FAULT;
 	frame.result = CUDA_ERROR_LAUNCH_TIMEOUT;
 	/* Do not count an end that the operator has requested against the program. */
-	frame.client = conn->is_terminated ? 0 : conn->id;
-	snprintf(frame.text, sizeof(frame.text), "work of the %s client %d does not end",
-		conn->is_terminated ? "terminated" : "dead", (int)conn->pid);
+	frame.client = is_at_work && !conn->is_terminated ? conn->id : 0;
+	snprintf(frame.text, sizeof(frame.text), "%s the %s client %d does not %s",
+		is_at_work ? "work of" : "a driver call for",
+		conn->is_terminated ? "terminated" : "dead", (int)conn->pid,
+		is_at_work ? "end" : "return");
 	control_send(server, &frame);
-	fault_report_overdue(server, conn);
+	if (is_at_work)
+		fault_report_overdue(server, conn);
 	terminate_answer_all(server);
 	leave(1);
+}
+
+/*
+ * The time in which the session waits for other clients does not count, nor that in which it gives
+ * back what it holds: other clients may slow that down.
+ */
+static void check_overdue(struct server *server, struct client_conn *conn)
+{
+	if (client_conn_gives_back(conn) || client_conn_waits_for_others(conn))
+		conn->grace_from_ms = uv_now(&server->loop);
+	if (uv_now(&server->loop) - conn->grace_from_ms >= (uint64_t)server->grace_ms)
+		leave_overdue(server, conn);
 }
 
 static void on_tick(uv_timer_t *timer)

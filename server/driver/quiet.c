@@ -516,6 +516,7 @@ void quiet_unpin(struct session *session, void *memory)
 	bool may = quiet_call_begin(session, NULL, 0);
 
 	cuda.cuMemHostUnregister(memory);
+	atomic_fetch_add(&session->n_unpinned, 1);
 	if (may)
 		quiet_call_end(NULL);
 }

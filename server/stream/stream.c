@@ -373,6 +373,7 @@ CUresult streams_wait(struct session *session)
 		session->busy = stream->next_busy;
 		stream_rest(session, stream, false);
 	}
+	atomic_store_explicit(&session->has_work, false, memory_order_relaxed);
 	return CUDA_SUCCESS;
 }
 

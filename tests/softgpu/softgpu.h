@@ -35,6 +35,7 @@
  * SOFTGPU_LOOPS_ALONE=1       a loop of a graph ends its context beside a kernel of another stream,
  *                             too, as by driver 580 (default: only beside another loop)
  * SOFTGPU_COPY_US=N           each copy and each fill takes N us longer
+ * SOFTGPU_UNPIN_US=N          each cuMemHostUnregister() takes N us longer
  * CUDA_VISIBLE_DEVICES        as the driver's: ordinals or GPU-uuid prefixes, up to the first
  *                             unknown one
  *

@@ -107,6 +107,34 @@ def test_endless_kernel():
         service.run_ok("process2", timeout=60)
 
 
+def test_end_that_takes_long():
+    """MPS_GRACE_MS is for work on the GPU, and for one driver call, not for all calls of an end."""
+    unpin_ms, grace_ms = 600 * mps.SLOW, 1000 * mps.SLOW
+    with mps.Service({"MPS_GRACE_MS": str(grace_ms),
+                      "SOFTGPU_UNPIN_US": str(1000 * unpin_ms)}) as service:
+        process = service.popen("process1")
+        equal(service.finish(process)[0], 0)
+        server, began = service.server(), time.monotonic()
+        service.wait_for_log("Client process %d disconnected" % process.pid)
+        assert time.monotonic() - began > grace_ms / 1000, "its end took no time"
+        service.run_ok("process2")
+        equal(service.servers(), [server])
+
+
+def test_driver_call_that_does_not_end():
+    """It delays all clients, so the server is replaced. No client has caused a fault."""
+    with mps.Service({"MPS_GRACE_MS": "500", "SOFTGPU_UNPIN_US": "60000000"}) as service:
+        process = service.popen("process1")
+        equal(service.finish(process)[0], 0)
+        server = service.server()
+        wait_for("its server's end", lambda: not mps.is_alive(server), 5 * mps.SLOW)
+        service.wait_for_log("Client {PID: %d, Context ID: 1} left 500 ms ago and a driver call "
+                             "for it does not return" % process.pid)
+        service.wait_for_log("a driver call for the dead client %d does not return" % process.pid,
+                             "control")
+        equal(service.command("get_last_fault").stdout, "No fault is known\n")
+
+
 def test_newcomers_beside_an_endless_kernel():
     """If the kernel ends in time or ends the server, a client that came meanwhile is served."""
     for kernel_us, grace_ms, ends in (4000000, 1500, False), (1500000, 10000, True):

@@ -91,7 +91,7 @@ struct driver {
 	bool is_initialized;
 	bool is_held;   /* one call waits for everything; other calls wait for that call */
 	CUresult fault; /* sticky: the result of every later call */
-	uint32_t launch_us, copy_us;
+	uint32_t launch_us, copy_us, unpin_us;
 	bool loops_alone;
 	uint32_t n_sms; /* of each device */
 	int n_devices;

@@ -86,6 +86,7 @@ static CUresult driver_init(void)
 	driver.loops_alone = env_number("SOFTGPU_LOOPS_ALONE", 0) > 0;
 	driver.launch_us = (uint32_t)env_number("SOFTGPU_LAUNCH_US", 0);
 	driver.copy_us = (uint32_t)env_number("SOFTGPU_COPY_US", 0);
+	driver.unpin_us = (uint32_t)env_number("SOFTGPU_UNPIN_US", 0);
 	stats_open();
 	result = devices_init();
 	if (result != CUDA_SUCCESS)

@@ -10,6 +10,7 @@
 #include "memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define ALLOC_FLAGS                                                                                \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
@@ -138,6 +139,8 @@ CUresult cuMemHostUnregister(void *p)
 	range = host_find(p);
 	if (!range || range->kind != RANGE_REGISTERED)
 		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	if (driver.unpin_us > 0)
+		usleep(driver.unpin_us);
 	range_remove(range->start);
 	stat_add(STAT_REGISTRATIONS, -1);
 	return CUDA_SUCCESS;
