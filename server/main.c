@@ -22,7 +22,7 @@
 #include <sys/resource.h>
 
 #include "cuda.h"
-#include "server/driver/device_frame.h"
+#include "device_frame.h"
 #include "server/launch/background.h"
 #include "server/util/privileges.h"
 #include "server/util/log.h"

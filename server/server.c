@@ -14,7 +14,7 @@
 #include "async_close.h"
 #include "server/driver/deferred.h"
 #include "server/driver/device.h"
-#include "server/driver/device_frame.h"
+#include "device_frame.h"
 #include "server/driver/driver_facts.h"
 #include "server/session/counting.h"
 #include "server/session/fault.h"

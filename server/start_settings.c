@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "server/driver/device.h"
-#include "server/driver/device_frame.h"
+#include "device_frame.h"
 #include "device_name.h"
 #include "server/util/log.h"
 #include "server/util/number.h"

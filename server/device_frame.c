@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device.h"
 #include "device_frame.h"
+#include "server/driver/device.h"
 #include "server/util/log.h"
 
 /* The compute mode may have changed since the facts were read. */
