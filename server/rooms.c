@@ -55,7 +55,7 @@ const struct session_room *const session_rooms[] = {
 	&virtual_room,
 	&ipc_room,
 	&session_devices_room,
-	&quiet_room,
+	&posts_room,
 	NULL,
 };
 

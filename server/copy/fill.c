@@ -11,7 +11,7 @@
 #include "server/memory/host.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
-#include "server/driver/quiet.h"
+#include "server/driver/closed_gpu.h"
 #include "server/driver/session_device.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
@@ -102,7 +102,7 @@ CUresult do_fill(struct session *session, struct stream *stream, uint64_t dst, u
 		return result;
 	counter_add(session, COUNTER_FILLS, 1);
 	return TRACED(session, stream,
-		QUIET_POST(session, stream->sdev->device,
+		POST(session, stream->sdev->device,
 			fill_any(session, host_cut(dst, size) < size, dst, value, width, count,
 				pitch, rows, real)),
 		.kind = TRACE_FILL, .size = count * width * rows);

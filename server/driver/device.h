@@ -18,6 +18,7 @@
 #include "shm.h"
 #include "limit.h"
 #include "channel_budget.h"
+#include "closed_gpu.h"
 #include "quiet.h"
 #include "stream_pool.h"
 
@@ -33,6 +34,7 @@ struct device {
 	int priority_least, priority_greatest;
 	struct stream_pool stream_pool;
 	struct channel_budget channels;
+	struct closed_gpu closed;
 	struct quiet quiet;
 	atomic_uint n_sessions;      /* that have opened it */
 	_Atomic uint64_t unused;     /* bytes of arenas that are mapped and unused */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Closes GPUs before calls that wait for all work on them. Any worker, and the deferred thread.
+ * Waits for a moment without work on a GPU, which it closes meanwhile. Any worker, and the deferred
+ * thread.
  *
- * Invariant: no thread waits for a closed GPU beyond `closed_until_ns', so a call can hold
- * whatever lock it needs.
+ * Invariant: an exclusive call is under way while a GPU is closed for a call.
  */
 
 #include <pthread.h>
@@ -12,35 +12,28 @@
 
 #include "quiet.h"
 #include "blocked_streams.h"
+#include "closed_gpu.h"
 #include "deferred.h"
 #include "device.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
 #include "server/util/log.h"
 #include "clock.h"
 #include "setting.h"
 
 /*
  * For how long a GPU is closed at first, unless it is quiet before: work that has just ended says
- * more, up to the second number. The third is the longest time. After that the GPU is open for
- * OPEN_FACTOR times as long, so that kernels that wait for each other cannot keep it closed.
+ * more, up to the second number. After that the GPU is open for OPEN_FACTOR times as long, so that
+ * kernels that wait for each other cannot keep it closed.
  */
 #define CLOSED_MIN_NS UINT64_C(20000000)
 #define CLOSED_LEARNT_NS UINT64_C(1000000000)
-#define CLOSED_MAX_NS UINT64_C(10000000000)
 #define OPEN_FACTOR 3
 
 #define SPIN_NS 30000
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 2000000
 #define SAY_AFTER_NS UINT64_C(1000000000)
-
-atomic_uint quiet_n_closed;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static struct quiet_post *posts; /* under the lock */
 
 /* MPS_QUIET_CALLS=0: calls wait in the driver. Set once. */
 static bool is_off;
@@ -69,7 +62,7 @@ void quiet_init(struct device *device, CUcontext context)
 
 	if (cuda.cuEventCreate(&quiet->work, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
 		return;
-	if (cuda.cuEventCreate(&quiet->lone, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
+	if (cuda.cuEventCreate(&device->closed.lone, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
 		atomic_store(&quiet->context, context);
 	else
 		cuda.cuEventDestroy_v2(quiet->work);
@@ -82,190 +75,8 @@ void quiet_fini(struct device *device)
 	if (!atomic_exchange(&quiet->context, NULL))
 		return;
 	cuda.cuEventDestroy_v2(quiet->work);
-	cuda.cuEventDestroy_v2(quiet->lone);
+	cuda.cuEventDestroy_v2(device->closed.lone);
 }
-
-/* ---- closing */
-
-static void quiet_close(struct quiet *quiet, uint64_t until_ns)
-{
-	pthread_mutex_lock(&lock);
-	if (quiet->n_closed++ == 0)
-		atomic_fetch_add(&quiet_n_closed, 1);
-	if (atomic_load(&quiet->closed_until_ns) < until_ns)
-		atomic_store(&quiet->closed_until_ns, until_ns);
-	pthread_mutex_unlock(&lock);
-}
-
-/* Under the lock. */
-static void count_opened(struct quiet *quiet)
-{
-	if (--quiet->n_closed == 0) {
-		atomic_store(&quiet->closed_until_ns, 0);
-		atomic_fetch_sub(&quiet_n_closed, 1);
-	}
-}
-
-static void quiet_open(struct quiet *quiet)
-{
-	pthread_mutex_lock(&lock);
-	count_opened(quiet);
-	pthread_mutex_unlock(&lock);
-}
-
-static void open_all(uint32_t first, uint32_t end)
-{
-	for (uint32_t i = first; i < end; i++)
-		quiet_open(&device_get(i)->quiet);
-}
-
-/* 0: lone work that was not launched. False: another thread has done it. */
-static bool lone_open(struct quiet *quiet, uint64_t number)
-{
-	bool is_it;
-
-	pthread_mutex_lock(&lock);
-	is_it = atomic_load(&quiet->lone_number) == number;
-	if (is_it) {
-		atomic_store(&quiet->lone_number, 0);
-		atomic_store(&quiet->lone_until_ns, 0);
-		count_opened(quiet);
-	}
-	pthread_mutex_unlock(&lock);
-	return is_it;
-}
-
-/* Opens the GPU if lone work has ended, or has lasted too long. Any worker. */
-static void lone_look(struct quiet *quiet)
-{
-	const uint64_t number = atomic_load(&quiet->lone_number);
-	const uint64_t until_ns = atomic_load(&quiet->lone_until_ns);
-	const uint64_t client = atomic_load(&quiet->lone_client);
-	bool has_ended;
-
-	if (number == 0)
-		return;
-	has_ended = cuda.cuEventQuery(quiet->lone) != CUDA_ERROR_NOT_READY;
-	if (!has_ended && now_ns() < until_ns)
-		return;
-	if (lone_open(quiet, number) && !has_ended)
-		log_line("Client {PID: %d, Context ID: %u}: a loop on the GPU has taken more than "
-			 "%u s. Other clients go on beside it, so the driver can fail with "
-			 "CUDA_ERROR_LAUNCH_FAILED for all of them: start the program with "
-			 "MPS_ISOLATE=1",
-			(int)(client >> 32), (unsigned)client,
-			(unsigned)(CLOSED_MAX_NS / 1000000000));
-}
-
-/* The worker that has closed it for lone work finds it open. */
-static bool is_closed_for(const struct session *session, const struct quiet *quiet, uint64_t now)
-{
-	return !session->post->is_lone && (atomic_load(&quiet->closed_until_ns) > now ||
-						  atomic_load(&quiet->lone_until_ns) > now);
-}
-
-static bool waits_no_more(const struct session *session)
-{
-	return atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS;
-}
-
-static void say_lone(const struct session *session, const struct quiet *quiet)
-{
-	const uint64_t client = atomic_load(&quiet->lone_client);
-
-	if ((uint32_t)client != session->id)
-		log_line("Client " SESSION_NAME " is held up by client {PID: %d, Context ID: %u}, "
-			 "a graph of which has a loop on the GPU",
-			SESSION_NAME_ARGS(session), (int)(client >> 32), (unsigned)client);
-}
-
-void quiet_wait_open(struct session *session, struct device *device)
-{
-	struct quiet *quiet = &device->quiet;
-	const uint64_t start_ns = now_ns();
-	uint64_t now = start_ns;
-	bool is_closed = false, is_said = false;
-
-	lone_look(quiet);
-	for (; is_closed_for(session, quiet, now) && !waits_no_more(session); now = now_ns()) {
-		atomic_store(&session->waits_for_others, true);
-		is_closed = true;
-		nanosleep(&(struct timespec){.tv_nsec = SLEEP_MIN_NS}, NULL);
-		lone_look(quiet);
-		if (!is_said && now - start_ns >= SAY_AFTER_NS &&
-			atomic_load(&quiet->lone_number) > 0) {
-			say_lone(session, quiet);
-			is_said = true;
-		}
-	}
-	if (is_closed)
-		atomic_store(&session->waits_for_others, false);
-}
-
-/* The order of these atomics and those of quiet_close() matters: one of both sees the other. */
-bool quiet_post_late(struct quiet_post *post, struct device *device)
-{
-	while (is_closed_for(post->session, &device->quiet, now_ns())) {
-		if (waits_no_more(post->session))
-			return false;
-		atomic_store(&post->is_on, false);
-		quiet_wait_open(post->session, device);
-		atomic_store(&post->is_on, true);
-	}
-	return true;
-}
-
-static void post_new(struct session *session, void *part)
-{
-	session->post = part;
-	session->post->session = session;
-}
-
-void quiet_join(struct session *session)
-{
-	struct quiet_post *post = session->post;
-
-	if (post->is_listed)
-		return;
-	pthread_mutex_lock(&lock);
-	post->next = posts;
-	posts = post;
-	pthread_mutex_unlock(&lock);
-	post->is_listed = true;
-}
-
-static void post_end(struct session *session, bool device_lost)
-{
-	struct quiet_post **link = &posts;
-
-	(void)device_lost;
-	if (!session->post->is_listed)
-		return;
-	pthread_mutex_lock(&lock);
-	while (*link != session->post)
-		link = &(*link)->next;
-	*link = session->post->next;
-	pthread_mutex_unlock(&lock);
-}
-
-const struct session_room quiet_room = {
-	.size = sizeof(struct quiet_post),
-	.begin = post_new,
-	.end = post_end,
-};
-
-static bool is_any_posting(const struct session *but)
-{
-	bool is_any = false;
-
-	pthread_mutex_lock(&lock);
-	for (const struct quiet_post *post = posts; post && !is_any; post = post->next)
-		is_any = post->session != but && atomic_load(&post->is_on);
-	pthread_mutex_unlock(&lock);
-	return is_any;
-}
-
-/* ---- waiting */
 
 static bool is_over(const struct call *call)
 {
@@ -297,7 +108,7 @@ static bool note_work(struct quiet *quiet)
 /* Until kernels that others give to the GPU just now are there. Otherwise as the next function. */
 static bool wait_for_posts(const struct call *call, uint64_t until_ns)
 {
-	while (is_any_posting(call->session)) {
+	while (posts_any(call->session)) {
 		if (is_over(call) || now_ns() >= until_ns)
 			return false;
 		nanosleep(&(struct timespec){.tv_nsec = SLEEP_MIN_NS}, NULL);
@@ -329,31 +140,27 @@ static bool wait_for_work(struct call *call, const struct quiet *quiet, uint64_t
 /* Work that lasted long may last as long again. */
 static uint64_t choose_closed_ns(const struct call *call, const struct quiet *quiet)
 {
-	uint64_t lasting_ns;
+	uint64_t lasting_ns = atomic_load(&quiet->lasting_ns);
 
-	pthread_mutex_lock(&lock);
-	lasting_ns = quiet->lasting_ns;
-	pthread_mutex_unlock(&lock);
 	return MAX(call->closed_ns, MIN(2 * lasting_ns, CLOSED_LEARNT_NS));
 }
 
 static void note_lasting(struct quiet *quiet, uint64_t lasting_ns)
 {
-	pthread_mutex_lock(&lock);
-	quiet->lasting_ns = MAX(lasting_ns, quiet->lasting_ns / 2);
-	pthread_mutex_unlock(&lock);
+	atomic_store(&quiet->lasting_ns, MAX(lasting_ns, atomic_load(&quiet->lasting_ns) / 2));
 }
 
 /*
  * Whether the GPU is quiet, and closed then. The second look finds copies of workers that found the
  * GPU open just before.
  */
-static bool close_quiet(struct call *call, struct quiet *quiet)
+static bool close_quiet(struct call *call, struct device *device)
 {
+	struct quiet *quiet = &device->quiet;
 	const uint64_t start_ns = now_ns(), closed_ns = choose_closed_ns(call, quiet);
 	bool is_quiet;
 
-	quiet_close(quiet, start_ns + closed_ns);
+	closed_begin(&device->closed, start_ns + closed_ns);
 	is_quiet = wait_for_posts(call, start_ns + closed_ns);
 	for (unsigned look = 0; look < 2 && is_quiet && note_work(quiet); look++)
 		is_quiet = wait_for_work(call, quiet, start_ns + closed_ns);
@@ -361,17 +168,23 @@ static bool close_quiet(struct call *call, struct quiet *quiet)
 		note_lasting(quiet, now_ns() - start_ns);
 		return true;
 	}
-	quiet_open(quiet);
+	closed_end(&device->closed);
 	call->closed_ns = MIN(2 * closed_ns, CLOSED_MAX_NS);
 	call->open_ns = OPEN_FACTOR * closed_ns;
 	return false;
+}
+
+static void open_all(uint32_t first, uint32_t end)
+{
+	for (uint32_t i = first; i < end; i++)
+		closed_end(&device_get(i)->closed);
 }
 
 /* Whether all the GPUs are closed. If not, all are open, and `ret_i' is one that is not quiet. */
 static bool close_all(struct call *call, uint32_t *ret_i)
 {
 	for (uint32_t i = call->first; i < call->end; i++)
-		if (!close_quiet(call, &device_get(i)->quiet)) {
+		if (!close_quiet(call, device_get(i))) {
 			open_all(call->first, i);
 			*ret_i = i;
 			return false;
@@ -389,7 +202,7 @@ static bool is_needless(const struct session *session)
 static void count_as_closed(const struct call *call)
 {
 	for (uint32_t i = call->first; i < call->end; i++)
-		quiet_close(&device_get(i)->quiet, 0);
+		closed_begin(&device_get(i)->closed, 0);
 }
 
 /* While the GPU is open. False: it is over. */
@@ -418,17 +231,6 @@ static unsigned ms_left(const struct call *call)
 	return call->end_ns > now ? (unsigned)((call->end_ns - now) / 1000000) + 1 : 1;
 }
 
-/* For lone work. False: it was open for a moment, so it is open again. */
-static bool keep_closed(struct quiet *quiet)
-{
-	lone_look(quiet); /* The one before has ended. */
-	atomic_store(&quiet->lone_until_ns, now_ns() + CLOSED_MAX_NS);
-	if (now_ns() < atomic_load(&quiet->closed_until_ns))
-		return true;
-	lone_open(quiet, 0);
-	return false;
-}
-
 static bool wait_for_turn(struct call *call)
 {
 	uint32_t i = call->first;
@@ -438,7 +240,7 @@ static bool wait_for_turn(struct call *call)
 			count_as_closed(call);
 			return true;
 		}
-		if (close_all(call, &i) && (!call->is_lone || keep_closed(&device_get(i)->quiet)))
+		if (close_all(call, &i) && (!call->is_lone || closed_keep(&device_get(i)->closed)))
 			return true;
 		exclusive_call_end();
 		if (!wait_for_next(call, &device_get(i)->quiet))
@@ -496,19 +298,16 @@ bool quiet_lone_begin(struct session *session, struct device *device)
 /* All other work on the GPU has ended. */
 void quiet_lone_end(struct session *session, struct device *device)
 {
-	static _Atomic uint64_t n_lone;
-	struct quiet *quiet = &device->quiet;
-	CUcontext context = atomic_load(&quiet->context);
+	struct closed_gpu *closed = &device->closed;
+	CUcontext context = atomic_load(&device->quiet.context);
 
 	session->post->is_lone = false;
 	if (is_off)
 		return;
-	if (!context || cuda.cuCtxRecordEvent(context, quiet->lone) != CUDA_SUCCESS) {
-		lone_open(quiet, 0);
-		return;
-	}
-	atomic_store(&quiet->lone_client, (uint64_t)session->pid << 32 | session->id);
-	atomic_store(&quiet->lone_number, atomic_fetch_add(&n_lone, 1) + 1);
+	if (context && cuda.cuCtxRecordEvent(context, closed->lone) == CUDA_SUCCESS)
+		closed_launched(closed, session);
+	else
+		closed_end_lone(closed, 0);
 }
 
 void quiet_unpin(struct session *session, void *memory)

@@ -15,6 +15,7 @@
 #include "server/session/session.h"
 #include "server/session/session_room.h"
 #include "stream_pool.h"
+#include "closed_gpu.h"
 #include "quiet.h"
 
 static atomic_uint pressure; /* counts calls of session_devices_reclaim() */
@@ -254,7 +255,7 @@ CUresult session_device_open(
 		return result;
 	session->devices[device] = *ret_sdev;
 	atomic_fetch_add(&gpu->n_sessions, 1);
-	quiet_join(session);
+	posts_join(session);
 	if (!session->quotas[device])
 		session->quotas[device] = device_quota_ref((*ret_sdev)->memory);
 	log_arrival(session, *ret_sdev);

@@ -14,7 +14,9 @@
 #include "loop_turn.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/deferred.h"
+#include "server/driver/closed_gpu.h"
 #include "server/driver/graph_end.h"
+#include "server/driver/quiet.h"
 #include "server/launch/background.h"
 #include "server/launch/launch.h"
 #include "server/memory/memory_op.h"
@@ -313,7 +315,7 @@ static CUresult graph_post(struct session *session, const struct graph *graph, C
 {
 	if (may_block(graph))
 		return cuda.cuGraphLaunch(graph->real, real);
-	return QUIET_POST(session, graph->sdev->device, cuda.cuGraphLaunch(graph->real, real));
+	return POST(session, graph->sdev->device, cuda.cuGraphLaunch(graph->real, real));
 }
 
 static CUresult graph_launch(

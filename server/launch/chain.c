@@ -7,6 +7,7 @@
  * correct. So nothing of an earlier run can run again.
  */
 
+#include "server/driver/closed_gpu.h"
 #include "server/driver/graph_end.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -193,6 +194,5 @@ CUresult chain_run(struct session *session, struct chain *chain, const struct st
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	return QUIET_POST(
-		session, stream->sdev->device, cuda.cuGraphLaunch(chain->exec, stream->real));
+	return POST(session, stream->sdev->device, cuda.cuGraphLaunch(chain->exec, stream->real));
 }

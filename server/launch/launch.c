@@ -17,6 +17,7 @@
 #include "server/stream/printf_capture.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
+#include "server/driver/closed_gpu.h"
 #include "server/driver/session_device.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
@@ -96,7 +97,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		launch_batch_flush(session);
 		counter_add(session, COUNTER_LAUNCHES, 1);
 		return TRACED(session, stream,
-			QUIET_POST(session, stream->sdev->device, launch_alone(&queued, real)),
+			POST(session, stream->sdev->device, launch_alone(&queued, real)),
 			.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);
 	}
 	launch_batch_add(session, stream, real, &queued);
@@ -201,7 +202,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	config.numAttrs = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
 		session_device_priority(stream->sdev, priority));
 	result = TRACED(session, stream,
-		QUIET_POST(session, stream->sdev->device,
+		POST(session, stream->sdev->device,
 			cuda.cuLaunchKernelEx(
 				&config, found->function, NULL, size > 0 ? extra : NULL)),
 		.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);

@@ -18,7 +18,7 @@
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/deferred.h"
-#include "server/driver/quiet.h"
+#include "server/driver/closed_gpu.h"
 #include "background.h"
 #include "chain.h"
 #include "launch_batch.h"
@@ -139,9 +139,8 @@ static void flush_one_by_one(struct session *session, const struct launch_batch 
 		CUresult result = reply_pending_error(session);
 
 		if (result == CUDA_SUCCESS)
-			result = fault_note(
-				session, QUIET_POST(session, device,
-						 launch_alone(&launches[i], batch->real)));
+			result = fault_note(session,
+				POST(session, device, launch_alone(&launches[i], batch->real)));
 		reply_late(session, result);
 	}
 }
@@ -213,8 +212,8 @@ static __attribute__((noinline)) void send_all(struct session *session, struct l
 	unsigned n = batch->n;
 
 	batch->n = 0;
-	if (unlikely(quiet_any_closed()))
-		quiet_wait_open(session, batch->stream->sdev->device);
+	if (unlikely(closed_any()))
+		closed_wait(session, batch->stream->sdev->device);
 	if (unlikely(batch->is_held)) {
 		/* Something other than its seqno has come, or nothing. */
 		batch->stream->n_waited = 0;
@@ -279,8 +278,8 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 	if (batch->n != 1)
 		return false;
 	/* Another stream may become blocked meanwhile. */
-	if (unlikely(quiet_any_closed()))
-		quiet_wait_open(session, stream->sdev->device);
+	if (unlikely(closed_any()))
+		closed_wait(session, stream->sdev->device);
 	background_wait(session, stream, 1);
 	if (!is_awaited(session, stream) || reply_pending_error(session) != CUDA_SUCCESS)
 		return false;

@@ -26,7 +26,7 @@
 #include "server/session/session.h"
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
-#include "server/driver/quiet.h"
+#include "server/driver/closed_gpu.h"
 #include "stream.h"
 
 /*
@@ -217,8 +217,8 @@ CUresult stream_begin(struct session *session, struct stream *stream, CUstream *
 
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
-	if (unlikely(quiet_any_closed()))
-		quiet_wait_open(session, stream->sdev->device);
+	if (unlikely(closed_any()))
+		closed_wait(session, stream->sdev->device);
 	*ret_real = stream->real;
 	counter_mark(session, stream->id, MARK_WORK);
 	if (stream->is_null) {

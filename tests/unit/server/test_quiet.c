@@ -74,8 +74,8 @@ static int close_quiet(void **state)
 
 static bool is_closed(void)
 {
-	return atomic_load(&gpu()->quiet.closed_until_ns) > now_ns() ||
-	       atomic_load(&gpu()->quiet.lone_until_ns) > now_ns();
+	return atomic_load(&gpu()->closed.until_ns) > now_ns() ||
+	       atomic_load(&gpu()->closed.lone_until_ns) > now_ns();
 }
 
 /* The work of others ends after that time. */
@@ -93,7 +93,7 @@ static void test_no_work(void **state)
 	assert_false(is_closed());
 	assert_int_equal(atomic_load(&n_records), 0);
 	quiet_call_end(gpu());
-	assert_false(quiet_any_closed());
+	assert_false(closed_any());
 	deferred_busy(true);
 }
 
@@ -106,7 +106,7 @@ static void test_short_work(void **state)
 	assert_true(now_ns() >= atomic_load(&work_ends_ns));
 	assert_int_equal(atomic_load(&n_records), 2);
 	quiet_call_end(gpu());
-	assert_false(quiet_any_closed());
+	assert_false(closed_any());
 }
 
 static void test_all_gpus(void **state)
@@ -116,7 +116,7 @@ static void test_all_gpus(void **state)
 	assert_true(quiet_call_begin(NULL, NULL, 0));
 	assert_true(is_closed());
 	quiet_call_end(NULL);
-	assert_false(quiet_any_closed());
+	assert_false(closed_any());
 }
 
 static void *make_call(void *arg)
@@ -145,7 +145,7 @@ static void test_long_work(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, make_call, &may), 0);
 	sleep_ms(300);
 	assert_int_equal(atomic_load(&n_records), 1);
-	assert_false(quiet_any_closed());
+	assert_false(closed_any());
 	assert_true(atomic_load(&harness.session->waits_for_others));
 	assert_true(exclusive_call_begin(NULL, 1));
 	exclusive_call_end();
@@ -199,7 +199,7 @@ static void test_session_ends(void **state)
 	atomic_store(&harness.session->is_ending, true);
 	pthread_join(thread, NULL);
 	assert_false(may);
-	assert_false(quiet_any_closed());
+	assert_false(closed_any());
 	/* What it calls at its end waits for the work. */
 	work_lasts(30 * MS);
 	assert_true(quiet_call_begin(harness.session, gpu(), 0));
@@ -216,14 +216,14 @@ static void test_limit_of_time(void **state)
 	work_lasts(1000000 * MS);
 	assert_false(quiet_call_begin(harness.session, gpu(), 100));
 	assert_true(now_ns() - start_ns >= 100 * MS);
-	assert_false(quiet_any_closed());
+	assert_false(closed_any());
 }
 
 static void *wait_open(void *arg)
 {
 	uint64_t *waited_ns = arg, start_ns = now_ns();
 
-	quiet_wait_open(harness.session, gpu());
+	closed_wait(harness.session, gpu());
 	*waited_ns = now_ns() - start_ns;
 	return NULL;
 }
@@ -257,12 +257,12 @@ static void test_waits_for_posts(void **state)
 	bool may = false;
 
 	(void)state;
-	assert_true(quiet_post_begin(harness.session->post, gpu()));
+	assert_true(post_begin(harness.session->post, gpu()));
 	assert_false(quiet_call_begin(NULL, gpu(), 10));
 	/* The session's own worker makes the call. */
 	assert_true(quiet_call_begin(harness.session, gpu(), 0));
 	quiet_call_end(gpu());
-	quiet_post_end(harness.session->post);
+	post_end(harness.session->post);
 	assert_int_equal(pthread_create(&thread, NULL, make_call, &may), 0);
 	pthread_join(thread, NULL);
 	assert_true(may);
@@ -275,9 +275,9 @@ static void test_posts_wait(void **state)
 	(void)state;
 	gpu()->quiet.lasting_ns = 30 * MS;
 	assert_true(quiet_call_begin(NULL, gpu(), 0));
-	assert_true(quiet_post_begin(harness.session->post, gpu()));
+	assert_true(post_begin(harness.session->post, gpu()));
 	assert_true(now_ns() - start_ns >= 50 * MS);
-	quiet_post_end(harness.session->post);
+	post_end(harness.session->post);
 	quiet_call_end(gpu());
 }
 
@@ -286,9 +286,9 @@ static void lone(uint64_t lasts_ns)
 	assert_true(quiet_lone_begin(harness.session, gpu()));
 	assert_true(is_closed());
 	/* Its own launch does not wait. */
-	quiet_wait_open(harness.session, gpu());
-	assert_true(quiet_post_begin(harness.session->post, gpu()));
-	quiet_post_end(harness.session->post);
+	closed_wait(harness.session, gpu());
+	assert_true(post_begin(harness.session->post, gpu()));
+	post_end(harness.session->post);
 	work_lasts(lasts_ns);
 	quiet_lone_end(harness.session, gpu());
 }
@@ -314,8 +314,8 @@ static void test_posts_beside_calls(void **state)
 	(void)state;
 	assert_int_equal(pthread_create(&thread, NULL, make_calls, &is_done), 0);
 	while (!atomic_load(&is_done)) {
-		assert_true(quiet_post_begin(harness.session->post, gpu()));
-		quiet_post_end(harness.session->post);
+		assert_true(post_begin(harness.session->post, gpu()));
+		post_end(harness.session->post);
 	}
 	pthread_join(thread, NULL);
 }
@@ -340,8 +340,8 @@ static void test_ending_session_posts_nothing(void **state)
 	gpu()->quiet.lasting_ns = 400 * MS;
 	assert_true(quiet_call_begin(NULL, gpu(), 0));
 	atomic_store(&harness.session->is_ending, true);
-	assert_false(quiet_post_begin(harness.session->post, gpu()));
-	quiet_post_end(harness.session->post);
+	assert_false(post_begin(harness.session->post, gpu()));
+	post_end(harness.session->post);
 	atomic_store(&harness.session->is_ending, false);
 	quiet_call_end(gpu());
 }
@@ -358,7 +358,7 @@ static void test_lone_work(void **state)
 	exclusive_call_end();
 	wait_open(&waited_ns);
 	assert_true(now_ns() >= atomic_load(&work_ends_ns));
-	assert_false(quiet_any_closed());
+	assert_false(closed_any());
 }
 
 /* Closed although no session has work: one may launch at any time. */
@@ -369,8 +369,8 @@ static void test_lone_work_alone(void **state)
 	lone(0);
 	deferred_busy(true);
 	assert_true(is_closed());
-	quiet_wait_open(harness.session, gpu());
-	assert_false(quiet_any_closed());
+	closed_wait(harness.session, gpu());
+	assert_false(closed_any());
 }
 
 static void test_lone_work_follows(void **state)
@@ -381,17 +381,17 @@ static void test_lone_work_follows(void **state)
 	assert_true(now_ns() >= atomic_load(&work_ends_ns));
 	assert_true(is_closed());
 	quiet_lone_end(harness.session, gpu());
-	quiet_wait_open(harness.session, gpu());
-	assert_false(quiet_any_closed());
+	closed_wait(harness.session, gpu());
+	assert_false(closed_any());
 }
 
 static void test_endless_lone_work(void **state)
 {
 	(void)state;
 	lone(1000000 * MS);
-	atomic_store(&gpu()->quiet.lone_until_ns, now_ns());
-	quiet_wait_open(harness.session, gpu());
-	assert_false(quiet_any_closed());
+	atomic_store(&gpu()->closed.lone_until_ns, now_ns());
+	closed_wait(harness.session, gpu());
+	assert_false(closed_any());
 }
 
 static void test_driver_without_events(void **state)
@@ -403,7 +403,7 @@ static void test_driver_without_events(void **state)
 	quiet_call_end(gpu());
 	assert_true(quiet_lone_begin(harness.session, gpu()));
 	quiet_lone_end(harness.session, gpu());
-	assert_false(quiet_any_closed());
+	assert_false(closed_any());
 }
 
 static void test_switched_off(void **state)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLOSED_GPU_H
+#define CLOSED_GPU_H
+
+/*
+ * Closed GPUs. Workers give a closed GPU no new work: it is closed for quiet calls and for lone
+ * work (quiet.h). It opens by itself when its time is over.
+ *
+ * A worker posts while it is in a driver call that gives kernels to the GPU.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base.h"
+#include "driver.h"
+
+struct device;
+struct session;
+struct session_room;
+
+/* A session's part. */
+struct post {
+	struct session *session;
+	struct post *next; /* in the list of all, under the lock of closed_gpu.c */
+	bool is_listed;
+	atomic_bool is_on; /* the worker gives kernels to a GPU that it found open */
+	bool is_lone;      /* ... or that it has closed itself. The worker's */
+};
+
+/* A GPU's part. Zero-initialised is open. */
+struct closed_gpu {
+	unsigned n;                     /* calls and lone work; under the lock of closed_gpu.c */
+	_Atomic uint64_t until_ns;      /* for calls, it is closed until then; 0: it is open */
+	_Atomic uint64_t lone_until_ns; /* the same for lone work */
+	CUevent lone;                   /* behind the last lone work. Made by quiet_init() */
+	_Atomic uint64_t lone_number;   /* of lone work that keeps the GPU closed; 0: none */
+	_Atomic uint64_t lone_client;   /* its PID, above the number of its session */
+};
+
+/* For how long a GPU is closed at most. */
+#define CLOSED_MAX_NS UINT64_C(10000000000)
+
+/* How many GPUs are closed. */
+extern atomic_uint closed_n;
+
+/* Whether any GPU may be closed now; that may change at any time. */
+static inline bool closed_any(void)
+{
+	return atomic_load(&closed_n) > 0;
+}
+
+/* Closes the GPU for a call, until then at most; 0: it stays open. The second function follows. */
+void closed_begin(struct closed_gpu *closed, uint64_t until_ns);
+void closed_end(struct closed_gpu *closed);
+
+/*
+ * Around the launch of lone work on a GPU that is closed for a call. The first keeps the GPU closed
+ * for CLOSED_MAX_NS. False: it was open for a moment, so it is open again. The second follows the
+ * launch and the record of `lone': the GPU then opens when that event has passed.
+ */
+bool closed_keep(struct closed_gpu *closed);
+void closed_launched(struct closed_gpu *closed, const struct session *session);
+
+/* Opens the GPU after the lone work of that number; 0: it was not launched. False: it was open. */
+bool closed_end_lone(struct closed_gpu *closed, uint64_t number);
+
+/* Worker, before new work for the GPU: sleeps while it is closed. */
+void closed_wait(struct session *session, struct device *device);
+
+/* Worker, when the session has opened a GPU. */
+void posts_join(struct session *session);
+
+/* Whether a worker posts now, other than that of a session. */
+bool posts_any(const struct session *but);
+
+/* As post_begin(), if a GPU is closed. */
+bool post_late(struct post *post, struct device *device);
+
+/*
+ * Worker, around the driver call that gives kernels to the GPU: sleeps while it is closed. Until
+ * the end, it does not become quiet. Do not sleep between the two calls. False: do not make the
+ * call, because the session has begun to end, or the device is lost, while the GPU is closed.
+ */
+static inline bool post_begin(struct post *post, struct device *device)
+{
+	atomic_store(&post->is_on, true);
+	return likely(!closed_any()) || post_late(post, device);
+}
+
+static inline void post_end(struct post *post)
+{
+	atomic_store_explicit(&post->is_on, false, memory_order_release);
+}
+
+/* `call' gives kernels to the GPU. */
+#define POST(session, device, call)                                                                \
+	({                                                                                         \
+		CUresult result_ = CUDA_ERROR_MPS_RPC_FAILURE;                                     \
+                                                                                                   \
+		if (post_begin((session)->post, (device)))                                         \
+			result_ = (call);                                                          \
+		post_end((session)->post);                                                         \
+		result_;                                                                           \
+	})
+
+/* What is done for each session: see session_room.h. */
+extern const struct session_room posts_room;
+
+#endif
