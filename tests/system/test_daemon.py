@@ -90,8 +90,8 @@ class Daemon:
 
     def end(self):
         """Ends every process that the test has started."""
-        for pid in self.servers() + ([self.pid()] if self.pid() else []):
-            if self.owns(pid):
+        for pid in [*self.servers(), self.pid()]:
+            if pid and self.owns(pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 

@@ -66,7 +66,8 @@ def test_batches():
 
 def test_time_at_work():
     """It rises while a stream has work, and not while the program waits."""
-    with mps.Service() as service:
+    # Long copies, so that a stream has work even while the program waits for a processor.
+    with mps.Service({"SOFTGPU_COPY_US": "10000"}) as service:
         process = worked(service)
         before = stats(service)["clients"][0]["busy_ns"]
         time.sleep(0.5)
