@@ -144,6 +144,10 @@ unsigned launch_attributes(CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX], 
 		next->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
 		next++->value.programmaticStreamSerializationAllowed = 1;
 	}
+	if (attr_mask & WIRE_LAUNCH_ATTR_REMOTE_DOMAIN) {
+		next->id = CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
+		next++->value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+	}
 	return (unsigned)(next - attributes);
 }
 

@@ -10,7 +10,7 @@
 #include "server/module/kernel.h"
 #include "layout.h"
 
-#define LAUNCH_ATTRIBUTES_MAX 5
+#define LAUNCH_ATTRIBUTES_MAX 6
 
 bool launch_shape_ok(const struct device_facts *facts, const struct device_kernel *kernel,
 	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes);

@@ -38,6 +38,7 @@ struct fake_switches {
 struct fake_calls {
 	unsigned launches, graph_launches, copies, fills, waits, write_values, synchronizations,
 		limits_set, accesses_set, green_creates;
+	unsigned remote_launches;   /* in the remote domain of memory synchronisation */
 	uint32_t last_param_sum;    /* of the bytes of the last kernel's parameters */
 	uint64_t last_texture_size; /* bytes of the last texture on memory without rows */
 };

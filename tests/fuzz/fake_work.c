@@ -204,6 +204,9 @@ static CUresult launch_with(
 					attribute->value.clusterDim.z &&
 					config->gridDimX % attribute->value.clusterDim.x == 0,
 				"an odd cluster");
+		if (attribute->id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN &&
+			attribute->value.memSyncDomain == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE)
+			fake_calls.remote_launches++;
 	}
 	return launch(function, config->gridDimX, config->gridDimY, config->gridDimZ,
 		config->blockDimX, config->blockDimY, config->blockDimZ, config->sharedMemBytes,

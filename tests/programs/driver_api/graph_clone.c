@@ -161,6 +161,12 @@ static void attributes(void)
 	value.cooperative = 0;
 	CHECK(cuGraphKernelNodeGetAttribute(one, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value));
 	MUST(value.cooperative == 1);
+	value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+	CHECK(cuGraphKernelNodeSetAttribute(one, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value));
+	CHECK(cuGraphKernelNodeCopyAttributes(other, one));
+	memset(&value, 0, sizeof(value));
+	CHECK(cuGraphKernelNodeGetAttribute(other, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value));
+	MUST(value.memSyncDomain == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
 	fill_data(data, 0);
 	run_once(graph);
 	CHECK_DATA(data, 2, 0);

@@ -225,9 +225,11 @@ static void test_launches_with(void **state)
 	(void)state;
 	load(1, 1);
 	send_launch_with(0, 1, one, one, 0, 1, none, 0, 0, params, FAKE_PARAM_BYTES);
-	send_launch_with(0, 1, two, one, 0, 0x1f, two, 2, -5, params, FAKE_PARAM_BYTES);
+	send_launch_with(
+		0, 1, two, one, 0, WIRE_LAUNCH_ATTR_ALL, two, 2, -5, params, FAKE_PARAM_BYTES);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.launches, 2);
+	assert_int_equal(fake_calls.remote_launches, 1);
 	send_launch_with(0, 1, one, one, 0, 2, two, 0, 0, params, FAKE_PARAM_BYTES);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_CLUSTER_SIZE);
 	send_launch_with(0, 1, two, one, 0, 2, none, 0, 0, params, FAKE_PARAM_BYTES);

@@ -52,6 +52,9 @@ CUresult cuGraphKernelNodeSetAttribute(
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
 		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		node->work.kernel.domain = value->memSyncDomain;
+		return CUDA_SUCCESS;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -79,6 +82,9 @@ CUresult cuGraphKernelNodeGetAttribute(
 	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
 		value_out->priority = node->priority;
 		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		value_out->memSyncDomain = node->work.kernel.domain;
+		return CUDA_SUCCESS;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -96,6 +102,7 @@ CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 		return CUDA_ERROR_INVALID_VALUE;
 	to->priority = from->priority;
 	to->work.kernel.is_cooperative = from->work.kernel.is_cooperative;
+	to->work.kernel.domain = from->work.kernel.domain;
 	for (unsigned i = 0; i < 3; i++)
 		to->work.kernel.cluster[i] = from->work.kernel.cluster[i];
 	return CUDA_SUCCESS;
