@@ -312,6 +312,11 @@ CUresult local_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, un
 	return launch_post(&launch, f, kernelParams, NULL);
 }
 
+static void attribute_flag(struct launch_attrs *attrs, uint32_t flag, bool is_set)
+{
+	attrs->attr_mask = is_set ? attrs->attr_mask | flag : attrs->attr_mask & ~flag;
+}
+
 /* Hints may be ignored; attributes that change what a launch does may not. */
 CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
 	bool is_node, struct launch_attrs *attrs)
@@ -326,8 +331,7 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-		attrs->attr_mask &= ~(uint32_t)WIRE_LAUNCH_ATTR_COOPERATIVE;
-		attrs->attr_mask |= value->cooperative ? WIRE_LAUNCH_ATTR_COOPERATIVE : 0;
+		attribute_flag(attrs, WIRE_LAUNCH_ATTR_COOPERATIVE, value->cooperative);
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
 		attrs->attr_mask |= WIRE_LAUNCH_ATTR_CLUSTER;
@@ -344,17 +348,14 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 		attrs->priority = value->priority;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-		attrs->attr_mask &= ~(uint32_t)WIRE_LAUNCH_ATTR_REMOTE_DOMAIN;
-		attrs->attr_mask |= value->memSyncDomain == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE
-					    ? WIRE_LAUNCH_ATTR_REMOTE_DOMAIN
-					    : 0;
+		attribute_flag(attrs, WIRE_LAUNCH_ATTR_REMOTE_DOMAIN,
+			value->memSyncDomain == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
 		if (is_node)
 			return CUDA_ERROR_INVALID_VALUE;
-		attrs->attr_mask |= value->programmaticStreamSerializationAllowed
-					    ? WIRE_LAUNCH_ATTR_SERIALIZATION
-					    : 0;
+		attribute_flag(attrs, WIRE_LAUNCH_ATTR_SERIALIZATION,
+			value->programmaticStreamSerializationAllowed);
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
 	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
