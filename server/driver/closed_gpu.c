@@ -19,7 +19,6 @@
 #include "clock.h"
 
 #define SLEEP_NS 20000
-#define SAY_AFTER_NS UINT64_C(1000000000)
 
 atomic_uint closed_n;
 
@@ -144,7 +143,7 @@ void closed_wait(struct session *session, struct device *device)
 		is_closed = true;
 		nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 		look(closed);
-		if (!is_said && now - start_ns >= SAY_AFTER_NS &&
+		if (!is_said && now - start_ns >= CLOSED_SAY_NS &&
 			atomic_load(&closed->lone_number) > 0) {
 			say_lone(session, closed);
 			is_said = true;

@@ -42,6 +42,9 @@ struct closed_gpu {
 /* For how long a GPU is closed at most. */
 #define CLOSED_MAX_NS UINT64_C(10000000000)
 
+/* After this time server.log says what waits. */
+#define CLOSED_SAY_NS UINT64_C(1000000000)
+
 /* How many GPUs are closed. */
 extern atomic_uint closed_n;
 
@@ -79,9 +82,10 @@ bool posts_any(const struct session *but);
 bool post_late(struct post *post, struct device *device);
 
 /*
- * Worker, around the driver call that gives kernels to the GPU: sleeps while it is closed. Until
- * the end, it does not become quiet. Do not sleep between the two calls. False: do not make the
- * call, because the session has begun to end, or the device is lost, while the GPU is closed.
+ * Worker, around the driver call that gives kernels to the GPU: sleeps while the GPU is closed. No
+ * quiet call begins until post_end(), so do not sleep between the two calls. False: do not make the
+ * driver call, because the session has begun to end, or the device is lost, while the GPU is
+ * closed.
  */
 static inline bool post_begin(struct post *post, struct device *device)
 {

@@ -7,7 +7,6 @@
  * Invariant: an exclusive call is under way while a GPU is closed for a call.
  */
 
-#include <pthread.h>
 #include <time.h>
 
 #include "quiet.h"
@@ -33,7 +32,6 @@
 #define SPIN_NS 30000
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 2000000
-#define SAY_AFTER_NS UINT64_C(1000000000)
 
 /* MPS_QUIET_CALLS=0: calls wait in the driver. Set once. */
 static bool is_off;
@@ -87,7 +85,7 @@ static bool is_over(const struct call *call)
 
 static void say_waits(struct call *call)
 {
-	if (call->is_said || !call->session || now_ns() - call->start_ns < SAY_AFTER_NS)
+	if (call->is_said || !call->session || now_ns() - call->start_ns < CLOSED_SAY_NS)
 		return;
 	log_line("Client " SESSION_NAME " waits until the work on the GPU ends, because %s only "
 		 "then; `top' shows which clients have work",
@@ -145,6 +143,7 @@ static uint64_t choose_closed_ns(const struct call *call, const struct quiet *qu
 	return MAX(call->closed_ns, MIN(2 * lasting_ns, CLOSED_LEARNT_NS));
 }
 
+/* Of two notes at the same time one may be lost: the value is an estimate. */
 static void note_lasting(struct quiet *quiet, uint64_t lasting_ns)
 {
 	atomic_store(&quiet->lasting_ns, MAX(lasting_ns, atomic_load(&quiet->lasting_ns) / 2));
