@@ -203,23 +203,28 @@ static void server_on_news(uv_async_t *async)
 static void leave_overdue(struct server *server, const struct client_conn *conn)
 {
 	const bool is_at_work = session_is_at_work(conn->session);
+	const char *whose = conn->is_terminated ? "terminated" : "dead";
 	struct frame_server_state frame = {0};
 
-	log_line("Client " SESSION_NAME " %s %d ms ago and %s (MPS_GRACE_MS): the server ends and "
+	log_line("Client " SESSION_NAME " %s, and %s for %d ms (MPS_GRACE_MS): the server ends and "
 		 "is replaced",
-		SESSION_NAME_ARGS(conn->session), conn->is_terminated ? "was terminated" : "left",
-		server->grace_ms,
-		is_at_work ? "its work still occupies the GPU"
-			   : "a driver call for it does not return");
+		SESSION_NAME_ARGS(conn->session),
+		conn->is_terminated ? "was terminated" : "has left",
+		is_at_work ? "its work has occupied the GPU"
+			   : "a driver call for it has not returned",
+		server->grace_ms);
 	frame_init(&frame, FRAME_SERVER_STATE, 0);
 	frame.state = SERVER_FAULT;
 	frame.result = CUDA_ERROR_LAUNCH_TIMEOUT;
 	/* Do not count an end that the operator has requested against the program. */
 	frame.client = is_at_work && !conn->is_terminated ? conn->id : 0;
-	snprintf(frame.text, sizeof(frame.text), "%s the %s client %d does not %s",
-		is_at_work ? "work of" : "a driver call for",
-		conn->is_terminated ? "terminated" : "dead", (int)conn->pid,
-		is_at_work ? "end" : "return");
+	if (is_at_work)
+		snprintf(frame.text, sizeof(frame.text), "work of the %s client %d does not end",
+			whose, (int)conn->pid);
+	else
+		snprintf(frame.text, sizeof(frame.text),
+			"a driver call for the %s client %d does not return", whose,
+			(int)conn->pid);
 	control_send(server, &frame);
 	if (is_at_work)
 		fault_report_overdue(server, conn);

@@ -103,7 +103,7 @@ def test_endless_kernel():
         began = time.monotonic()
         wait_for("its server's end", lambda: not mps.is_alive(server), 5 * mps.SLOW)
         assert time.monotonic() - began < 3 * mps.SLOW
-        service.wait_for_log("its work still occupies the GPU")
+        service.wait_for_log("has left, and its work has occupied the GPU for 500 ms")
         service.run_ok("process2", timeout=60)
 
 
@@ -128,8 +128,8 @@ def test_driver_call_that_does_not_end():
         equal(service.finish(process)[0], 0)
         server = service.server()
         wait_for("its server's end", lambda: not mps.is_alive(server), 5 * mps.SLOW)
-        service.wait_for_log("Client {PID: %d, Context ID: 1} left 500 ms ago and a driver call "
-                             "for it does not return" % process.pid)
+        service.wait_for_log("Client {PID: %d, Context ID: 1} has left, and a driver call for it "
+                             "has not returned for 500 ms" % process.pid)
         service.wait_for_log("a driver call for the dead client %d does not return" % process.pid,
                              "control")
         equal(service.command("get_last_fault").stdout, "No fault is known\n")
