@@ -54,7 +54,7 @@ struct kernel_work {
 	uint32_t shared_dynamic; /* bytes */
 	size_t graph_stack;      /* the limit of the stack with which its graph was made */
 	bool is_cooperative;
-	CUlaunchMemSyncDomain domain; /* of memory synchronisation; changes nothing */
+	CUlaunchMemSyncDomain domain; /* of memory synchronisation: a hint without effect */
 	bool has_buffer; /* its parameters came as one buffer: a node with it cannot be made
 			    cooperative */
 	void *params;    /* packed */
