@@ -71,6 +71,24 @@ def test_known_differences():
     equal(verdict(text + "\ndone", "done", "simpleAssert"), False, "not in server.log")
 
 
+class Scripted(samples.Runner):
+    """Its samples end with these exit codes, one after the other."""
+
+    def __init__(self, *codes):  # pylint: disable=super-init-not-called
+        self.codes = list(codes)
+
+    def run(self, folder, name, is_client):
+        return samples.Ended(self.codes.pop(0), "", 1.0)
+
+
+def test_sample_that_sometimes_fails():
+    name = "cdpAdvancedQuicksort"
+    equal(Scripted(1, 0).repeated("", name, True).code, 0)
+    equal(Scripted(0, 1).repeated("", name, False).code, 0)
+    equal(Scripted(1, 1, 1, 0).repeated("", name, True).code, 1, "always")
+    equal(Scripted(1, 0).repeated("", "scan", True).code, 1, "another sample")
+
+
 def run(*programs):
     """(exit code, output of the script) with these example programs as samples."""
     with tempfile.TemporaryDirectory() as folder:
