@@ -62,7 +62,7 @@ class Round(typing.NamedTuple):
     after: dict
 
     def counts(self, way):
-        """Whether the full speed stayed the same: else, the host delayed the programs."""
+        """Whether the full speed stayed the same. Where the host is too busy, it does not."""
         return abs(self.before[way] - self.after[way]) <= 0.1 * self.before[way]
 
     def shares(self, way, speeds):
