@@ -25,7 +25,7 @@ ALL_GROUPS = test_active_threads.share("99.9")
 # host needs for it, even beside other programs.
 SATURATE = ("--seconds", "0.7", "--blocks", "4224", "--turns", "5000")
 WAYS = ("plain", "burst", "graph")
-# Rounds that are to count, and rounds at most.
+# So many rounds are to count, of so many at most.
 ROUNDS, MOST_ROUNDS = 2, 5
 
 MIB, GIB = 1 << 10, 1 << 20  # KiB
@@ -65,9 +65,8 @@ class Round(typing.NamedTuple):
         """Whether the full speed stayed the same. Where the host is too busy, it does not."""
         return abs(self.before[way] - self.after[way]) <= 0.1 * self.before[way]
 
-    def shares(self, way, speeds):
-        whole = (self.before[way] + self.after[way]) / 2
-        return [speed[way] / whole for speed in speeds]
+    def share(self, way, speeds):
+        return 2 * speeds[way] / (self.before[way] + self.after[way])
 
 
 def four_at_once(service):
@@ -106,11 +105,10 @@ def report_way(rounds, way):
     whole = [each.before[way] for each in rounds] + [rounds[-1].after[way]]
     counted = [each for each in rounds if each.counts(way)]
     row("100 %%, %s, blocks a second" % way, "%.0f to %.0f" % (min(whole), max(whole)),
-        "%d of %d rounds count" % (len(counted), len(rounds)))
-    report_shares("alone", way, [share for each in counted for share in
-                                 each.shares(way, [each.alone])])
-    report_shares("four at once", way, [share for each in counted for share in
-                                        each.shares(way, each.four)])
+        "%d of %d rounds count" % (len(counted), len(rounds)), len(counted) >= ROUNDS)
+    report_shares("alone", way, [each.share(way, each.alone) for each in counted])
+    report_shares("four at once", way,
+                  [each.share(way, one) for each in counted for one in each.four])
 
 
 def step_shares():

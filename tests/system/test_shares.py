@@ -26,7 +26,7 @@ def a_round(before, alone, four, after):
 
 
 def verdicts(*rounds):
-    """Of a client with a quarter alone, and of four at once."""
+    """Of three rows: enough rounds count; a client with a quarter, alone; four such clients."""
     del table.ROWS[:]
     share_steps.report_way(list(rounds), "plain")
     return [good for _, _, _, good in table.ROWS if good is not None]
@@ -36,16 +36,16 @@ RIGHT = a_round(100, 25, [24, 25, 22, 23], 101)
 
 
 def test_rounds_that_count():
-    equal(verdicts(RIGHT), [True, True])
-    equal(verdicts(RIGHT, a_round(100, 31, [25, 25, 25, 25], 100)), [False, True])
-    equal(verdicts(RIGHT, a_round(100, 25, [25, 25, 25, 19], 100)), [True, False])
+    equal(verdicts(RIGHT, RIGHT), [True, True, True])
+    equal(verdicts(RIGHT, a_round(100, 31, [25, 25, 25, 25], 100)), [True, False, True])
+    equal(verdicts(RIGHT, a_round(100, 25, [25, 25, 25, 19], 100)), [True, True, False])
 
 
-def test_rounds_that_the_host_disturbed():
+def test_rounds_that_do_not_count():
     disturbed = a_round(100, 21, [17, 16, 19, 17], 16)
-    equal(verdicts(disturbed), [False, False], "nothing was measured")
-    equal(verdicts(RIGHT, disturbed), [True, True])
-    equal(disturbed.counts("plain"), False)
+    equal(verdicts(disturbed), [False, False, False])
+    equal(verdicts(RIGHT, disturbed), [False, True, True], "too few")
+    equal(verdicts(RIGHT, disturbed, RIGHT), [True, True, True])
 
 
 def test_rounds_are_repeated_until_enough_count():
