@@ -71,22 +71,38 @@ def test_known_differences():
     equal(verdict(text + "\ndone", "done", "simpleAssert"), False, "not in server.log")
 
 
+def test_failures_at_random():
+    name, text = "cdpAdvancedQuicksort", "launch %d would exceed cudaLimitDevRuntimePendingLaunchCount"
+    equal(verdict((1, text % 7), (1, text % 8), name), True)
+    equal(verdict((1, text % 7), (1, text % 8), "scan"), False, "another sample")
+    equal(verdict((1, text % 7), (1, "code=999"), name), False, "another reason")
+    equal(verdict((1, "code=999"), (1, text % 7), name), False, "another reason natively")
+    equal(verdict("done", (1, text % 7), name), False)
+    equal(verdict((1, text % 7), (-6, text % 7), name), False, "another end")
+
+
 class Scripted(samples.Runner):
-    """Its samples end with these exit codes, one after the other."""
+    """Its native runs end with these exit codes, one after the other."""
 
     def __init__(self, *codes):  # pylint: disable=super-init-not-called
         self.codes = list(codes)
 
     def run(self, folder, name, is_client):
+        equal(is_client, False, "a client runs once")
         return samples.Ended(self.codes.pop(0), "", 1.0)
 
+    def ends(self, name, client):
+        """The exit code of the native run with which the client is compared."""
+        return self.native_like("", name, self.run("", name, False),
+                                samples.Ended(client, "", 1.0)).code
 
-def test_sample_that_sometimes_fails():
+
+def test_native_runs_are_repeated():
     name = "cdpAdvancedQuicksort"
-    equal(Scripted(1, 0).repeated("", name, True).code, 0)
-    equal(Scripted(0, 1).repeated("", name, False).code, 0)
-    equal(Scripted(1, 1, 1, 0).repeated("", name, True).code, 1, "always")
-    equal(Scripted(1, 0).repeated("", "scan", True).code, 1, "another sample")
+    equal(Scripted(1, 0).ends(name, 0), 0)
+    equal(Scripted(0, 0, 1).ends(name, 1), 1)
+    equal(Scripted(*samples.NATIVE_RUNS * [0]).ends(name, 1), 0, "never natively")
+    equal(Scripted(0, 1).ends("scan", 1), 0, "another sample")
 
 
 def run(*programs):
