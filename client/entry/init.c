@@ -16,6 +16,7 @@
 #include "client/launch/launch.h"
 #include "client/module/eager.h"
 #include "procs.h"
+#include "send.h"
 #include "client/transport/route.h"
 #include "tables.h"
 
@@ -103,5 +104,33 @@ CUresult host_storage(CUcontext handle, struct storage **ret_storage)
 	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*ret_storage = &context->storage;
+	return CUDA_SUCCESS;
+}
+
+CUresult host_topology(uint8_t **ret_gpcs, uint8_t **ret_numbers)
+{
+	_cleanup_free_ uint8_t *gpcs = NULL, *numbers = NULL;
+	struct tpc tpcs[WIRE_TPCS_MAX];
+	struct context *context;
+	uint32_t n;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = send_topology(context->device->index, tpcs, ARRAY_SIZE(tpcs), &n);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (n == 0)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	gpcs = malloc(n);
+	numbers = malloc(n);
+	if (!gpcs || !numbers)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): its attribute frees it */
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (uint32_t i = 0; i < n; i++) {
+		gpcs[i] = tpcs[i].gpc;
+		numbers[i] = tpcs[i].number;
+	}
+	*ret_gpcs = TAKE_PTR(gpcs);
+	*ret_numbers = TAKE_PTR(numbers);
 	return CUDA_SUCCESS;
 }

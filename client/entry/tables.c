@@ -284,12 +284,31 @@ static const union word module_table[MODULE_TABLE_WORDS] = {
 	[94 ... 98] = REFUSED,
 };
 
-/* ---- 1734dc26: which SMs are neighbours; cuBLASLt works without an answer */
+/* ---- 1734dc26: which SMs are neighbours; after an error cuBLASLt works more slowly */
+
+static CUresult topology_read(uint8_t **ret_gpcs, uint8_t **ret_numbers)
+{
+	CUdevice device;
+	CUresult result = cuCtxGetDevice(&device);
+
+	if (result == CUDA_SUCCESS && (!ret_gpcs || !ret_numbers))
+		return CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? host_topology(ret_gpcs, ret_numbers) : result;
+}
+
+static CUresult topology_free(uint8_t *gpcs, uint8_t *numbers)
+{
+	free(gpcs);
+	free(numbers);
+	return CUDA_SUCCESS;
+}
 
 static const union word topology_table[17] = {
 	[0] = SIZE(topology_table),
-	[1 ... 12] = REFUSED,
-	[13] = IGNORED,
+	[1 ... 3] = REFUSED,
+	[4] = SLOT(topology_read),
+	[5 ... 12] = REFUSED,
+	[13] = SLOT(topology_free),
 	[14 ... 16] = REFUSED,
 };
 

@@ -24,4 +24,10 @@ CUresult host_primary(CUdevice device, CUcontext *ret_context);
  */
 CUresult host_storage(CUcontext context, struct storage **ret_storage);
 
+/*
+ * Where the SMs of the current context's GPU are: for each two of them, in the order of their
+ * numbers, their GPC and their number there. The caller frees both arrays.
+ */
+CUresult host_topology(uint8_t **ret_gpcs, uint8_t **ret_numbers);
+
 #endif

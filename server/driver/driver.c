@@ -70,6 +70,44 @@ int driver_version(void)
 	return version;
 }
 
+/* Of driver 580. cuBLASLt calls these slots of every driver, so later ones keep them. */
+struct topology_table {
+	size_t size; /* in bytes */
+	void (*others[3])(void);
+	CUresult (*read)(uint8_t **ret_gpcs, uint8_t **ret_numbers);
+	void (*further[8])(void);
+	void (*free)(uint8_t *gpcs, uint8_t *numbers);
+};
+
+static const struct topology_table *topology_table(void)
+{
+	static const CUuuid id = {
+		{0x17, 0x34, (char)0xdc, 0x26, (char)0x80, 0x0d, 0x47, 0x45, (char)0x87, 0x26,
+			(char)0xc0, (char)0xf1, (char)0xe7, (char)0xdd, (char)0x8b, (char)0xca}};
+	const void *table = NULL;
+
+	if (cuda.cuGetExportTable(&table, &id) != CUDA_SUCCESS || !table ||
+		*(const size_t *)table < sizeof(struct topology_table))
+		return NULL;
+	return table;
+}
+
+CUresult driver_read_topology(uint8_t **ret_gpcs, uint8_t **ret_numbers)
+{
+	const struct topology_table *table = topology_table();
+
+	*ret_gpcs = *ret_numbers = NULL;
+	return table ? table->read(ret_gpcs, ret_numbers) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+void driver_free_topology(uint8_t *gpcs, uint8_t *numbers)
+{
+	const struct topology_table *table = topology_table();
+
+	if (table)
+		table->free(gpcs, numbers);
+}
+
 const char *result_name(CUresult result)
 {
 	const char *name = NULL;

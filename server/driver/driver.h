@@ -27,6 +27,14 @@ const char *driver_path(void);
 /* The result of cuDriverGetVersion(): 13000 for 13.0. */
 int driver_version(void);
 
+/*
+ * The driver's private table of the places of SMs, which cuBLASLt asks for as well: no public
+ * function has them. With the GPU's context current. An element of the two arrays describes two
+ * SMs. CUDA_ERROR_NOT_SUPPORTED: this driver has no such table.
+ */
+CUresult driver_read_topology(uint8_t **ret_gpcs, uint8_t **ret_numbers);
+void driver_free_topology(uint8_t *gpcs, uint8_t *numbers);
+
 /* "CUDA_ERROR_OUT_OF_MEMORY"; never NULL. */
 const char *result_name(CUresult result);
 

@@ -197,6 +197,18 @@ print(json.dumps([slot(tools, n) for n in range(1, table(tools)[1][0] // 8)]))
         equal(answers, [NOT_SUPPORTED] * 66)
 
 
+def test_no_topology():
+    """A driver that has no places of SMs."""
+    with mps.Service({"SOFTGPU_SMS": "1"}) as service:
+        equal(ask(service, """
+must("cuInit", 0)
+context, gpcs, numbers = (ctypes.c_void_p() for _ in range(3))
+must("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+must("cuCtxSetCurrent", context)
+print(slot("1734dc26800d47458726c0f1e7dd8bca", 4, ctypes.byref(gpcs), ctypes.byref(numbers)))
+"""), NOT_SUPPORTED)
+
+
 def test_empty_slots():
     """Unused slots of the private tables return success."""
     with mps.Service() as service:

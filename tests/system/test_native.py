@@ -62,5 +62,16 @@ def test_ipc_without_the_owner():
     equal(native("ipc_memory", "orphan"), (0, "ipc_memory: ok\n", ""))
 
 
+def test_topology():
+    """A client has the places of SMs from the server's driver, also with a share of the SMs."""
+    code, out, err = native("topology", "show")
+    equal(code, 0, out + err)
+    with mps.Service() as service:
+        equal(service.run("topology", "show")[:2], (0, out))
+        part = service.run_ok("topology", "show", env={"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"})
+    places = part[0].splitlines()[0]
+    assert len(places) < len(out.splitlines()[0]) and out.startswith(places), (places, out)
+
+
 if __name__ == "__main__":
     harness.main(globals())

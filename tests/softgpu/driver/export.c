@@ -46,3 +46,29 @@ CUresult host_storage(CUcontext handle, struct storage **ret_storage)
 	*ret_storage = &context->storage;
 	return CUDA_SUCCESS;
 }
+
+/* The SMs are spread over GPCS GPCs, of which the last ones have fewer. */
+CUresult host_topology(uint8_t **ret_gpcs, uint8_t **ret_numbers)
+{
+	enum {
+		GPCS = 8
+	};
+	uint32_t n = driver.n_sms / 2;
+	uint8_t *gpcs, *numbers;
+
+	ENTER(CALL_CONTEXT);
+	gpcs = malloc(n);
+	numbers = malloc(n);
+	if (!gpcs || !numbers) {
+		free(gpcs);
+		free(numbers);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		gpcs[i] = (uint8_t)(i % GPCS);
+		numbers[i] = (uint8_t)(i / GPCS);
+	}
+	*ret_gpcs = gpcs;
+	*ret_numbers = numbers;
+	return CUDA_SUCCESS;
+}
