@@ -127,6 +127,7 @@ unit_libs_test_client_mapping := -Wl,--wrap=madvise
 unit_test_client_graph_lowering := client/graph/graph_lowering.c
 unit_test_client_staging := client/stream/staging.c client/stream/timeline.c client/util/sleep.c client/util/worker_pool.c \
 	proto/ring.c
+unit_test_client_timeline := client/stream/timeline.c client/util/sleep.c
 unit_test_client_context := client/entry/hooks.c client/device/context.c client/stream/context_share.c client/device/current.c client/context/primary.c \
 	client/context/context_calls.c client/device/storage.c client/util/log.c client/util/logs.c client/context/coredump.c
 unit_test_client_trace := client/transport/trace.c client/util/log.c client/util/logs.c $(GEN)/wire.c

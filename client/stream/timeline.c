@@ -50,6 +50,11 @@
 #define SLEEP_LEAST_NS 10000u
 #define SLEEP_MOST_NS 200000u
 
+/* A wait may end by this part of its expected length earlier or later. */
+#define EXPECTED_PART 16
+#define EXPECTED_EARLY_NS 500000u
+#define EXPECTED_MOST_NS 100000000u
+
 CUresult timeline_post(struct stream *stream, uint64_t *ret_seqno)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -171,6 +176,13 @@ CUresult timeline_wait_polling(struct stream *stream, uint64_t seqno)
 	return timeline_wait(stream, seqno);
 }
 
+/* Whether each client at work and its worker have a processor. */
+static bool may_spin_on(void)
+{
+	return !server.is_without_long_spin &&
+	       worker_pool_processors() >= MAX(n_threads_at_work(), PROCESSORS_MIN);
+}
+
 /* Spins on, as the driver does in a native program. */
 static bool reached_in_spin(const struct stream *stream, uint64_t seqno)
 {
@@ -179,38 +191,52 @@ static bool reached_in_spin(const struct stream *stream, uint64_t seqno)
 	if (yielder)
 		return spin_until(stream, seqno,
 			(struct spin){.length_ns = SPIN_YIELDING_NS, .yielder = yielder});
-	return !server.is_without_long_spin &&
-	       worker_pool_processors() >= MAX(n_threads_at_work(), PROCESSORS_MIN) &&
-	       timeline_spin(stream, seqno, SPIN_ON_NS);
+	return may_spin_on() && timeline_spin(stream, seqno, SPIN_ON_NS);
 }
 
-/* False: the wait takes longer. */
-static bool poll_until_reached(const struct stream *stream, uint64_t seqno)
+/* False: the time has come. */
+static bool poll_until(const struct stream *stream, uint64_t seqno, uint64_t end_ns)
 {
-	uint64_t start_ns = now_ns(), waited_ns = 0;
+	uint64_t start_ns = now_ns(), now = start_ns;
 
-	do {
-		sleep_ns(MIN(MAX(waited_ns / SLEEP_PART, SLEEP_LEAST_NS), SLEEP_MOST_NS));
+	while (now < end_ns) {
+		uint64_t length_ns = (now - start_ns) / SLEEP_PART;
+
+		length_ns = MIN(MAX(length_ns, SLEEP_LEAST_NS), SLEEP_MOST_NS);
+		sleep_ns(MIN(length_ns, end_ns - now));
 		if (timeline_reached(stream, seqno))
 			return true;
-		waited_ns = now_ns() - start_ns;
-	} while (waited_ns < POLLING_NS);
+		now = now_ns();
+	}
 	return false;
 }
 
-CUresult timeline_wait(struct stream *stream, uint64_t seqno)
+/* This thread's last wait that was too long for a spin; 0: there was none. */
+static _Thread_local uint64_t last_long_wait_ns;
+
+/*
+ * Programs repeat their work. Around the expected end of a wait this thread spins, and the worker
+ * is awake for what the program does next. False: the wait takes longer.
+ */
+static bool reached_as_expected(const struct stream *stream, uint64_t seqno, uint64_t start_ns)
 {
-	return timeline_wait_until(stream, seqno, UINT64_MAX);
+	uint64_t expected_ns = last_long_wait_ns;
+	uint64_t early_ns = MIN(expected_ns / EXPECTED_PART, EXPECTED_EARLY_NS);
+
+	if (expected_ns == 0 || expected_ns > EXPECTED_MOST_NS || !may_spin_on())
+		return false;
+	if (poll_until(stream, seqno, start_ns + expected_ns - early_ns))
+		return true;
+	ring_wake(&server.sender);
+	return timeline_spin(stream, seqno, 2 * early_ns);
 }
 
-CUresult timeline_wait_until(struct stream *stream, uint64_t seqno, uint64_t deadline_ns)
+/* The server's waiter wakes this thread. */
+static CUresult wait_woken(const struct stream *stream, uint64_t seqno, uint64_t deadline_ns)
 {
 	const uint32_t __shm *word = shm_low_half(&server.page->timeline[stream_id(stream)]);
 	CUresult result, late;
 
-	if (likely(timeline_reached_soon(stream, seqno)) || reached_in_spin(stream, seqno) ||
-		poll_until_reached(stream, seqno))
-		return server_link_check(&server);
 	result = send_seqno_watch(stream_id(stream), seqno);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -237,4 +263,28 @@ CUresult timeline_wait_until(struct stream *stream, uint64_t seqno, uint64_t dea
 		if (now_ns() >= deadline_ns)
 			return CUDA_ERROR_NOT_READY;
 	}
+}
+
+CUresult timeline_wait(struct stream *stream, uint64_t seqno)
+{
+	return timeline_wait_until(stream, seqno, UINT64_MAX);
+}
+
+CUresult timeline_wait_until(struct stream *stream, uint64_t seqno, uint64_t deadline_ns)
+{
+	CUresult result;
+	uint64_t start_ns;
+
+	if (likely(timeline_reached_soon(stream, seqno)))
+		return server_link_check(&server);
+	start_ns = now_ns();
+	if (reached_in_spin(stream, seqno))
+		return server_link_check(&server);
+	if (reached_as_expected(stream, seqno, start_ns) ||
+		poll_until(stream, seqno, now_ns() + POLLING_NS))
+		result = server_link_check(&server);
+	else
+		result = wait_woken(stream, seqno, deadline_ns);
+	last_long_wait_ns = now_ns() - start_ns;
+	return result;
 }
