@@ -7,6 +7,8 @@
  * measured with driver 580 (CUDA 13.0), on an H200 where no other GPU is named. The
  * program named beside a figure, in tests/programs/driver_api, measures it again.
  *
+ * driver.c also calls two functions of a private table: driver_read_topology().
+ *
  * With another driver the server works in the same way, but a figure may be wrong:
  * calls may then wait beside blocked streams. server.log has a line that says so.
  */
