@@ -188,10 +188,14 @@ void clients_check_handover(struct server *server)
 	}
 }
 
-/* A server's loop never blocks: a server that has read nothing for this long hangs. */
+/*
+ * A server's loop never blocks: a server that has read nothing for this long hangs. A server with
+ * a deadline, such as a stopped one, is ended then, with the reason of that deadline.
+ */
 static bool is_handover_overdue(const struct server *server)
 {
 	return server->in_flight && server->n_kills == 0 &&
+	       !uv_is_active((const uv_handle_t *)&server->timer) &&
 	       uv_now(&server->daemon->loop) - server->in_flight_ms >= server_end_ms(server);
 }
 

@@ -71,6 +71,28 @@ def test_server_stopped():
         contains(service.control_log(), "did not continue after it was stopped in time")
 
 
+def test_stopped_with_its_daemon():
+    """The reason is the stop, also if the daemon finds at once that a client waits for too long."""
+    with mps.Service({"MPS_GRACE_MS": "1000"}) as service:
+        service.run_ok("process1")
+        server = service.server()
+        waits = service.popen("process1", "--seconds", "60")
+        service.wait_for_active(waits)
+        os.kill(server, signal.SIGSTOP)
+        wait_for("the daemon to see it", lambda: "Server %d was stopped by signal 19" % server
+                 in service.control_log())
+        late = service.popen("process2")
+        wait_for("the client", lambda: "NEW CLIENT %d" % late.pid in service.control_log())
+        os.kill(service.daemon.pid, signal.SIGSTOP)
+        time.sleep(7)
+        os.kill(service.daemon.pid, signal.SIGCONT)
+        code, out, err = service.finish(waits, 20)
+        equal(code, 1, out + err)
+        contains(service.control_log(),
+                 "Server %d did not continue after it was stopped in time" % server)
+        equal(service.finish(late)[:2], (0, "process2: ok\n"))
+
+
 def test_adopted_server_stopped():
     """It is not a child of the daemon: a client's arrival shows that it does not respond."""
     with mps.Service({"MPS_GRACE_MS": "1000"}) as service:
