@@ -107,30 +107,23 @@ CUresult host_storage(CUcontext handle, struct storage **ret_storage)
 	return CUDA_SUCCESS;
 }
 
-CUresult host_topology(uint8_t **ret_gpcs, uint8_t **ret_numbers)
+_Static_assert(WIRE_TPCS_MAX <= TOPOLOGY_PAIRS, "all fit");
+
+CUresult host_topology(struct topology *ret_topology)
 {
-	_cleanup_free_ uint8_t *gpcs = NULL, *numbers = NULL;
 	struct tpc tpcs[WIRE_TPCS_MAX];
 	struct context *context;
 	uint32_t n;
 	CUresult result = context_enter(&context);
 
 	if (result == CUDA_SUCCESS)
-		result = send_topology(context->device->index, tpcs, ARRAY_SIZE(tpcs), &n);
+		result = send_device_topology(context->device->index, tpcs, ARRAY_SIZE(tpcs), &n);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (n == 0)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	gpcs = malloc(n);
-	numbers = malloc(n);
-	if (!gpcs || !numbers)
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): its attribute frees it */
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	ret_topology->n = n;
 	for (uint32_t i = 0; i < n; i++) {
-		gpcs[i] = tpcs[i].gpc;
-		numbers[i] = tpcs[i].number;
+		ret_topology->gpcs[i] = tpcs[i].gpc;
+		ret_topology->numbers[i] = tpcs[i].number;
 	}
-	*ret_gpcs = TAKE_PTR(gpcs);
-	*ret_numbers = TAKE_PTR(numbers);
-	return CUDA_SUCCESS;
+	return n > 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -284,16 +284,32 @@ static const union word module_table[MODULE_TABLE_WORDS] = {
 	[94 ... 98] = REFUSED,
 };
 
-/* ---- 1734dc26: which SMs are neighbours; after an error cuBLASLt works more slowly */
+/* ---- 1734dc26: where the SMs are; after an error, cuBLASLt's products take longer */
 
+/* The caller gives both arrays to topology_free(). */
 static CUresult topology_read(uint8_t **ret_gpcs, uint8_t **ret_numbers)
 {
+	_cleanup_free_ uint8_t *gpcs = NULL, *numbers = NULL;
+	struct topology topology;
 	CUdevice device;
 	CUresult result = cuCtxGetDevice(&device);
 
 	if (result == CUDA_SUCCESS && (!ret_gpcs || !ret_numbers))
 		return CUDA_ERROR_INVALID_VALUE;
-	return result == CUDA_SUCCESS ? host_topology(ret_gpcs, ret_numbers) : result;
+	if (result == CUDA_SUCCESS)
+		result = host_topology(&topology);
+	if (result != CUDA_SUCCESS)
+		return result;
+	gpcs = malloc(topology.n);
+	numbers = malloc(topology.n);
+	if (!gpcs || !numbers)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): its attribute frees it */
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(gpcs, topology.gpcs, topology.n);
+	memcpy(numbers, topology.numbers, topology.n);
+	*ret_gpcs = TAKE_PTR(gpcs);
+	*ret_numbers = TAKE_PTR(numbers);
+	return CUDA_SUCCESS;
 }
 
 static CUresult topology_free(uint8_t *gpcs, uint8_t *numbers)

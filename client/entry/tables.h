@@ -12,6 +12,9 @@
 #include "client/util/api.h"
 #include "client/device/storage.h"
 
+/* No GPU has as many. */
+#define TOPOLOGY_PAIRS 256u
+
 /* Unknown tables give CUDA_ERROR_INVALID_VALUE and NULL, as in the driver. */
 CUresult tables_find(const void **ret_table, const CUuuid *id);
 
@@ -25,9 +28,14 @@ CUresult host_primary(CUdevice device, CUcontext *ret_context);
 CUresult host_storage(CUcontext context, struct storage **ret_storage);
 
 /*
- * Where the SMs of the current context's GPU are: for each two of them, in the order of their
- * numbers, their GPC and their number there. The caller frees both arrays.
+ * Where the SMs of the current context's GPU are: for each pair of SMs, in the order of their
+ * numbers, its GPC and its number in the GPC. CUDA_ERROR_NOT_SUPPORTED: the driver does not say it.
  */
-CUresult host_topology(uint8_t **ret_gpcs, uint8_t **ret_numbers);
+struct topology {
+	unsigned n; /* pairs */
+	uint8_t gpcs[TOPOLOGY_PAIRS], numbers[TOPOLOGY_PAIRS];
+};
+
+CUresult host_topology(struct topology *ret_topology);
 
 #endif

@@ -2,7 +2,8 @@
 
 /*
  * Opens the real libcuda. Main thread before the loop runs, and cuInit() on
- * the thread that starts the driver; `cuda' is only read afterwards.
+ * the thread that starts the driver; `cuda' is only read afterwards. Any worker: its
+ * private table.
  */
 
 #include <dlfcn.h>

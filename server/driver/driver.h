@@ -29,7 +29,7 @@ int driver_version(void);
 
 /*
  * The driver's private table of the places of SMs, which cuBLASLt asks for as well: no public
- * function has them. With the GPU's context current. An element of the two arrays describes two
+ * function has them. With the GPU's context current. Each array has an element for each pair of
  * SMs. CUDA_ERROR_NOT_SUPPORTED: this driver has no such table.
  */
 CUresult driver_read_topology(uint8_t **ret_gpcs, uint8_t **ret_numbers);

@@ -289,6 +289,27 @@ CUresult do_device_open(struct session *session, uint32_t device, uint32_t activ
 	return CUDA_SUCCESS;
 }
 
+CUresult do_device_topology(struct session *session, uint32_t device, struct tpc *tpcs,
+	uint32_t n_tpcs_max, uint32_t *ret_n_tpcs)
+{
+	struct session_device *sdev;
+	uint8_t *gpcs, *numbers;
+	uint32_t n;
+	CUresult result = session_device_get_entered(session, device, &sdev);
+
+	if (result == CUDA_SUCCESS)
+		result = driver_read_topology(&gpcs, &numbers);
+	if (result != CUDA_SUCCESS)
+		return result;
+	n = (uint32_t)sdev->device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] / 2;
+	n = gpcs && numbers ? MIN(n, n_tpcs_max) : 0;
+	for (uint32_t i = 0; i < n; i++)
+		tpcs[i] = (struct tpc){gpcs[i], numbers[i]};
+	*ret_n_tpcs = n;
+	driver_free_topology(gpcs, numbers);
+	return CUDA_SUCCESS;
+}
+
 /* Ends the session_device. Its streams have ended, and no work of the session is on the GPU. */
 static void session_device_free(
 	struct session *session, struct session_device *sdev, bool device_lost)

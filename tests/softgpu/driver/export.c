@@ -5,7 +5,8 @@
  * The tables, the answer to the runtime's integrity check with its MD2, and the
  * storage of contexts are the client library's code (tables.c, integrity.c,
  * md2.c, storage.c). Sharing them hides no fault: the client library answers
- * cuGetExportTable() itself, and no test compares its answer with one from here.
+ * cuGetExportTable() itself, and no test compares its answer with one from here,
+ * except the places of SMs, which the client has from the server's driver.
  * NVIDIA's code decides instead. The runtime in each example program refuses
  * every call after a wrong answer to the integrity check; test_runtimes.py runs
  * other versions of the runtime, and tests/gpu the libraries that use the other
@@ -18,6 +19,9 @@
 
 #include "tests/softgpu/driver/stream/context.h"
 #include "client/entry/tables.h"
+#include "tests/softgpu/driver/sms.h"
+
+#define GPCS 8u
 
 CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
@@ -47,28 +51,16 @@ CUresult host_storage(CUcontext handle, struct storage **ret_storage)
 	return CUDA_SUCCESS;
 }
 
-/* The SMs are spread over GPCS GPCs, of which the last ones have fewer. */
-CUresult host_topology(uint8_t **ret_gpcs, uint8_t **ret_numbers)
-{
-	enum {
-		GPCS = 8
-	};
-	uint32_t n = driver.n_sms / 2;
-	uint8_t *gpcs, *numbers;
+_Static_assert(SMS_MAX / 2 <= TOPOLOGY_PAIRS, "all fit");
 
+/* The SMs are spread over GPCS GPCs, of which the last ones have fewer. */
+CUresult host_topology(struct topology *ret_topology)
+{
 	ENTER(CALL_CONTEXT);
-	gpcs = malloc(n);
-	numbers = malloc(n);
-	if (!gpcs || !numbers) {
-		free(gpcs);
-		free(numbers);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	ret_topology->n = driver.n_sms / 2;
+	for (unsigned i = 0; i < ret_topology->n; i++) {
+		ret_topology->gpcs[i] = (uint8_t)(i % GPCS);
+		ret_topology->numbers[i] = (uint8_t)(i / GPCS);
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		gpcs[i] = (uint8_t)(i % GPCS);
-		numbers[i] = (uint8_t)(i / GPCS);
-	}
-	*ret_gpcs = gpcs;
-	*ret_numbers = numbers;
 	return CUDA_SUCCESS;
 }
