@@ -218,12 +218,14 @@ static _Thread_local uint64_t last_long_wait_ns;
  * Programs repeat their work. Around the expected end of a wait this thread spins, and the worker
  * is awake for what the program does next. False: the wait takes longer.
  */
-static bool reached_as_expected(const struct stream *stream, uint64_t seqno, uint64_t start_ns)
+static bool reached_as_expected(
+	const struct stream *stream, uint64_t seqno, uint64_t start_ns, uint64_t deadline_ns)
 {
 	uint64_t expected_ns = last_long_wait_ns;
 	uint64_t early_ns = MIN(expected_ns / EXPECTED_PART, EXPECTED_EARLY_NS);
 
-	if (expected_ns == 0 || expected_ns > EXPECTED_MOST_NS || !may_spin_on())
+	if (expected_ns == 0 || expected_ns > EXPECTED_MOST_NS || !may_spin_on() ||
+		start_ns + expected_ns + early_ns > deadline_ns)
 		return false;
 	if (poll_until(stream, seqno, start_ns + expected_ns - early_ns))
 		return true;
@@ -280,8 +282,8 @@ CUresult timeline_wait_until(struct stream *stream, uint64_t seqno, uint64_t dea
 	start_ns = now_ns();
 	if (reached_in_spin(stream, seqno))
 		return server_link_check(&server);
-	if (reached_as_expected(stream, seqno, start_ns) ||
-		poll_until(stream, seqno, now_ns() + POLLING_NS))
+	if (reached_as_expected(stream, seqno, start_ns, deadline_ns) ||
+		poll_until(stream, seqno, MIN(now_ns() + POLLING_NS, deadline_ns)))
 		result = server_link_check(&server);
 	else
 		result = wait_woken(stream, seqno, deadline_ns);
