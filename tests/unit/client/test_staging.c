@@ -12,44 +12,21 @@
 
 #include <cmocka.h>
 
-#include "client/transport/call.h"
-#include "client/transport/server_link.h"
+#include "tests/unit/client/fake_link.h"
 #include "tests/unit/seed.h"
 #include "send.h"
 #include "client/stream/staging.h"
 #include "client/stream/timeline.h"
 
-#define STREAM 70
 #define THREADS 3
 #define ROUNDS 400
 
-struct server_link server;
-
-CUresult server_link_fault(const struct server_link *link, uint32_t fault)
-{
-	(void)link;
-	return (CUresult)fault;
-}
-struct stream streams[STREAMS_MAX];
-
-static struct page *page;
 static uint8_t staging[STAGING_SIZE];
 static uint8_t owner[STAGING_SIZE / 4096];
 static uint64_t posted; /* atomic: the newest seqno in the "ring" */
 static uint32_t is_over;
 static unsigned n_watches;
 static unsigned first_seed;
-
-bool server_link_is_alive(void *link)
-{
-	return server_link_check(link) == CUDA_SUCCESS;
-}
-
-CUresult server_link_late_error(struct server_link *link)
-{
-	(void)link;
-	return CUDA_SUCCESS;
-}
 
 CUresult send_seqno_write(uint32_t stream, uint64_t value)
 {
@@ -73,14 +50,6 @@ CUresult send_seqno_watch(uint32_t stream, uint64_t value)
 	return CUDA_SUCCESS;
 }
 
-static void reach(uint64_t seqno)
-{
-	uint64_t __shm *reached = shm_at((uintptr_t)&page->timeline[STREAM]);
-
-	shm_store64(reached, seqno);
-	shm_wake(shm_low_half(reached));
-}
-
 static void *gpu_run(void *user)
 {
 	const struct timespec sleep_time = {.tv_nsec = 20000};
@@ -95,19 +64,8 @@ static void *gpu_run(void *user)
 
 static int setup(void **state)
 {
-	(void)state;
-	page = calloc(1, sizeof(*page));
-	server.page = shm_at((uintptr_t)page);
 	server.staging = shm_at((uintptr_t)staging);
-	pthread_mutex_init(&streams[STREAM].lock, NULL);
-	return page ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	free(page);
-	return 0;
+	return link_setup(state);
 }
 
 static void claim(const struct staging_piece *piece, uint8_t before, uint8_t after)
@@ -277,5 +235,5 @@ int main(void)
 		cmocka_unit_test(test_wait_ends),
 	};
 
-	return cmocka_run_group_tests_name("client_staging", tests, setup, teardown);
+	return cmocka_run_group_tests_name("client_staging", tests, setup, link_teardown);
 }
