@@ -194,8 +194,7 @@ void clients_check_handover(struct server *server)
  */
 static bool is_handover_overdue(const struct server *server)
 {
-	return server->in_flight && server->n_kills == 0 &&
-	       !uv_is_active((const uv_handle_t *)&server->timer) &&
+	return server->in_flight && server->n_kills == 0 && !server->overdue &&
 	       uv_now(&server->daemon->loop) - server->in_flight_ms >= server_end_ms(server);
 }
 

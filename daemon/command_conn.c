@@ -198,11 +198,24 @@ static bool is_command_idle(const struct conn *conn)
 	return conn->kind == CONN_COMMAND && !conn->is_waiting && conn->out_size == 0;
 }
 
+static bool has_hung_up(const struct conn *conn)
+{
+	struct pollfd pfd = {.fd = conn->fd};
+
+	return poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLHUP);
+}
+
 /* Runs the complete lines one by one, and decides what to wait for next. */
 static void run_input_lines(struct conn *conn)
 {
 	char line[COMMAND_MAX + 1];
 
+	/* Commands of a connection that has hung up in the queue are not executed. */
+	if (conn->was_queued && has_hung_up(conn)) {
+		conn_close(conn);
+		return;
+	}
+	conn->was_queued = false;
 	while (is_command_idle(conn) && take_input_line(conn, line)) {
 		run_command_line(conn, line);
 		flush_replies(conn);
@@ -308,6 +321,7 @@ void command_conn_read(struct conn *conn)
 		conn_set_kind(conn, CONN_COMMAND);
 		run_input_lines(conn);
 	} else if (admission_allows_queued(conn->tenant)) {
+		conn->was_queued = true;
 		conn_set_kind(conn, CONN_QUEUED);
 		conn_set_deadline(conn, QUEUED_COMMAND_CONN_MS);
 	} else {
@@ -343,18 +357,6 @@ static bool is_conn_silent(const struct conn *conn)
 	return is_command_idle(conn) && conn->in_size == 0;
 }
 
-/* Commands of a connection that has hung up are not executed. */
-static void on_queued_begin(uv_timer_t *timer)
-{
-	struct conn *conn = timer->data;
-	struct pollfd pfd = {.fd = conn->fd};
-
-	if (conn->kind == CONN_COMMAND && poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLHUP))
-		conn_close(conn);
-	else
-		on_command_resume(timer);
-}
-
 void command_conn_begin_next(struct tenant *tenant)
 {
 	struct conn *next = find_oldest_conn(tenant, is_conn_queued);
@@ -363,7 +365,7 @@ void command_conn_begin_next(struct tenant *tenant)
 		return;
 	conn_set_kind(next, CONN_COMMAND);
 	/* Deferred, since the caller iterates over lists that these commands may change. */
-	uv_timer_start(&next->timer, on_queued_begin, 0, 0);
+	uv_timer_start(&next->timer, on_command_resume, 0, 0);
 }
 
 /* Commands end by themselves, but a connection may stay open without one. */

@@ -66,6 +66,7 @@ struct conn {
 	bool has_counters;               /* ... and has them */
 	bool is_tracing;                 /* waits for the end of traces (tracing.h) */
 	bool has_traces;                 /* ... and need not wait any more */
+	bool was_queued;                 /* has been CONN_QUEUED, and has not begun since */
 	bool at_end;                     /* the peer sends no more */
 	bool is_skipping;                /* the rest of a line that was too long */
 	bool wants_marks;                /* reports failures with NAK: see command_conn.h */

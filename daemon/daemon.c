@@ -65,6 +65,17 @@ static void on_quit_timeout(uv_timer_t *timer)
 	force_shutdown(timer->data);
 }
 
+/* Earlier than an earlier call said, never later. */
+static void force_shutdown_later(struct daemon *daemon, uint64_t timeout_ms)
+{
+	uint64_t force_ms = uv_now(&daemon->loop) + timeout_ms;
+
+	if (daemon->force_ms > 0 && daemon->force_ms <= force_ms)
+		return;
+	daemon->force_ms = force_ms;
+	uv_timer_start(&daemon->quit_timer, on_quit_timeout, timeout_ms, 0);
+}
+
 void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
 {
 	if (conn)
@@ -80,10 +91,8 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
 	}
 	if (timeout_ms == 0)
 		force_shutdown(daemon);
-	else if (timeout_ms > 0 &&
-		 (!uv_is_active((uv_handle_t *)&daemon->quit_timer) ||
-			 uv_timer_get_due_in(&daemon->quit_timer) > (uint64_t)timeout_ms))
-		uv_timer_start(&daemon->quit_timer, on_quit_timeout, (uint64_t)timeout_ms, 0);
+	else if (timeout_ms > 0 && !daemon->is_over)
+		force_shutdown_later(daemon, (uint64_t)timeout_ms);
 	daemon_check_quit(daemon);
 }
 

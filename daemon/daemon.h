@@ -71,6 +71,7 @@ struct daemon {
 
 	bool is_quitting;
 	bool is_forced;
+	uint64_t force_ms;      /* when it will be forced, by the loop's clock; 0: never */
 	bool is_over;           /* every server has ended; only the answers to quit remain */
 	struct list partitions; /* of SMs, with -S: struct partition */
 	struct list quit_conns; /* connections whose `quit' waits */

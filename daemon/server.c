@@ -57,6 +57,14 @@ void server_set_deadline(struct server *server, uint64_t timeout_ms, const char 
 	uv_timer_start(&server->timer, on_server_overdue, timeout_ms, 0);
 }
 
+void server_clear_deadline(struct server *server)
+{
+	if (server->n_kills > 0)
+		return;
+	server->overdue = NULL;
+	uv_timer_stop(&server->timer);
+}
+
 /* Records the number of signals sent, and gives the last one a little time. */
 static void await_signal_effect(struct server *server, unsigned n_kills)
 {
@@ -288,7 +296,7 @@ void server_check_stopped(struct server *server)
 		waitid(P_PID, (id_t)server->pid, &info, WSTOPPED | WCONTINUED | WNOHANG) < 0 ||
 		info.si_pid == 0 || server->n_kills > 0)
 		return;
-	if (info.si_code == CLD_STOPPED && !uv_is_active((uv_handle_t *)&server->timer)) {
+	if (info.si_code == CLD_STOPPED && !server->overdue) {
 		tenant_log(server->tenant, &about,
 			"Server %d was stopped by signal %d (%s): it has %d s to continue",
 			server->pid, info.si_status, strsignal(info.si_status),
@@ -296,8 +304,7 @@ void server_check_stopped(struct server *server)
 		server_set_deadline(server, server_end_ms(server), continue_after_stop);
 	} else if (info.si_code == CLD_CONTINUED && server->overdue == continue_after_stop) {
 		tenant_log(server->tenant, &about, "Server %d continues", server->pid);
-		uv_timer_stop(&server->timer);
-		server->overdue = NULL;
+		server_clear_deadline(server);
 	}
 }
 
@@ -560,7 +567,7 @@ void server_bound_end(struct server *server)
 		 * A stopped server keeps its deadline, as it would hold up its clients and the
 		 * next server.
 		 */
-		uv_timer_stop(&server->timer);
+		server_clear_deadline(server);
 }
 
 void server_shutdown(struct server *server, bool force)

@@ -46,7 +46,7 @@ struct server {
 	bool is_forced;
 	unsigned n_shutdowns_sent; /* 1: it was sent the polite shutdown, 2: the forced one */
 	unsigned n_kills;          /* signals sent after its deadline */
-	const char *overdue;       /* what the deadline is for, for messages */
+	const char *overdue;       /* what the deadline is for; NULL: there is none */
 	struct conn *conn;         /* not owned; NULL while it has no connection */
 	struct devices devices;    /* that it has reported */
 	struct settings settings;
@@ -127,6 +127,9 @@ void server_check_stopped(struct server *server);
  * first signal only the next signal follows, whatever the server does.
  */
 void server_set_deadline(struct server *server, uint64_t timeout_ms, const char *overdue);
+
+/* Removes the deadline of the current state. */
+void server_clear_deadline(struct server *server);
 
 /* The time from fork to ACTIVE: less than WELCOME_MS, after which clients give up. */
 #define SERVER_START_MS 50000

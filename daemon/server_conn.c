@@ -107,7 +107,7 @@ static int on_server_state(struct server *server, struct conn *conn)
 	if (server->state == SERVER_ACTIVE) {
 		conn_log(conn, "NEW SERVER %d: Ready", server->pid);
 		server->was_active = true;
-		uv_timer_stop(&server->timer);
+		server_clear_deadline(server);
 		turns_on_ready(server);
 	} else {
 		conn_log(conn, "Server %d is %s, result %u%s%s", server->pid,
