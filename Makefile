@@ -131,11 +131,12 @@ $(BUILD)/bin/mps-run: client/mps-run
 	install $< $@
 
 # Without -pthread: only libc, with symbols of glibc 2.17 (client/util/compat.h).
-$(LIBRARY): $(call objects,client,$(CLIENT_SRC)) $(GEN)/client.syms
+$(LIBRARY): $(call objects,client,$(CLIENT_SRC)) $(GEN)/client.syms client/check-symbols
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -shared -Wl,-soname,libcuda.so.1 \
 		-Wl,--version-script=$(GEN)/client.syms -Wl,-Bsymbolic -Wl,-z,now,-z,defs,-z,nodelete \
 		-o $@ $(filter %.o,$^)
+	$(if $(SAN),,@client/check-symbols $@ || { rm -f $@; exit 1; })
 
 $(BUILD)/lib/libcuda.so.1 $(BUILD)/lib/libcuda.so: $(LIBRARY)
 	ln -sf libmpsclient.so $@

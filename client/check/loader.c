@@ -20,6 +20,13 @@
 #define LIST_MS 10000
 #define LINE_SIZE 1024
 
+/* Why a loader would not start the program with the client library. */
+enum {
+	LOADER_FAILS = 1, /* it has not listed the files */
+	LOADER_DROPS,     /* the client library is not among them */
+	LOADER_UNMET,     /* a file needs versions of symbols that another one lacks */
+};
+
 /* What the loader has written; one program is checked in a process. */
 static struct output {
 	char bytes[OUTPUT_MAX];
@@ -106,7 +113,7 @@ static bool read_output(int fd)
 	return has_ended;
 }
 
-/* The output and errors of the loader. 0: it has listed the files; 1: it has not; -errno. */
+/* The output and errors of the loader. 0: it has listed the files; LOADER_FAILS; -errno. */
 static int ask_loader(
 	const char *loader, const struct program *program, const struct preload *preload)
 {
@@ -129,7 +136,7 @@ static int ask_loader(
 		kill(pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		continue;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : LOADER_FAILS;
 }
 
 /* The path in a line of the list: "NAME => PATH (ADDRESS)" or "PATH (ADDRESS)"; NULL: no path. */
@@ -190,12 +197,30 @@ static bool keep_paths(const char *library)
 }
 
 /*
+ * The loader lists the files although one of them lacks a version of symbols that another one
+ * needs; it would not start the program. NULL: none lacks one.
+ */
+static const char *find_unmet_version(void)
+{
+	for (const char *at = output.bytes; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		size_t length = strcspn(at, "\n");
+		const char *end = memmem(at, length, "' not found (required by ", 25);
+
+		/* A weak version may be absent. */
+		if (end && memmem(at, length, ": version `", 11))
+			return at;
+	}
+	return NULL;
+}
+
+/*
  * The first line that is not of the list, which is the loader's complaint. A question mark
  * replaces each byte that a terminal would interpret.
  */
 static void find_complaint(char *complaint, size_t size)
 {
-	const char *at = output.bytes;
+	const char *unmet = find_unmet_version();
+	const char *at = unmet ? unmet : output.bytes;
 	size_t length;
 
 	while (*at == '\t')
@@ -220,10 +245,16 @@ static void report(
 	if (r < 0)
 		findings_add(
 			findings, "the loader cannot be started (%s): try again", strerror(-r));
-	else if (r == 0)
+	else if (r == LOADER_DROPS)
 		findings_add(findings,
 			"the loader of %s drops the LD_PRELOAD of mps-run and says: %s: make the "
 			"client library a file that you may read and execute",
+			quoted.text, complaint);
+	else if (r == LOADER_UNMET)
+		findings_add(findings,
+			"the loader of %s does not start it with the client library and says: %s: "
+			"use "
+			"builds for the libc of this system",
 			quoted.text, complaint);
 	else
 		findings_add(findings,
@@ -243,7 +274,11 @@ bool loader_list(const struct program *program, const struct preload *preload,
 		return false;
 	r = ask_loader(loader, program, preload);
 	find_complaint(complaint, sizeof(complaint));
-	if (r != 0 || !keep_paths(preload->library)) {
+	if (r == 0 && find_unmet_version())
+		r = LOADER_UNMET;
+	if (r == 0 && !keep_paths(preload->library))
+		r = LOADER_DROPS;
+	if (r != 0) {
 		report(program, r, complaint, findings);
 		return false;
 	}

@@ -18,6 +18,7 @@
 #include "client/transport/server_link.h"
 #include "occupancy.h"
 #include "client/transport/route.h"
+#include "client/util/number.h"
 #include "send.h"
 #include "client/device/share.h"
 #include "client/stream/stream.h"
@@ -35,8 +36,14 @@ static atomic_bool is_blocking;
 void launch_init(void)
 {
 	const char *value = getenv("CUDA_LAUNCH_BLOCKING");
+	bool is_wanted = false;
 
-	atomic_store_explicit(&is_blocking, value && atoi(value) != 0, memory_order_relaxed);
+	if (value) {
+		value += strspn(value, " \t\n\v\f\r");
+		value += *value == '-' || *value == '+';
+		is_wanted = number_read(&value, 10) != 0;
+	}
+	atomic_store_explicit(&is_blocking, is_wanted, memory_order_relaxed);
 }
 
 static bool shape_fits(

@@ -8,7 +8,6 @@
  * record locks on that file.
  */
 
-#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,6 +22,7 @@
 #include <sys/vfs.h>
 
 #include "mapping.h"
+#include "number.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -35,20 +35,6 @@ static void closedir_p(DIR **dir)
 {
 	if (*dir)
 		closedir(*dir);
-}
-
-/* Written out because newer headers turn strtoull() into a symbol that older systems lack. */
-static uint64_t read_number(const char **at, unsigned base)
-{
-	uint64_t value = 0;
-
-	for (; isxdigit((unsigned char)**at); (*at)++) {
-		unsigned digit =
-			isdigit((unsigned char)**at) ? **at - '0' : (**at | 0x20) - 'a' + 10;
-
-		value = value * base + digit;
-	}
-	return value;
 }
 
 /* Skips `c' if it is next, and returns whether it was. */
@@ -66,10 +52,10 @@ bool area_parse(const char *line, struct area *ret_area)
 	unsigned major_number;
 	const char *flags;
 
-	ret_area->start = read_number(&line, 16);
+	ret_area->start = number_read(&line, 16);
 	if (!skip_char(&line, '-'))
 		return false;
-	ret_area->end = read_number(&line, 16);
+	ret_area->end = number_read(&line, 16);
 	flags = line + 1;
 	if (!skip_char(&line, ' ') || strnlen(flags, 5) < 5)
 		return false;
@@ -79,16 +65,16 @@ bool area_parse(const char *line, struct area *ret_area)
 	line = flags + 4;
 	if (!skip_char(&line, ' '))
 		return false;
-	ret_area->offset = read_number(&line, 16);
+	ret_area->offset = number_read(&line, 16);
 	if (!skip_char(&line, ' '))
 		return false;
-	major_number = (unsigned)read_number(&line, 16);
+	major_number = (unsigned)number_read(&line, 16);
 	if (!skip_char(&line, ':'))
 		return false;
-	ret_area->filesystem = makedev(major_number, (unsigned)read_number(&line, 16));
+	ret_area->filesystem = makedev(major_number, (unsigned)number_read(&line, 16));
 	if (!skip_char(&line, ' '))
 		return false;
-	ret_area->inode = read_number(&line, 10);
+	ret_area->inode = number_read(&line, 10);
 	ret_area->path = line + strspn(line, " ");
 	return true;
 }
@@ -160,7 +146,7 @@ static int find_descriptor(const struct area *area)
 
 	while (dir && (entry = readdir(dir))) {
 		const char *name = entry->d_name;
-		int fd = (int)read_number(&name, 10);
+		int fd = (int)number_read(&name, 10);
 
 		if (*name || fd == dirfd(dir) || !is_file(fd, area))
 			continue;

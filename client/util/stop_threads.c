@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -22,6 +21,7 @@
 #include <sys/wait.h>
 
 #include "clock.h"
+#include "number.h"
 #include "sleep.h"
 #include "stop_threads.h"
 
@@ -238,7 +238,8 @@ static bool clone_is_safe(void)
 {
 	const char *version = gnu_get_libc_version();
 
-	return strncmp(version, "2.", 2) != 0 || atoi(version + 2) >= 25;
+	return number_read(&version, 10) != 2 || *version++ != '.' ||
+	       number_read(&version, 10) >= 25;
 }
 
 /* Its end sends no signal, and only a wait for clones sees it. */

@@ -5,6 +5,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -231,6 +232,45 @@ def test_program_does_not_start():
         os.unlink(where + "/libgone.so")
         finding(check(program, env=service.env), "fails and says: ", "libgone.so",
                 "install the library that is missing")
+
+
+def version_hash(name):
+    """The hash of a version's name in an ELF file."""
+    value = 0
+    for byte in name:
+        value = (value << 4) + byte
+        value = (value ^ (value & 0xf0000000) >> 24) & 0x0fffffff
+    return struct.pack("<I", value)
+
+
+def test_newer_libc():
+    """The client library, or a program's library, is from a system with a newer libc."""
+    with mps.Service() as service, folder() as where:
+        def age(path):
+            """The file needs a version of libc that does not exist."""
+            with open(path, "rb") as file:
+                image = file.read()
+            name = max(re.findall(rb"GLIBC_[0-9.]+(?=\0)", image), key=len)
+            newer = name.replace(b"GLIBC_", b"LATER_")
+            assert version_hash(name) in image
+            with open(path, "wb") as file:
+                file.write(image.replace(name + b"\0", newer + b"\0").replace(
+                    version_hash(name), version_hash(newer)))
+            return "version `%s' not found (required by " % newer.decode()
+
+        program = build(where + "/program", USES_CUDA)
+        if not os.environ.get("MPS_SAN"):  # whose functions have no versions
+            run = user_copy(where + "/mps")
+            complaint = age(where + "/mps/lib/libmpsclient.so")
+            for command in ([], [program]):
+                finding(check(*command, run=run, env=service.env), complaint, "mps/lib/libmpsclient.so",
+                        "builds for the libc of this system")
+        build(where + "/libnew.so", '#include <stdio.h>\nint new(void) { return puts(""); }',
+              "-shared", "-fPIC")
+        program = build(where + "/linked", "int new(void); int main(void) { return new(); }",
+                        "-L" + where, "-lnew", "-Wl,-rpath," + where)
+        complaint = age(where + "/libnew.so")
+        finding(check(program, env=service.env), complaint, "libnew.so")
 
 
 def test_deepbind():

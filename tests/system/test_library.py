@@ -62,6 +62,29 @@ def test_glibc():
     equal(weak, [], "symbols that no library is asked for")
 
 
+def test_newer_symbols():
+    """The build fails on a library that an older system's loader would not load."""
+    no_sanitizer()
+    with tempfile.TemporaryDirectory() as folder:
+        def check(name, source, *flags):
+            path = os.path.join(folder, name)
+            subprocess.run([os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-x", "c", "-o",
+                            path, "-", *flags], input=source, text=True, check=True)
+            return subprocess.run([harness.ROOT + "/client/check-symbols", path], text=True,
+                                  capture_output=True, check=False)
+
+        done = check("old.so", "int getpid(void); int f(void) { return getpid(); }")
+        equal((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        done = check("new.so", "#define _GNU_SOURCE\n#include <sys/mman.h>\n#include <sys/random.h>\n"
+                     "int f(void) { return memfd_create(0, 0) + getrandom(0, 0, 0); }")
+        equal(done.returncode, 1, done.stderr)
+        contains(done.stderr, "new.so needs GLIBC_2.27, but older systems have GLIBC_2.17: memfd_create")
+        contains(done.stderr, "new.so needs GLIBC_2.25, but older systems have GLIBC_2.17: getrandom")
+    done = subprocess.run([harness.ROOT + "/client/check-symbols", "/nowhere"], capture_output=True,
+                          check=False)
+    equal(done.returncode, 1, "a library that is not there")
+
+
 def needed(path):
     return set(re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", path)))
 
