@@ -387,6 +387,67 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 	return device_attribute(device_get(dev), attrib, pi);
 }
 
+CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
+{
+	static const struct {
+		CUdevice_attribute attribute;
+		size_t offset;
+	} fields[] = {
+		{CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+			offsetof(CUdevprop, maxThreadsPerBlock)},
+		{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, offsetof(CUdevprop, maxThreadsDim[0])},
+		{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, offsetof(CUdevprop, maxThreadsDim[1])},
+		{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, offsetof(CUdevprop, maxThreadsDim[2])},
+		{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, offsetof(CUdevprop, maxGridSize[0])},
+		{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, offsetof(CUdevprop, maxGridSize[1])},
+		{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, offsetof(CUdevprop, maxGridSize[2])},
+		{CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK,
+			offsetof(CUdevprop, sharedMemPerBlock)},
+		{CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY,
+			offsetof(CUdevprop, totalConstantMemory)},
+		{CU_DEVICE_ATTRIBUTE_WARP_SIZE, offsetof(CUdevprop, SIMDWidth)},
+		{CU_DEVICE_ATTRIBUTE_MAX_PITCH, offsetof(CUdevprop, memPitch)},
+		{CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, offsetof(CUdevprop, regsPerBlock)},
+		{CU_DEVICE_ATTRIBUTE_CLOCK_RATE, offsetof(CUdevprop, clockRate)},
+		{CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, offsetof(CUdevprop, textureAlign)},
+	};
+
+	ENTER(CALL_INIT);
+	if (!prop)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_get(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		(void)device_attribute(device_get(dev), fields[i].attribute,
+			(int *)((char *)prop + fields[i].offset));
+	return CUDA_SUCCESS;
+}
+
+/* Contexts with fewer SMs than the device exist under MPS only. */
+CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
+{
+	ENTER(CALL_INIT);
+	(void)type;
+	if (!pi)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_get(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*pi = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
+{
+	ENTER(CALL_CONTEXT);
+	if (!pExecAffinity)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+	pExecAffinity->type = type;
+	pExecAffinity->param.smCount.val = driver.n_sms;
+	return CUDA_SUCCESS;
+}
+
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
 	ENTER(CALL_INIT);
