@@ -175,6 +175,8 @@ CUresult device_attribute(const struct device *device, unsigned attribute, int *
 	for (size_t i = 0; i < sizeof(attributes_off); i++)
 		if (attributes_off[i] == attribute)
 			*ret_value = 0;
+	if (attribute == CU_DEVICE_ATTRIBUTE_MPS_ENABLED)
+		*ret_value = 1;
 	if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
 		*ret_value = (int)share_sms(device);
 	if (attribute == CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES)

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 60 s
+"""What a program can ask about its GPU: a client's answers beside native ones."""
+
+import os
+
+import harness
+import mps
+import properties
+from harness import equal
+from test_native import native
+
+
+def documented():
+    """The table in docs/compat.md: (name, value, reason)."""
+    with open(os.path.join(harness.ROOT, "docs", "compat.md"), encoding="utf-8") as file:
+        text = file.read().partition("\n### Properties that differ\n")[2].partition("\n#")[0]
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
+    return [tuple(cell.strip(" `") for cell in row[:2]) + (row[2].strip(),) for row in rows]
+
+
+def test_client():
+    """On the software GPU, which answers as an H200 does."""
+    code, out, err = native("properties")
+    equal(code, 0, out + err)
+    with mps.Service() as service:
+        client = properties.read(service.run_ok("properties")[0])
+    natively = properties.read(out)
+    equal(properties.unexplained(natively, client), [])
+    equal([name for name, _, _ in properties.DIFFERENCES if natively[name] == client[name]], [])
+
+
+def test_documented():
+    equal(documented(), list(properties.DIFFERENCES))
+
+
+if __name__ == "__main__":
+    harness.main(globals())
