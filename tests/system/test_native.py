@@ -18,7 +18,6 @@ from harness import equal
 # What the software GPU lacks. A program that no longer fails must leave this table.
 GAPS = {
     "context_events": "cuCtxRecordEvent",
-    "copy_batches": "cuMemcpy3DBatchAsync",
     "diagnostics": "core dumps",
     "eager": "an image that fails is refused at its first use only",
     "green_contexts": "cuGreenCtxRecordEvent",

@@ -22,7 +22,7 @@ struct batch {
 	size_t n_attributes;
 };
 
-static bool order_is_known(CUmemcpySrcAccessOrder order)
+bool batch_order_is_known(CUmemcpySrcAccessOrder order)
 {
 	return order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
 	       order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
@@ -35,7 +35,7 @@ static bool attributes_are_known(const struct batch *batch)
 	if (!batch->attributes || !batch->first || n == 0 || n > batch->n || batch->first[0] != 0)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (!order_is_known(batch->attributes[i].srcAccessOrder) ||
+		if (!batch_order_is_known(batch->attributes[i].srcAccessOrder) ||
 			batch->first[i] >= batch->n ||
 			(i > 0 && batch->first[i] <= batch->first[i - 1]))
 			return false;

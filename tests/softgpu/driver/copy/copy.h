@@ -29,8 +29,11 @@ CUresult copy_submit(struct copy_work *copy, CUstream handle, bool is_async, enu
 /* A box, of memory or arrays. */
 CUresult copy_submit_3d(const CUDA_MEMCPY3D *params, CUstream handle, bool is_async);
 
-/* For graph nodes. */
+/* For graph nodes and batches. */
 CUresult copy_work_3d(const CUDA_MEMCPY3D *params, struct work *ret_work);
+/* Whether the order says when a copy of a batch may read its source. */
+bool batch_order_is_known(CUmemcpySrcAccessOrder order);
+
 /* Whether all memory that a fill will write exists. */
 bool fill_is_in_range(const struct fill_work *fill);
 
