@@ -167,6 +167,25 @@ static void contexts_child(void)
 }
 CHILD(contexts)
 
+static void deep_stack_child(void)
+{
+	CUcontext primary, made, popped;
+
+	context_open();
+	OK(CU(cuCtxGetCurrent)(&primary));
+	for (int i = 0; i < 1000; i++)
+		OK(CU(cuCtxPushCurrent)(primary));
+	OK(CU(cuCtxCreate)(&made, NULL, 0, 0));
+	OK(CU(cuCtxPopCurrent)(&popped));
+	CHECK(popped == made);
+	for (int i = 0; i <= 1000; i++) {
+		OK(CU(cuCtxPopCurrent)(&popped));
+		CHECK(popped == primary);
+	}
+	EXPECT(CUDA_ERROR_INVALID_CONTEXT, CU(cuCtxPopCurrent)(&popped));
+}
+CHILD(deep_stack)
+
 /* ---- switches and the leak count */
 
 static void fail_switch_child(void)
@@ -582,6 +601,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(prohibited),
 		cmocka_unit_test(exclusive),
 		cmocka_unit_test(contexts),
+		cmocka_unit_test(deep_stack),
 		cmocka_unit_test(reset),
 		cmocka_unit_test(peers),
 		cmocka_unit_test(machine_code),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts: each thread's stack of contexts, primary contexts, created contexts.
+ * Contexts: current contexts, primary contexts, created contexts.
  *
  * Runs in any thread, under the driver's lock. A thread's stack may name a
  * context that another thread has destroyed, so each use looks it up.
@@ -11,6 +11,7 @@
 #include "tests/softgpu/driver/copy/array.h"
 
 #include "tests/softgpu/driver/graph/capture.h"
+#include "current.h"
 #include "event.h"
 #include "green.h"
 #include "tests/softgpu/driver/launch/launch.h"
@@ -30,9 +31,6 @@ static bool flags_are_valid(unsigned flags)
 
 /* The initial buffer of printf. */
 #define PRINTF_SIZE ((size_t)8650752)
-
-static _Thread_local const void *stack[CONTEXT_STACK_MAX]; /* handles */
-static _Thread_local unsigned depth;
 
 /*
  * The device memory of a buffer: only the part above the software GPU's own default, which is
@@ -107,14 +105,13 @@ CUresult context_start(struct context *context)
 /* The destructors run with their context current, and may call the driver. */
 static void context_end_storage(struct context *context)
 {
-	bool is_pushed = depth < CONTEXT_STACK_MAX;
+	bool is_pushed = current_push(context) == CUDA_SUCCESS;
 
-	if (is_pushed)
-		stack[depth++] = context;
 	pthread_mutex_unlock(&driver.lock);
 	storage_end(&context->storage, (CUcontext)context);
 	pthread_mutex_lock(&driver.lock);
-	depth -= is_pushed;
+	if (is_pushed)
+		current_pop();
 }
 
 void context_stop(struct context *context)
@@ -163,7 +160,7 @@ static struct context *context_find(const void *handle)
 /* The top of the thread's stack, if that context still exists. */
 static struct context *context_top(void)
 {
-	return depth > 0 ? context_find(stack[depth - 1]) : NULL;
+	return current_top() ? context_find(current_top()) : NULL;
 }
 
 struct context *context_current(void)
@@ -180,7 +177,7 @@ bool context_is_sync(void)
 
 CUresult context_check(void)
 {
-	if (depth == 0 || !stack[depth - 1])
+	if (!current_top())
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return context_current() ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
@@ -197,9 +194,9 @@ CUresult context_get(CUcontext handle, struct context **ret_context)
 
 struct green *context_green(CUcontext handle)
 {
-	if (!handle && depth == 0)
-		return NULL;
-	return green_of_context(handle ? handle : stack[depth - 1]);
+	const void *named = handle ? handle : current_top();
+
+	return named ? green_of_context(named) : NULL;
 }
 
 CUresult context_wait(struct context *context)
@@ -219,14 +216,6 @@ CUresult device_wait(const struct device *device)
 	driver.is_held = false;
 	pthread_cond_broadcast(&driver.progress);
 	return result;
-}
-
-static CUresult context_push(const void *handle)
-{
-	if (depth == CONTEXT_STACK_MAX)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	stack[depth++] = handle;
-	return CUDA_SUCCESS;
 }
 
 /* After a fault, an active context can still be retained, but no context can be created. */
@@ -331,7 +320,7 @@ static CUresult context_create(CUcontext *pctx, unsigned flags, CUdevice dev)
 	context->flags = flags;
 	result = context_start(context);
 	if (result == CUDA_SUCCESS)
-		result = context_push(context);
+		result = current_push(context);
 	if (result != CUDA_SUCCESS) {
 		context_free(context);
 		return result;
@@ -374,8 +363,8 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 	context = object_find(OBJECT_CONTEXT, ctx);
 	if (!context || context->is_primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (depth > 0 && stack[depth - 1] == context)
-		depth--;
+	if (current_top() == context)
+		current_pop();
 	context_free(context);
 	return CUDA_SUCCESS;
 }
@@ -390,7 +379,7 @@ CUresult cuCtxGetCurrent(CUcontext *pctx)
 	ENTER(CALL_INIT);
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	*pctx = depth > 0 ? (CUcontext)stack[depth - 1] : NULL;
+	*pctx = (CUcontext)current_top();
 	return CUDA_SUCCESS;
 }
 
@@ -399,9 +388,8 @@ CUresult cuCtxSetCurrent(CUcontext ctx)
 	ENTER(CALL_INIT);
 	if (ctx && !context_find(ctx))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (depth > 0)
-		depth--;
-	return ctx ? context_push(ctx) : CUDA_SUCCESS;
+	current_pop();
+	return ctx ? current_push(ctx) : CUDA_SUCCESS;
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
@@ -411,7 +399,7 @@ CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!context_find(ctx))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return context_push(ctx);
+	return current_push(ctx);
 }
 
 CUresult cuCtxPushCurrent(CUcontext ctx)
@@ -421,12 +409,14 @@ CUresult cuCtxPushCurrent(CUcontext ctx)
 
 CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
 {
+	const void *popped;
+
 	ENTER(CALL_INIT);
-	if (depth == 0)
+	if (!current_top())
 		return CUDA_ERROR_INVALID_CONTEXT;
-	depth--;
+	popped = current_pop();
 	if (pctx)
-		*pctx = (CUcontext)stack[depth];
+		*pctx = (CUcontext)popped;
 	return CUDA_SUCCESS;
 }
 

@@ -15,8 +15,6 @@
 #include "tests/softgpu/driver/driver.h"
 #include "client/device/storage.h"
 
-#define CONTEXT_STACK_MAX 64
-
 struct event;
 struct green;
 struct module;
