@@ -66,7 +66,7 @@ all: $(PROGRAMS) $(BUILD)/bin/mps-run $(CHECK) $(LIBRARY) $(BUILD)/lib/libcuda.s
 # ---- what is generated
 
 GENERATED := $(addprefix $(GEN)/,spec_hash.h wire.h send.h send.c client.h stubs.c procs.h procs.c \
-	cuda_api.h cuda_api.c serve.h serve.c wire.c client.syms symbols.h calls.md coverage.md \
+	cuda_api.h cuda_api.c serve.h serve.c wire.c absent.c client.syms symbols.h calls.md coverage.md \
 	test_rules.c)
 
 # The hash that two builds compare covers the layout of shared memory and frames.
@@ -112,7 +112,7 @@ CHECK_SRC := $(wildcard client/check/*.c) proto/frame.c proto/trust.c proto/quot
 CLIENT_SRC := $(filter-out client/check/%,$(wildcard client/*/*.c)) proto/frame.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/fd_kind.c proto/trust.c $(GEN)/send.c $(GEN)/stubs.c $(GEN)/procs.c $(GEN)/cuda_api.c $(GEN)/wire.c
 SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entry/tables.c client/device/storage.c client/entry/integrity.c \
-	client/util/md2.c client/transport/error.c client/memory/advice.c
+	client/util/md2.c client/transport/error.c client/memory/advice.c $(GEN)/absent.c $(GEN)/procs.c
 
 $(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC))
 	@mkdir -p $(@D)
@@ -147,8 +147,11 @@ $(SOFTGPU): $(call objects,softgpu,$(SOFTGPU_SRC)) tests/softgpu/softgpu.syms
 		-Wl,--version-script=tests/softgpu/softgpu.syms -Wl,-Bsymbolic -Wl,-z,nodelete \
 		-o $@ $(filter %.o,$^) -llz4 -lzstd -lm -ldl
 
+$(SOFTGPU:.1=): $(SOFTGPU)
+	ln -sf $(<F) $@
+
 .PHONY: softgpu
-softgpu: $(SOFTGPU)
+softgpu: $(SOFTGPU) $(SOFTGPU:.1=)
 
 # ---- tests, installation, packages
 

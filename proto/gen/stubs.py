@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""client.h and stubs.c: every symbol that the library exports. client.syms: their names."""
+"""client.h and stubs.c: every symbol that the library exports. client.syms: their names.
+
+absent.c: the same symbols for the software GPU, which serves some of them.
+"""
 
 import re
 from dataclasses import dataclass
@@ -209,3 +212,30 @@ def gen_symbols_h(headers):
              "/*", " * SYMBOL(NAME) for each symbol that the library exports.", " *",
              " * Made by proto/gen.py.", " */", ""]
     return "\n".join(lines + [f"SYMBOL({symbol})" for symbol in headers.prototypes]) + "\n"
+
+
+def gen_absent_c(headers):
+    out = [banner("Every symbol of the driver, for the software GPU: those that it does not serve. Any\n"
+                  "thread.\n\n"
+                  "Each function is weak: where tests/softgpu defines the symbol, the linker takes that\n"
+                  "definition.")]
+    out.append(ABSENT_TOP)
+    for prototype in headers.prototypes.values():
+        params, symbol = prototype.declare_params(), prototype.symbol
+        if prototype.header not in DECLARED:
+            out.append(wrapped(f"CUresult {symbol}(", params, ");"))
+        out.append(wrapped(f"ABSENT CUresult {symbol}(", params, ")"))
+        out.append("{\n\treturn call_absent(__func__);\n}\n")
+    return "\n".join(out)
+
+
+ABSENT_TOP = """\
+#include "tests/softgpu/driver/driver.h"
+
+#include <cudaProfiler.h>
+
+#include "cuda_interop.h"
+
+#define ABSENT __attribute__((weak, visibility("default")))
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+"""

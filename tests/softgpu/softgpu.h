@@ -6,7 +6,8 @@
 
 /*
  * The software GPU for its users: a libcuda.so.1 whose device is this process. It
- * exports only the driver API. The environment controls it. cuInit() reads each
+ * exports every name of the driver API and nothing else; a function that it does not
+ * serve returns CUDA_ERROR_NOT_SUPPORTED. The environment controls it. cuInit() reads each
  * variable once, unless stated otherwise; the first call reads the fail switch.
  *
  * SOFTGPU_DEVICES=N           number of devices, 0 to 16 (default 1; 0: cuInit says NO_DEVICE)
@@ -46,8 +47,9 @@
  * at its first use, as in the driver. A reset or destroyed context drops the queued work of its
  * streams; the driver waits for that work instead, even for ever.
  *
- * It shares code with the client library in three places, and each says why that hides no fault of
- * the client library: export.c (private tables, storage of contexts), errors.c and managed.c.
+ * It shares code with the client library in four places, and each says why that hides no fault of
+ * the client library: export.c (private tables, storage of contexts), errors.c, managed.c and
+ * procs.c.
  *
  * Device memory is this process's memory, at the same address. Accesses of kernels and copies are
  * checked first. If the memory is unmapped nevertheless, a handler for SIGSEGV and SIGBUS, which

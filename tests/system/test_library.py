@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import harness
@@ -49,6 +50,18 @@ def test_exports():
     with open(os.path.join(harness.ROOT, "tests/proto/proc-addresses-580.tsv"),
               encoding="utf-8") as file:
         equal(exported, set(re.findall(r"\d+:(cu\w+)", file.read())), "what driver 580 has")
+
+
+def test_software_gpu():
+    """It has the client's names, those that it does not serve too, and both names of the file."""
+    equal(names(mps.SOFTGPU, "--defined-only"),
+          names(mps.LIBRARY, "--defined-only") - {"dlopen"})
+    folder = os.path.dirname(mps.SOFTGPU)
+    equal(os.readlink(os.path.join(folder, "libcuda.so")), os.path.basename(mps.SOFTGPU))
+    # Python asks the compiler and the linker, which know files without a version only.
+    done = output(sys.executable, "-c", "from ctypes.util import find_library as f; print(f('cuda'))",
+                  env=dict(os.environ, LD_LIBRARY_PATH=folder))
+    equal(done, "libcuda.so.1\n")
 
 
 def test_glibc():

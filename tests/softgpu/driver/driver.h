@@ -117,6 +117,9 @@ enum call_needs {
 CUresult call_enter(const char *name, enum call_needs needs);
 void call_leave(const CUresult *entered);
 
+/* The whole of a function that is not served: CUDA_ERROR_NOT_SUPPORTED after cuInit(). */
+CUresult call_absent(const char *name);
+
 /*
  * The first line of every entry point. As an exception, this macro contains a
  * return: two hundred copies of these three lines would hide the rest.

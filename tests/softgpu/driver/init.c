@@ -62,6 +62,13 @@ void call_leave(const CUresult *entered)
 	pthread_mutex_unlock(&driver.lock);
 }
 
+CUresult call_absent(const char *name)
+{
+	_cleanup_(call_leave) CUresult result = call_enter(name, CALL_INIT);
+
+	return result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&driver.lock);

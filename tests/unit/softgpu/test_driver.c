@@ -186,6 +186,22 @@ static void deep_stack_child(void)
 }
 CHILD(deep_stack)
 
+/* ---- functions that are not served */
+
+static void absent_child(void)
+{
+	CUdriverProcAddressQueryResult status;
+	void *address;
+
+	EXPECT(CUDA_ERROR_NOT_INITIALIZED, CU(cuDeviceGetNvSciSyncAttributes)(NULL, 0, 0));
+	OK(CU(cuInit)(0));
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, CU(cuDeviceGetNvSciSyncAttributes)(NULL, 0, 0));
+	OK(CU(cuGetProcAddress)("cuDeviceGetNvSciSyncAttributes", &address, 13000, 0, &status));
+	CHECK(address == (void *)CU(cuDeviceGetNvSciSyncAttributes));
+	CHECK(status == CU_GET_PROC_ADDRESS_SUCCESS);
+}
+CHILD(absent)
+
 /* ---- switches and the leak count */
 
 static void fail_switch_child(void)
@@ -602,6 +618,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(exclusive),
 		cmocka_unit_test(contexts),
 		cmocka_unit_test(deep_stack),
+		cmocka_unit_test(absent),
 		cmocka_unit_test(reset),
 		cmocka_unit_test(peers),
 		cmocka_unit_test(machine_code),
