@@ -258,7 +258,7 @@ CUresult local_cuCtxGetFlags(unsigned int *flags)
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Primary contexts can always map host memory; in the driver, only this call says so. */
-	*flags = context->flags | CU_CTX_MAP_HOST;
+	*flags = context->flags | (context->is_primary ? CU_CTX_MAP_HOST : 0);
 	return CUDA_SUCCESS;
 }
 

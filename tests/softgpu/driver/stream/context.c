@@ -457,7 +457,8 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 	result = context_check();
 	if (result != CUDA_SUCCESS || !flags)
 		return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
-	*flags = context_current()->flags | CU_CTX_MAP_HOST;
+	/* The driver adds it for primary contexts only. */
+	*flags = context_current()->flags | (context_current()->is_primary ? CU_CTX_MAP_HOST : 0);
 	return CUDA_SUCCESS;
 }
 
