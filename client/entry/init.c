@@ -94,6 +94,16 @@ CUresult host_primary(CUdevice device, CUcontext *ret_context)
 	return CUDA_SUCCESS;
 }
 
+bool host_green(CUcontext handle, CUcontext *ret_primary)
+{
+	const struct context *context = context_find(handle);
+
+	if (!context || !context->home)
+		return false;
+	*ret_primary = (CUcontext)context->home;
+	return true;
+}
+
 CUresult host_storage(CUcontext handle, struct storage **ret_storage)
 {
 	struct context *context = NULL;

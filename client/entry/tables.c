@@ -149,14 +149,18 @@ static const union word storage_table[4] = {
 	{.size = 0},
 };
 
-/* ---- 263e8860: whether a context wraps another one; contexts here never do */
+/* ---- 263e8860: whether a context is a green one, and of which context */
 
-static CUresult checks_is_wrapped(CUcontext context, uint32_t *is_wrapped, CUcontext *inner)
+/* A caller without use for the primary context passes NULL. */
+static CUresult checks_is_green(CUcontext context, uint32_t *is_green, CUcontext *ret_primary)
 {
-	(void)inner;
+	CUcontext primary;
+
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	*is_wrapped = 0;
+	*is_green = host_green(context, &primary);
+	if (*is_green && ret_primary)
+		*ret_primary = primary;
 	return CUDA_SUCCESS;
 }
 
@@ -168,7 +172,7 @@ static CUresult checks_mode(void)
 static const union word checks_table[15] = {
 	SIZE(checks_table),
 	REFUSED,
-	SLOT(checks_is_wrapped),
+	SLOT(checks_is_green),
 	SLOT(checks_mode),
 	REFUSED,
 	REFUSED,

@@ -21,6 +21,9 @@ CUresult tables_find(const void **ret_table, const CUuuid *id);
 /* The primary context of a device, without retaining it. Or CUDA_ERROR_INVALID_DEVICE. */
 CUresult host_primary(CUdevice device, CUcontext *ret_context);
 
+/* Whether it is the context of a green context, which then belongs to a primary context. */
+bool host_green(CUcontext context, CUcontext *ret_primary);
+
 /*
  * The storage of a context; NULL is the current context.
  * CUDA_ERROR_INVALID_CONTEXT: there is no such context, or it is not active.

@@ -26,10 +26,12 @@ static _Atomic uint64_t last_serial;
 
 struct green *green_find(CUgreenCtx handle)
 {
-	struct green *green = slab_find(&greens, handle);
+	struct context *context = context_find((CUcontext)handle);
 
-	/* NULL while another thread is still creating it. */
-	return green && atomic_load_explicit(&green->context, memory_order_acquire) ? green : NULL;
+	return context && context->home &&
+			       atomic_load_explicit(&context->is_active, memory_order_acquire)
+		       ? context->green
+		       : NULL;
 }
 
 struct green *green_find_serial(uint32_t id, uint64_t serial)
@@ -65,9 +67,12 @@ static void green_end(struct green *green)
 void greens_end_context(struct context *context)
 {
 	for (unsigned i = 0; i < greens.n_ever; i++) {
-		struct green *green = green_find((CUgreenCtx)(greens.base + i * sizeof(*green)));
+		struct green *green = slab_find(&greens, greens.base + i * sizeof(*green));
+		/* NULL while another thread is still creating it. */
+		const struct context *its =
+			green ? atomic_load_explicit(&green->context, memory_order_acquire) : NULL;
 
-		if (!green || green->context->home != context)
+		if (!its || its->home != context)
 			continue;
 		green_end(green);
 		pthread_mutex_lock(&context->lock);
@@ -116,7 +121,7 @@ static CUresult green_new(
 	}
 	result = green_fill(green, home, ordinal);
 	if (result == CUDA_SUCCESS)
-		*ret = (CUgreenCtx)green;
+		*ret = (CUgreenCtx)green->context;
 	return result;
 }
 

@@ -4,8 +4,9 @@
 
 /*
  * Green contexts: some of a GPU's SMs, for the streams that are created in them. A
- * CUgreenCtx is the address of a struct green. cuCtxFromGreenCtx() gives a context
- * whose `home' is the primary context. Any thread.
+ * CUgreenCtx is the address of a context whose `home' is the primary context, and
+ * cuCtxFromGreenCtx() gives the same address: later runtimes use one as the other. Any
+ * thread.
  */
 
 #include "client/device/context.h"

@@ -77,7 +77,7 @@ CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *
 	if (result == CUDA_SUCCESS && pCtx)
 		*pCtx = context_of(stream);
 	if (result == CUDA_SUCCESS && pGreenCtx)
-		*pGreenCtx = stream->green ? (CUgreenCtx)stream->green->green : NULL;
+		*pGreenCtx = stream->green ? (CUgreenCtx)stream->green : NULL;
 	return result;
 }
 
@@ -87,7 +87,7 @@ CUresult local_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
 	CUresult result = fact_stream(hStream, phCtx, &stream);
 
 	if (result == CUDA_SUCCESS)
-		*phCtx = stream->green ? (CUgreenCtx)stream->green->green : NULL;
+		*phCtx = stream->green ? (CUgreenCtx)stream->green : NULL;
 	return result;
 }
 

@@ -23,6 +23,7 @@
 enum {
 	COUNT = 1000,
 	SIDE = 8,
+	GREENS = 100,
 	BYTES = COUNT * (int)sizeof(int)
 };
 
@@ -348,6 +349,50 @@ static void use_memory(const int *a)
 	CHECK(cudaFree(managed));
 }
 
+#if CUDART_VERSION >= 13010
+static void use_execution_context(
+	cudaExecutionContext_t context, const int *a, const int *b, int *sum)
+{
+	unsigned long long id = 0;
+	int host[COUNT], device = -1;
+	cudaStream_t stream;
+
+	CHECK(cudaExecutionCtxGetDevice(&device, context));
+	CHECK(cudaExecutionCtxGetId(context, &id));
+	expect(device == 0 && id != 0, "an execution context's device and ID");
+	CHECK(cudaExecutionCtxStreamCreate(&stream, context, cudaStreamNonBlocking, 0));
+	CHECK(cudaMemsetAsync(sum, 0, BYTES, stream));
+	CHECK(launch_add(a, b, sum, stream));
+	CHECK(cudaExecutionCtxSynchronize(context));
+	CHECK(cudaMemcpyAsync(host, sum, BYTES, cudaMemcpyDeviceToHost, stream));
+	CHECK(cudaStreamSynchronize(stream));
+	verify(host, 2, "in an execution context");
+	CHECK(cudaStreamDestroy(stream));
+}
+
+/* More of them than can exist at a time. */
+static void use_green_contexts(const int *a, const int *b, int *sum)
+{
+	cudaDevResource all, part, rest, its;
+	cudaDevResourceDesc_t description;
+	cudaExecutionContext_t context;
+	unsigned n = 1;
+
+	CHECK(cudaDeviceGetExecutionCtx(&context, 0));
+	use_execution_context(context, a, b, sum);
+	CHECK(cudaDeviceGetDevResource(0, &all, cudaDevResourceTypeSm));
+	CHECK(cudaDevSmResourceSplitByCount(&part, &n, &all, &rest, 0, 16));
+	CHECK(cudaDevResourceGenerateDesc(&description, &part, 1));
+	for (int i = 0; i < GREENS; i++) {
+		CHECK(cudaGreenCtxCreate(&context, description, 0, 0));
+		CHECK(cudaExecutionCtxGetDevResource(context, &its, cudaDevResourceTypeSm));
+		expect(its.sm.smCount == part.sm.smCount, "a green context's SMs");
+		use_execution_context(context, a, b, sum);
+		CHECK(cudaExecutionCtxDestroy(context));
+	}
+}
+#endif
+
 /* Wrong calls return their errors, and the program continues. */
 static void make_errors(void)
 {
@@ -382,6 +427,9 @@ static void run_all(void)
 	use_graphs(a, b, sum);
 	use_textures();
 	use_memory(a);
+#if CUDART_VERSION >= 13010
+	use_green_contexts(a, b, sum);
+#endif
 	make_errors();
 	expect(!pthread_create(&thread, NULL, use_thread_stream, sum), "a thread");
 	pthread_join(thread, NULL);

@@ -87,6 +87,17 @@ def run_everywhere(*flags, **env):
         equal(wrong, [])
 
 
+def test_natively():
+    """On the software GPU without a service: it has the same tables."""
+    env = dict(mps.clean_environment(), LD_LIBRARY_PATH=os.path.dirname(mps.SOFTGPU),
+               LD_PRELOAD=":".join(mps.sanitizer_preload()))
+    with tempfile.TemporaryDirectory() as folder:
+        for what, path in build_all(folder):
+            done = subprocess.run([path], env=env, capture_output=True, text=True, timeout=60,
+                                  check=False)
+            equal((done.returncode, done.stdout), (0, "runtime: ok\n"), (what, done.stderr))
+
+
 def test_runtimes():
     run_everywhere()
 

@@ -56,7 +56,6 @@ enum object_kind {
 	OBJECT_USER,
 	OBJECT_DESC,
 	OBJECT_GREEN,
-	OBJECT_GREEN_CONTEXT,
 };
 
 struct object {

@@ -18,6 +18,7 @@
  */
 
 #include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/green.h"
 #include "client/entry/tables.h"
 #include "tests/softgpu/driver/sms.h"
 
@@ -38,6 +39,17 @@ CUresult host_primary(CUdevice dev, CUcontext *ret_context)
 		return CUDA_ERROR_INVALID_DEVICE;
 	*ret_context = (CUcontext)device_get(dev)->primary;
 	return CUDA_SUCCESS;
+}
+
+bool host_green(CUcontext handle, CUcontext *ret_primary)
+{
+	CUresult result = call_enter(__func__, CALL_ANYTIME);
+	const struct green *green = green_of_context(handle);
+
+	if (green)
+		*ret_primary = (CUcontext)green->context;
+	call_leave(&result);
+	return green != NULL;
 }
 
 CUresult host_storage(CUcontext handle, struct storage **ret_storage)

@@ -216,7 +216,6 @@ CUresult cuGreenCtxCreate(
 	green->next = device->primary->greens;
 	device->primary->greens = green;
 	object_add(&green->object, OBJECT_GREEN);
-	object_add(&green->as_context, OBJECT_GREEN_CONTEXT);
 	stat_add(STAT_GREENS, 1);
 	*phCtx = (CUgreenCtx)green;
 	return CUDA_SUCCESS;
@@ -224,14 +223,12 @@ CUresult cuGreenCtxCreate(
 
 struct green *green_of_context(const void *handle)
 {
-	struct object *object = object_find(OBJECT_GREEN_CONTEXT, handle);
-
-	return object ? container_of(object, struct green, as_context) : NULL;
+	return object_find(OBJECT_GREEN, handle);
 }
 
 CUcontext green_context(struct green *green)
 {
-	return (CUcontext)&green->as_context;
+	return (CUcontext)green;
 }
 
 struct sm_set green_sms(const struct green *green)
@@ -254,7 +251,6 @@ static void green_free(struct green *green)
 	if (null_stream)
 		stream_close(null_stream);
 	object_remove(&green->object);
-	object_remove(&green->as_context);
 	stat_add(STAT_GREENS, -1);
 	free(green);
 }

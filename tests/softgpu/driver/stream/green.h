@@ -3,10 +3,9 @@
 #define GREEN_H
 
 /*
- * A green context: some of a device's SMs, with a handle and, for
- * cuCtxFromGreenCtx(), the handle of a context. Where it is current, everything
- * belongs to the primary context except what decides where kernels run: streams,
- * nodes of graphs, occupancy.
+ * A green context: some of a device's SMs. Its handle is also the handle of its context, which
+ * cuCtxFromGreenCtx() returns. Where that is current, everything belongs to the primary context
+ * except what decides where kernels run: streams, nodes of graphs, occupancy.
  *
  * All under the driver's lock. It ends with its primary context.
  */
@@ -16,7 +15,6 @@
 
 struct green {
 	struct object object;
-	struct object as_context;   /* its address is the CUcontext */
 	struct green *next;         /* context::greens */
 	struct context *context;    /* not owned */
 	struct stream *null_stream; /* created at its first use; in the context's list */
