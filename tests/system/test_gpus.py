@@ -3,12 +3,14 @@
 # time limit: 300 s
 """Several GPUs: of one client, and of clients that share memory."""
 
+import re
 import time
 
 import harness
 import mps
 from harness import equal
 from test_kill import gives_back, settle
+from test_native import native
 
 TWO = {"SOFTGPU_DEVICES": "2"}
 
@@ -51,6 +53,28 @@ def test_one_gpu():
     with mps.Service(TWO) as service:
         equal(service.run("peers", env={"CUDA_VISIBLE_DEVICES": "1"})[:2],
               (1, "peers: this takes two GPUs\n"))
+
+
+# Of a machine with two GPUs: the number that a program sees, or the result of cuInit(). The driver
+# reads an ordinal as strtoul() does.
+VISIBLE = {"0,1": "2", "1": "1", "+0": "1", "0x0": "1", "0;1": "1", "0:0": "1", " 0": "1", "0,": "1",
+           "0,7,1": "1", "GPU-": "(100)", "GPU": "(100)", "GPU-536f6674": "(100)", ",0": "(100)",
+           "": "(100)", "none": "(100)", "all": "(100)", "0,0": "(101)", "0x0,0": "(101)",
+           "GPU-536f6674-4750-5580-8001-000000000001": "1"}
+
+
+def seen(code, out, err):
+    found = re.search(r"^device.count (\d+)$" if code == 0 else r"cuInit.* (\(\d+\))$", out, re.M)
+    return found.group(1) if found else out + err
+
+
+def test_visible():
+    """As natively."""
+    with mps.Service(TWO) as service:
+        for value, count in VISIBLE.items():
+            equal(seen(*native("properties", CUDA_VISIBLE_DEVICES=value, **TWO)), count, value)
+            equal(seen(*service.run("properties", env={"CUDA_VISIBLE_DEVICES": value})), count,
+                  value)
 
 
 def test_share_of_the_second_gpu():

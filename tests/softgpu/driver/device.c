@@ -12,7 +12,6 @@
 #include "tests/softgpu/driver/stream/context.h"
 #include "sms.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -196,67 +195,72 @@ static void device_uuid_text(const struct device *device, char text[UUID_TEXT_SI
 	}
 }
 
-/* The device of `n' that a word of CUDA_VISIBLE_DEVICES names, or -1. */
-static int device_named(const char *word, size_t len, int n)
+/* The only device of `n' whose UUID begins so, or -1. */
+static int device_of_uuid(const char *word, size_t len, int n)
 {
 	char text[UUID_TEXT_SIZE];
-	int value = 0;
+	int found = -1;
 
-	if (len >= 4 && strncmp(word, "GPU-", 4) == 0) {
-		for (int i = 0; i < n; i++) {
-			device_uuid_text(&(struct device){.ordinal = i}, text);
-			if (len < sizeof(text) && strncasecmp(word, text, len) == 0)
-				return i;
-		}
-		return -1;
-	}
-	for (size_t i = 0; i < len; i++) {
-		if (!isdigit((unsigned char)word[i]) || value >= DEVICES_MAX)
+	for (int i = 0; i < n; i++) {
+		device_uuid_text(&(struct device){.ordinal = i}, text);
+		if (len >= sizeof(text) || strncasecmp(word, text, len) != 0)
+			continue;
+		if (found >= 0)
 			return -1;
-		value = value * 10 + (word[i] - '0');
+		found = i;
 	}
-	return len > 0 && value < n ? value : -1;
+	return found;
 }
 
-/* Fills driver.devices with ordinals; none if a device is named twice, as in the driver. */
-static void devices_select(const char *visible, int n)
+/* The device of `n' that an entry of CUDA_VISIBLE_DEVICES names, or -1. */
+static int device_named(const char *word, size_t len, int n)
 {
-	size_t len;
-	int ordinal;
+	unsigned long value;
+	char *end;
 
-	while (driver.n_devices < n) {
-		visible += strspn(visible, " ");
-		len = strcspn(visible, ", ");
-		ordinal = device_named(visible, len, n);
+	while (len > 0 && word[len - 1] == ' ')
+		len--;
+	if (len > 4 && strncmp(word, "GPU-", 4) == 0)
+		return device_of_uuid(word, len, n);
+	/* What follows the digits does not matter to the driver: "0x0" is 0. */
+	value = strtoul(word, &end, 10);
+	return end > word && value < (unsigned long)n ? (int)value : -1;
+}
+
+/* Fills driver.devices with ordinals. */
+static CUresult devices_select(const char *visible, int n)
+{
+	for (;;) {
+		size_t len = strcspn(visible, ",");
+		int ordinal = device_named(visible, len, n);
+
 		if (ordinal < 0)
-			return;
-		for (int i = 0; i < driver.n_devices; i++) {
-			if (driver.devices[i].ordinal == ordinal) {
-				driver.n_devices = 0;
-				return;
-			}
-		}
+			return CUDA_SUCCESS;
+		for (int i = 0; i < driver.n_devices; i++)
+			if (driver.devices[i].ordinal == ordinal)
+				return CUDA_ERROR_INVALID_DEVICE;
 		driver.devices[driver.n_devices++].ordinal = ordinal;
-		visible += len;
-		visible += strspn(visible, " ");
-		if (*visible != ',')
-			return;
-		visible++;
+		if (!visible[len])
+			return CUDA_SUCCESS;
+		visible += len + 1;
 	}
 }
 
 CUresult devices_init(void)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	CUresult result = CUDA_SUCCESS;
 	int n = (int)MIN(env_number("SOFTGPU_DEVICES", 1), DEVICES_MAX);
 
 	driver.n_devices = 0;
 	driver.n_sms = (uint32_t)MIN(MAX(env_number("SOFTGPU_SMS", SMS_DEFAULT), 1), SMS_MAX);
 	if (visible)
-		devices_select(visible, n);
+		result = devices_select(visible, n);
 	else
 		for (; driver.n_devices < n; driver.n_devices++)
 			driver.devices[driver.n_devices].ordinal = driver.n_devices;
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (driver.n_devices == 0)
 		return CUDA_ERROR_NO_DEVICE;
 	for (int i = 0; i < driver.n_devices; i++) {
