@@ -162,6 +162,20 @@ bool memory_find_start(uint64_t address, unsigned kinds, struct memory_range *re
 	       (kinds & MEMORY_KIND(ret_range->kind));
 }
 
+bool memory_next(uint64_t address, struct memory_range *ret_range)
+{
+	const struct memory_range *range;
+
+	pthread_mutex_lock(&memory_map_lock);
+	range = address_map_find(&memory_map, address);
+	if (!range)
+		range = address_map_next(&memory_map, address);
+	if (range)
+		*ret_range = *range;
+	pthread_mutex_unlock(&memory_map_lock);
+	return range;
+}
+
 bool memory_remove(uint64_t address, unsigned kinds, struct memory_range *ret_range)
 {
 	const struct memory_range *range;

@@ -86,6 +86,9 @@ CUmemAccess_flags memory_get_access(const struct memory_range *range, uint32_t d
 /* Finds memory of one of the kinds that begins at `address'. */
 bool memory_find_start(uint64_t address, unsigned kinds, struct memory_range *ret_range);
 
+/* A copy of the first range that ends above `address'; false: there is none. */
+bool memory_next(uint64_t address, struct memory_range *ret_range);
+
 /* Adds a range and gives it an ID. CUDA_ERROR_OUT_OF_MEMORY. */
 CUresult memory_add(struct memory_range *range);
 

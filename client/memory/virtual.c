@@ -187,29 +187,30 @@ CUresult local_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 struct mapped {
 	uint64_t owners; /* devices whose memory it is */
 	uint64_t users;  /* devices that may access it */
+	bool has_gaps;   /* addresses without a mapping */
 };
 
 /*
- * Whether [address, address + size) consists of whole mappings; `ret_mapped' has
- * one bit per device.
+ * What is mapped in [address, address + size); the sets have one bit per device. false: there is a
+ * part of a mapping, or other memory.
  */
-static bool virtual_is_mapped(uint64_t address, uint64_t size, struct mapped *ret_mapped)
+static bool virtual_look(uint64_t address, uint64_t size, struct mapped *ret_mapped)
 {
 	uint64_t at = address, end = address + size;
+	struct memory_range range;
 
 	*ret_mapped = (struct mapped){0};
-	if (size == 0 || end < address)
+	if (end < address)
 		return false;
-	while (at < end) {
-		struct memory_range range;
-
-		if (!memory_find_start(at, MEMORY_KIND(MEMORY_MAPPED), &range) ||
-			range.size > end - at)
+	for (; memory_next(at, &range) && range.address < end; at = range.address + range.size) {
+		if (range.kind != MEMORY_MAPPED || range.address < at ||
+			range.size > end - range.address)
 			return false;
 		ret_mapped->owners |= 1ull << range.allocation->device;
 		ret_mapped->users |= range.readers;
-		at += range.size;
+		ret_mapped->has_gaps |= range.address > at;
 	}
+	ret_mapped->has_gaps |= at < end;
 	return true;
 }
 
@@ -225,21 +226,21 @@ static CUresult wait_devices(uint64_t devices)
 	return result;
 }
 
-/* Under the lock. */
+/* Under the lock: unmaps what is mapped there. */
 static CUresult virtual_unmap(uint64_t address, uint64_t size)
 {
+	CUresult result = CUDA_SUCCESS;
 	struct memory_range range;
-	uint64_t at = address;
 	struct mapped mapped;
-	CUresult result;
 
-	if (!virtual_is_mapped(address, size, &mapped))
+	if (!virtual_look(address, size, &mapped))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = send_allocation_unmap(address, size);
-	while (result == CUDA_SUCCESS && at < address + size &&
-		memory_remove(at, MEMORY_KIND(MEMORY_MAPPED), &range)) {
-		at += range.size;
-		allocation_unref(range.allocation);
+	while (result == CUDA_SUCCESS && memory_next(address, &range) &&
+		range.address < address + size) {
+		result = send_allocation_unmap(range.address, range.size);
+		if (result == CUDA_SUCCESS &&
+			memory_remove(range.address, MEMORY_KIND(MEMORY_MAPPED), &range))
+			allocation_unref(range.allocation);
 	}
 	return result;
 }
@@ -247,11 +248,16 @@ static CUresult virtual_unmap(uint64_t address, uint64_t size)
 CUresult local_cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	struct mapped mapped;
+	bool is_whole;
 	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (size > WIRE_RESERVE_MAX || !virtual_is_mapped(ptr, size, &mapped))
+	pthread_mutex_lock(&space_lock);
+	is_whole = is_aligned(ptr | size) && is_reserved(ptr, size) &&
+		   virtual_look(ptr, size, &mapped);
+	pthread_mutex_unlock(&space_lock);
+	if (!is_whole)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = wait_devices(mapped.owners | mapped.users);
 	if (result != CUDA_SUCCESS)
@@ -292,7 +298,7 @@ CUresult local_cuMemSetAccess(
 	if (!desc || count == 0 || size > WIRE_RESERVE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&space_lock);
-	if (!virtual_is_mapped(ptr, size, &mapped))
+	if (size == 0 || !virtual_look(ptr, size, &mapped) || mapped.has_gaps)
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		result = virtual_check_access(&desc[i], mapped.owners);

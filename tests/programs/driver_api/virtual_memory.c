@@ -330,13 +330,21 @@ static void refused(void)
 		"an allocation that cannot fit", __LINE__);
 	expect(cuMemMap(base, chunk, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED, "a part mapped",
 		__LINE__);
+	/* Where nothing is mapped, there is nothing to do. */
+	CHECK(cuMemUnmap(base, 4 * chunk));
+	CHECK(cuMemUnmap(base + chunk, chunk));
+	REFUSE(cuMemUnmap(base, 5 * chunk));
+	REFUSE(cuMemUnmap(base, chunk / 2));
 	CHECK(cuMemMap(base, 2 * chunk, 0, handle, 0));
 	REFUSE(cuMemMap(base + chunk, 2 * chunk, 0, handle, 0));
 	REFUSE(cuMemUnmap(base, chunk));
+	REFUSE(cuMemUnmap(base + chunk, 2 * chunk));
 	REFUSE(cuMemSetAccess(base, 4 * chunk, &access_all, 1));
 	REFUSE(cuMemAddressFree(base, 4 * chunk));
+	CHECK(cuMemUnmap(base, 4 * chunk));
 	CHECK(cuMemUnmap(base, 2 * chunk));
 	CHECK(cuMemAddressFree(base, 4 * chunk));
+	REFUSE(cuMemUnmap(base, 2 * chunk));
 	REFUSE(cuMemAddressFree(base, 4 * chunk));
 	CHECK(cuMemRelease(handle));
 }
