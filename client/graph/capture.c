@@ -423,12 +423,18 @@ static CUresult capture_check_unsafe(void)
 
 static CUresult capture_check_event(struct event *event)
 {
+	struct recording *recording;
+
 	if (likely(!atomic_load_explicit(&event->captured, memory_order_acquire)))
 		return capture_is_running() ? capture_check_unsafe() : CUDA_SUCCESS;
 	GRAPHS_LOCKED;
 	if (!event->captured)
 		return CUDA_SUCCESS;
-	event->captured->recording->is_invalid = true;
+	recording = event->captured->recording;
+	/* The capture is over, or will give no graph. */
+	if (!recording->graph || recording->is_invalid)
+		return CUDA_ERROR_INVALID_VALUE;
+	recording->is_invalid = true;
 	return CUDA_ERROR_CAPTURED_EVENT;
 }
 

@@ -148,15 +148,18 @@ static bool is_unjoined(const struct recording *recording, const struct capture_
 	return !is_joined(end, recording->ended_tips, recording->n_ended_tips);
 }
 
+/* A capture that another stream tries to end becomes invalid. */
 static CUresult end_check(const struct stream *stream)
 {
-	const struct recording *recording;
+	struct recording *recording;
 
 	if (!stream->capture)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	recording = stream->capture->recording;
-	if (recording->origin != stream)
+	if (recording->origin != stream) {
+		recording->is_invalid = true;
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+	}
 	if (recording->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
 		!pthread_equal(recording->thread, pthread_self()))
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;

@@ -94,7 +94,12 @@ static void waits(void)
 	store(stream);
 	CHECK(cuEventRecord(event, stream));
 	EXPECT(CUDA_ERROR_CAPTURED_EVENT, cuEventQuery(event));
+	/* No graph can have it now. */
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventQuery(event));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventSynchronize(event));
 	end_lost(stream);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventQuery(event));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventSynchronize(event));
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	CHECK(cuEventRecord(event, stream));
 	EXPECT(CUDA_ERROR_CAPTURED_EVENT, cuEventSynchronize(event));
@@ -211,7 +216,7 @@ static void forks(void)
 	CHECK(cuEventRecord(fork, stream));
 	CHECK(cuStreamWaitEvent(side, fork, 0));
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, cuStreamEndCapture(side, &graph));
-	end_any(stream);
+	end_lost(stream);
 	/* An event from before the capture. */
 	store(side);
 	CHECK(cuEventRecord(fork, side));

@@ -166,9 +166,12 @@ CUresult capture_forbid(struct stream *stream)
 
 CUresult capture_forbid_event(struct event *event)
 {
-	if (!event->captured->recording->graph)
+	struct recording *recording = event->captured->recording;
+
+	/* The capture is over, or will give no graph. */
+	if (!recording->graph || recording->is_invalidated)
 		return CUDA_ERROR_INVALID_VALUE;
-	event->captured->recording->is_invalidated = true;
+	recording->is_invalidated = true;
 	return CUDA_ERROR_CAPTURED_EVENT;
 }
 
@@ -413,12 +416,15 @@ static bool recording_is_unjoined(const struct recording *recording, const struc
 	return !all_are_joined(recording->left, recording->n_left, end);
 }
 
+/* A capture that another stream tries to end becomes invalid. */
 static CUresult end_check(const struct stream *stream)
 {
-	const struct recording *recording = stream->capture->point->recording;
+	struct recording *recording = stream->capture->point->recording;
 
-	if (recording->origin != stream)
+	if (recording->origin != stream) {
+		recording->is_invalidated = true;
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+	}
 	if (recording->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
 		!pthread_equal(recording->thread, pthread_self()))
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
