@@ -136,6 +136,22 @@ void managed_variables_end(const struct library *library)
 		(void)streams_wait_device(library->managed_device);
 }
 
+/* The variables cannot be placed: matters only if one of them has that name. */
+static CUresult managed_not_placed(struct library *library, const char *name, CUresult placed)
+{
+	struct context *context;
+	uint64_t address, size;
+	CUresult result = managed_find_context(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = send_library_global(
+			library_id(library), context->device->index, name, &address, &size);
+	if (result == CUDA_SUCCESS)
+		return CUDA_ERROR_NOT_FOUND; /* a plain variable */
+	return result == CUDA_ERROR_NOT_SUPPORTED ? managed_variables_refuse(library, name, placed)
+						  : result;
+}
+
 /* When the runtime has loaded an image, it asks for each such variable. */
 CUresult local_cuLibraryGetManaged(
 	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
@@ -150,6 +166,5 @@ CUresult local_cuLibraryGetManaged(
 	result = managed_variables_place(found);
 	if (result == CUDA_SUCCESS)
 		return managed_variable_find(found, name, dptr, bytes);
-	return result == CUDA_ERROR_NOT_FOUND ? result
-					      : managed_variables_refuse(found, name, result);
+	return result == CUDA_ERROR_NOT_FOUND ? result : managed_not_placed(found, name, result);
 }
