@@ -163,16 +163,17 @@ CUresult machine_code_make(const struct image *image, const struct device *devic
 	return result;
 }
 
-static uint64_t variables_of_text(const void *data, size_t size, const struct device *device)
+static uint64_t variables_of_text(
+	const void *data, size_t size, bool is_whole, const struct device *device)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t length;
 
 	if (!fatbin_is(data, size))
-		return ptx_variables(data, size);
+		return ptx_variables(data, size, is_whole);
 	if (fatbin_find_ptx(data, size, arch_of(device), &text, &length) < 0)
 		return 0;
-	return ptx_variables(text, length);
+	return ptx_variables(text, length, is_whole);
 }
 
 uint64_t machine_code_variables(const struct image *image, const struct device *device)
@@ -190,9 +191,10 @@ uint64_t machine_code_variables(const struct image *image, const struct device *
 	if (is_elf(image))
 		return 0;
 	if (!image->linked)
-		return variables_of_text(image->data, image->size, device);
+		return variables_of_text(image->data, image->size, true, device);
 	for (unsigned i = 0; (part = image_part(image, i, &size)); i++)
-		if (__builtin_add_overflow(total, variables_of_text(part, size, device), &total))
+		if (__builtin_add_overflow(
+			    total, variables_of_text(part, size, false, device), &total))
 			return UINT64_MAX;
 	return total;
 }

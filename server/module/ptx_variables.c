@@ -183,7 +183,7 @@ static uint64_t bytes_of(const struct declaration *declaration)
 	if (declaration->is_managed)
 		return 0;
 	if (declaration->is_open)
-		n = MAX(n, declaration->n_initial);
+		n = declaration->n_initial ? MAX(n, declaration->n_initial) : 0;
 	return ptx_multiply(ptx_multiply(n, declaration->vector), declaration->bits / 8);
 }
 
@@ -213,7 +213,8 @@ static uint64_t read_declaration(struct scanner *scanner)
 	return ptx_add(bytes, bytes_of(&declaration));
 }
 
-uint64_t ptx_variables(const char *text, size_t size)
+/* Also of variables that a function's body declares. */
+uint64_t ptx_variables(const char *text, size_t size, bool is_whole)
 {
 	struct scanner scanner = {text, text + size};
 	bool is_extern = false;
@@ -221,12 +222,12 @@ uint64_t ptx_variables(const char *text, size_t size)
 	struct token token;
 
 	while ((token = ptx_next(&scanner)).size > 0) {
-		if (ptx_is(token, "{") || ptx_is(token, "(") || ptx_is(token, "[")) {
+		if (ptx_is(token, "(") || ptx_is(token, "[")) {
 			(void)skip_brackets(&scanner, NULL);
 		} else if (ptx_is(token, ".global")) {
 			uint64_t more = read_declaration(&scanner);
 
-			bytes = is_extern ? bytes : ptx_add(bytes, more);
+			bytes = is_extern && !is_whole ? bytes : ptx_add(bytes, more);
 			is_extern = false;
 		} else if (ptx_is(token, ".extern")) {
 			is_extern = true;

@@ -31,12 +31,16 @@ static const struct {
 	{".global .u64 p = generic(other);", 8},
 	{".global .u64 p[2] = {generic(a), b}; .global .u8 c[0x10];", 32},
 	{".extern .global .u8 a[100]; .global .u8 b[7];", 7},
+	{".extern .global .u8 a[];", 0},
 	{".global .attribute(.managed) .align 4 .u32 m[10]; .global .u8 b;", 1},
 	{".const .u8 c[1000]; .shared .u8 s[1000];", 0},
 	{"// .global .u8 a[5];\n/* .global .u8 b[5]; */ .global .u8 c[5];", 5},
 	{".visible .entry k(.param .u64 .ptr .global .align 4 in)\n{ .global .u8 a[9]; ret; }\n"
 	 ".global .u8 after[3];",
-		3},
+		12},
+	{".func f() { ld.global.u32 %r1, [a+4]; { .reg .b32 %r<2>; .global .u32 b; }\n"
+	 "st.global.v2.u32 [a], {%r1, %r2}; }",
+		4},
 	{".extern .func (.param .b32 r) f(.param .b32 x);\n.global .u16 a;", 2},
 	{".file 1 \"a.cu { ( .global\"\n.global .u8 a;", 1},
 	{".section .debug_str { .b8 1,2,3 }\n.global .u8 a[2];", 2},
@@ -52,11 +56,22 @@ static void test_cases(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		uint64_t bytes = ptx_variables(cases[i].text, strlen(cases[i].text));
+		uint64_t bytes = ptx_variables(cases[i].text, strlen(cases[i].text), false);
 
 		if (bytes != cases[i].bytes)
 			fail_msg("%s: %llu", cases[i].text, (unsigned long long)bytes);
 	}
+}
+
+/* Nothing else defines its extern variables. */
+static void test_whole_program(void **state)
+{
+	static const char text[] =
+		".extern .global .u8 a[100], b; .global .u8 c[7]; .extern .global .u8 open[];";
+
+	(void)state;
+	assert_int_equal(ptx_variables(text, strlen(text), false), 7);
+	assert_int_equal(ptx_variables(text, strlen(text), true), 108);
 }
 
 /* Memory of exactly its size, for the sanitizers; and cut anywhere. */
@@ -75,7 +90,7 @@ static void test_any_bytes(void **state)
 			text[i] = alphabet[(size_t)rand() % sizeof(alphabet)];
 		text = realloc(text, size > 0 ? size : 1);
 		assert_non_null(text);
-		(void)ptx_variables(text, size);
+		(void)ptx_variables(text, size, round % 2);
 		free(text);
 	}
 }
@@ -84,6 +99,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),
+		cmocka_unit_test(test_whole_program),
 		cmocka_unit_test(test_any_bytes),
 	};
 
