@@ -111,6 +111,8 @@ static int load_texts(struct ptx_module *module, const struct ptx_texts *texts, 
 		if (r < 0)
 			return r;
 	}
+	if (!texts->is_linked)
+		ptx_unit_complete(&unit);
 	r = ptx_layout_module(module, &unit, log);
 	if (r == 0)
 		r = place_globals(module, texts, log);

@@ -410,6 +410,12 @@ int ptx_parse(struct ptx_unit *unit, const char *text, size_t len, struct ptx_lo
 	return log->error;
 }
 
+void ptx_unit_complete(struct ptx_unit *unit)
+{
+	for (uint32_t i = 0; i < unit->n_vars; i++)
+		unit->vars[i]->is_extern &= unit->vars[i]->is_unsized;
+}
+
 void ptx_unit_fini(struct ptx_unit *unit)
 {
 	ptx_arena_fini(&unit->arena);

@@ -153,6 +153,12 @@ int ptx_log_fail(struct ptx_log *log, int error, uint32_t line, const char *form
 int ptx_parse(struct ptx_unit *unit, const char *text, size_t len, struct ptx_log *log);
 void ptx_unit_fini(struct ptx_unit *unit);
 
+/*
+ * After the texts of a whole program, which nothing else will join: an extern variable
+ * that has a size is a definition. As ptxas does, which only warns of it.
+ */
+void ptx_unit_complete(struct ptx_unit *unit);
+
 /* Finds a symbol in `scope' and the scopes around it. *ret_index is for a register range. */
 struct ptx_symbol *ptx_symbol_find(const struct ptx_unit *unit, const struct ptx_scope *scope,
 	const char *name, uint32_t *ret_index);

@@ -100,6 +100,7 @@ static int add_linked(struct ptx_texts *texts, const void *image, size_t size, s
 		return r;
 	if (!ptx_file_section(image, size, PTX_FILE_TEXTS, &section, &size))
 		return refuse_machine_code(image, size, log);
+	texts->is_linked = true;
 	at = (const char *)section;
 	if (ptx_file_section(image, file_size, PTX_FILE_REGISTERS, &section, &n_bytes) &&
 		n_bytes == sizeof(texts->max_regs))

@@ -15,6 +15,7 @@ struct ptx_log;
 struct ptx_texts {
 	char **texts; /* NUL-terminated */
 	size_t n;
+	bool is_linked; /* by a linker; else a whole program */
 	/* The addresses of the __managed__ variables, in order; NULL: they are not placed. */
 	uint64_t *placed;
 	size_t n_placed;
