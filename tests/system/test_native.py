@@ -31,7 +31,6 @@ GAPS = {
     "pool_attributes": "pools keep no memory",
     "pool_ipc": "pools shared between processes",
     "print": "the size of the buffer of printf",
-    "sm_share": "shares of SMs are the service's",
     "stream_attributes": "attributes of streams",
 }
 
