@@ -186,7 +186,7 @@ int frame_take_fd(struct frame_reader *reader, unsigned i)
 /* Keeps as many as fit and drops the rest, so that a peer cannot fill this process's table. */
 static int reader_keep_fds(struct frame_reader *reader, struct msghdr *msg)
 {
-	bool too_many = msg->msg_flags & MSG_CTRUNC;
+	bool too_many = false;
 
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		size_t n_fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -205,6 +205,10 @@ static int reader_keep_fds(struct frame_reader *reader, struct msghdr *msg)
 			}
 		}
 	}
+	/* There is room for all that a message can have: the process may have no more descriptors.
+	 */
+	if (msg->msg_flags & MSG_CTRUNC)
+		return -EMFILE;
 	return too_many ? -EBADMSG : 0;
 }
 

@@ -109,7 +109,9 @@ unit_test_proto_procs := $(GEN)/procs.c
 unit_test_proto_find_cuda := proto/find_cuda.c
 unit_test_client_uncached_copy := client/util/uncached_copy.c
 unit_test_client_md2 := client/util/md2.c
-unit_test_client_share := client/device/share.c client/util/log.c client/util/logs.c proto/limit_text.c
+# The client's log.
+LOG := client/util/log.c client/util/logs.c client/util/descriptor.c client/util/quiet.c
+unit_test_client_share := client/device/share.c $(LOG) proto/limit_text.c
 unit_test_client_storage := client/device/storage.c
 unit_test_client_visible := client/device/visible.c
 unit_test_client_memory_limit := client/device/memory_limit.c client/device/visible.c proto/limit_text.c
@@ -117,11 +119,11 @@ unit_test_client_address_map := client/memory/address_map.c client/util/slab.c
 unit_test_client_host := client/memory/host.c
 unit_test_client_heap := client/memory/heap.c
 unit_test_client_advice := client/memory/advice.c
-unit_test_client_logs := client/util/logs.c
+unit_test_client_logs := $(filter-out client/util/log.c,$(LOG))
 unit_test_client_image := client/module/image.c
 unit_test_client_mapping := client/util/mapping.c
 unit_test_client_exchange := client/memory/exchange.c client/util/stop_threads.c \
-	client/util/sleep.c client/util/mapping.c proto/shm.c
+	client/util/sleep.c client/util/mapping.c client/util/quiet.c proto/shm.c
 unit_libs_test_client_exchange := -Wl,--wrap=syscall -pthread
 unit_libs_test_client_mapping := -Wl,--wrap=madvise
 unit_test_client_graph_lowering := client/graph/graph_lowering.c
@@ -129,8 +131,8 @@ unit_test_client_staging := client/stream/staging.c client/stream/timeline.c cli
 	proto/ring.c
 unit_test_client_timeline := client/stream/timeline.c client/util/sleep.c
 unit_test_client_context := client/entry/hooks.c client/device/context.c client/stream/context_share.c client/device/current.c client/context/primary.c \
-	client/context/context_calls.c client/device/storage.c client/util/log.c client/util/logs.c client/context/coredump.c
-unit_test_client_trace := client/transport/trace.c client/util/log.c client/util/logs.c $(GEN)/wire.c
+	client/context/context_calls.c client/device/storage.c $(LOG) client/context/coredump.c
+unit_test_client_trace := client/transport/trace.c $(LOG) $(GEN)/wire.c
 unit_test_proto_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
 PTX := $(wildcard tests/softgpu/ptx/*.c tests/softgpu/ptx/*/*.c)
 $(foreach t,ptx ptx_exec ptx_load ptx_matrix ptx_texture,$(eval unit_test_softgpu_$(t) := $(PTX)))

@@ -254,6 +254,9 @@ static CUresult allocation_export_fd(struct allocation *allocation, int *ret_fd)
 {
 	CUresult result;
 
+	/* The answer to a process that has no room for its descriptor would be lost. */
+	if (!descriptor_has_room())
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&server.reading);
 	result = send_allocation_export(allocation_id(allocation));
 	if (result == CUDA_SUCCESS && server_link_read_memory(&server, allocation_id(allocation),

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "client/util/quiet.h"
 #include "client/util/log.h"
 #include "client/util/stop_threads.h"
 #include "exchange.h"
@@ -287,6 +288,7 @@ static int exchange_prepare(struct exchange *exchange, struct mapping *ret_mappi
 {
 	uint64_t size = exchange->end - exchange->start;
 	__shm void *fresh;
+	struct quiet quiet;
 	void *aside;
 	int r;
 
@@ -301,7 +303,9 @@ static int exchange_prepare(struct exchange *exchange, struct mapping *ret_mappi
 	r = find_pieces(exchange);
 	if (r < 0)
 		return r;
+	quiet_begin(&quiet);
 	r = shm_create("mps-registered", size, SHM_THEIRS, &ret_mapping->fd, &fresh);
+	quiet_end(&quiet);
 	if (r < 0)
 		return r;
 	ret_mapping->is_owned = true;

@@ -57,6 +57,9 @@ static CUresult region_new(uint64_t size, uint32_t payer)
 	uint64_t address = 0, region_size = 0;
 	int r = -EEXIST;
 
+	/* The answer to a process that has no room for its descriptor would be lost. */
+	if (!descriptor_has_room())
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&server.reading);
 	for (int i = 0; i < REGION_TRIES && r == -EEXIST; i++) {
 		result = region_ask(size, address + region_size, payer, &address, &region_size, &r);

@@ -18,6 +18,7 @@
 #include "bounds.h"
 #include "clock.h"
 #include "handshake.h"
+#include "client/util/descriptor.h"
 #include "client/util/log.h"
 #include "spec_hash.h"
 #include "trust.h"
@@ -33,6 +34,8 @@
 struct attempt {
 	struct handshake *handshake;
 	char path[SOCKET_PATH_MAX + 1];
+	struct frame_hello hello;
+	bool has_hello;
 	uint64_t began_ms;
 	bool has_met; /* an earlier attempt has reached a daemon */
 };
@@ -53,15 +56,25 @@ _printf_(2, 3) static void say(struct attempt *attempt, const char *format, ...)
 	va_end(args);
 }
 
+static bool write_path(struct attempt *attempt, const char *above, const char *folder)
+{
+	int n = snprintf(attempt->path, sizeof(attempt->path), "%s%s%s/control", above,
+		*above ? "/" : "", folder);
+
+	return n >= 0 && (size_t)n < sizeof(attempt->path);
+}
+
+/* Absolute if it fits: the program may change its working directory before it connects again. */
 static int find_path(struct attempt *attempt)
 {
 	const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
-	int n;
+	_cleanup_free_ char *here = NULL;
 
 	if (!folder || !*folder)
 		folder = PIPE_DIRECTORY_DEFAULT;
-	n = snprintf(attempt->path, sizeof(attempt->path), "%s/control", folder);
-	if (n >= 0 && (size_t)n < sizeof(attempt->path))
+	if (*folder != '/')
+		here = getcwd(NULL, 0);
+	if ((here && write_path(attempt, here, folder)) || write_path(attempt, "", folder))
 		return 0;
 	say(attempt,
 		"CUDA_MPS_PIPE_DIRECTORY=%s is too long: with /control it may have at most %d "
@@ -74,14 +87,15 @@ static int find_path(struct attempt *attempt)
 static int connect_once(struct attempt *attempt, int *ret_sock)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	_cleanup_close_ int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	_cleanup_close_ int sock =
+		descriptor_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	struct handshake *handshake = attempt->handshake;
 	int r = trust_path(attempt->path, handshake->why, handshake->why_size);
 
 	if (r < 0)
 		return HANDSHAKE_UNTRUSTED;
 	if (sock < 0)
-		return -errno;
+		return sock;
 	memcpy(address.sun_path, attempt->path, strlen(attempt->path) + 1);
 	if (connect(sock, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
@@ -198,45 +212,46 @@ static bool wants_isolation(void)
 	return value && *value && strcmp(value, "0") != 0;
 }
 
-/* Checks once: a process may send HELLO again. */
 static void check_priority(void)
 {
 	const char *value = getenv("CUDA_MPS_CLIENT_PRIORITY");
-	static bool is_checked;
 
-	if (!is_checked && value && *value && (value[1] || *value < '0' || *value > '2'))
+	if (value && *value && (value[1] || *value < '0' || *value > '2'))
 		log_warn("CUDA_MPS_CLIENT_PRIORITY=%.64s is ignored: the value must be 0 (normal), "
 			 "1 (below normal) or 2 (background)",
 			value);
-	is_checked = true;
 }
 
-static int send_hello(struct attempt *attempt, int sock)
+/* Once: a process may send HELLO again. */
+static int make_hello(struct attempt *attempt)
 {
-	struct frame_hello hello = {0};
+	struct frame_hello *hello = &attempt->hello;
 	const struct {
 		struct frame_variable *variable;
 		const char *name;
 	} variables[] = {
-		{&hello.group, "MPS_GROUP"},
-		{&hello.sm_partition, "CUDA_MPS_SM_PARTITION"},
-		{&hello.client_priority, "CUDA_MPS_CLIENT_PRIORITY"},
+		{&hello->group, "MPS_GROUP"},
+		{&hello->sm_partition, "CUDA_MPS_SM_PARTITION"},
+		{&hello->client_priority, "CUDA_MPS_CLIENT_PRIORITY"},
 	};
 
+	if (attempt->has_hello)
+		return 0;
 	check_priority();
-	frame_init(&hello, FRAME_HELLO, 0);
-	hello.version = FRAME_VERSION;
-	hello.program = program_hash();
-	hello.spec_hash = SPEC_HASH;
-	hello.is_isolated = wants_isolation();
-	read_command(hello.command, sizeof(hello.command));
+	frame_init(hello, FRAME_HELLO, 0);
+	hello->version = FRAME_VERSION;
+	hello->program = program_hash();
+	hello->spec_hash = SPEC_HASH;
+	hello->is_isolated = wants_isolation();
+	read_command(hello->command, sizeof(hello->command));
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		int r = hello_variable(attempt, variables[i].variable, variables[i].name);
 
 		if (r < 0)
 			return r;
 	}
-	return frame_send(sock, &hello, NULL, INTRODUCTION_MS);
+	attempt->has_hello = true;
+	return 0;
 }
 
 static int take_refused(struct attempt *attempt, const struct frame_refused *refused)
@@ -297,7 +312,9 @@ static int attempt_once(struct attempt *attempt)
 	attempt->handshake->why[0] = '\0';
 	r = connect_daemon(attempt, &sock);
 	if (r == 0)
-		r = send_hello(attempt, sock);
+		r = make_hello(attempt);
+	if (r == 0)
+		r = frame_send(sock, &attempt->hello, NULL, INTRODUCTION_MS);
 	if (r == 0)
 		r = handshake_wait_answer(attempt, &reader, sock);
 	if (r == 0)
@@ -327,16 +344,23 @@ static int attempt_again(struct attempt *attempt)
 
 int handshake(struct handshake *handshake, bool must_be_there)
 {
-	struct attempt attempt = {
-		.handshake = handshake, .began_ms = now_ms(), .has_met = must_be_there};
-	int r;
+	/* The program may change its environment after the first time. */
+	static struct attempt first;
+	struct attempt attempt = must_be_there ? first : (struct attempt){0};
+	int r = 0;
 
+	attempt.handshake = handshake;
+	attempt.began_ms = now_ms();
+	attempt.has_met = must_be_there;
 	handshake->sock = -EBADF;
 	handshake->result = CUDA_ERROR_MPS_CONNECTION_FAILED;
 	handshake->why[0] = '\0';
-	r = find_path(&attempt);
+	if (!must_be_there)
+		r = find_path(&attempt);
 	if (r == 0)
 		r = attempt_again(&attempt);
+	if (!must_be_there)
+		first = attempt;
 	if (r < 0 && !handshake->why[0])
 		say(&attempt, "%s: %s", attempt.path,
 			r == -ECONNRESET || r == -EPIPE

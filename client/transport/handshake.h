@@ -29,8 +29,9 @@ struct handshake {
 /*
  * Takes at most WELCOME_MS. If the daemon or the server ends meanwhile, its
  * successor is used; after the death of a daemon a new one is awaited for
- * RESTART_MS. `must_be_there': a missing daemon is an error too. The caller
- * provides `why'. On failure all descriptors are closed.
+ * RESTART_MS. `must_be_there': this process has been connected before; a missing daemon is an
+ * error, and the environment is not read again. The caller provides `why'. On failure all
+ * descriptors are closed.
  */
 int handshake(struct handshake *handshake, bool must_be_there);
 

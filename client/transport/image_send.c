@@ -12,14 +12,25 @@
 #include "frame.h"
 #include "image_send.h"
 #include "reconnect.h"
+#include "client/util/log.h"
+#include "client/util/quiet.h"
 
 CUresult image_send(const void *data, size_t size, image_message_fn *message, void *arg)
 {
 	_cleanup_close_ int fd = -EBADF;
 	struct frame_image frame = {.size = size};
+	struct quiet quiet;
 	CUresult result;
+	int r;
 
-	if (shm_create_image("mps-image", data, size, &fd) < 0)
+	quiet_begin(&quiet);
+	r = shm_create_image("mps-image", data, size, &fd);
+	quiet_end(&quiet);
+	if (r == -EFBIG)
+		log_error("an image of %zu bytes cannot be loaded: raise the limit of the size of "
+			  "files (ulimit -f)",
+			size);
+	if (r < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	frame_init(&frame, FRAME_IMAGE, 1);
 	pthread_mutex_lock(&server.sending);

@@ -27,7 +27,7 @@
 struct kept_frame {
 	struct kept_frame *next;
 	_Alignas(8) uint8_t bytes[FRAME_BYTES];
-	int fd;
+	struct descriptor file;
 };
 
 static struct {
@@ -54,8 +54,8 @@ static bool keep_frame(const void *frame, int fd)
 		return false;
 	}
 	memcpy(copy->bytes, frame, head->size);
-	copy->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (copy->fd < 0) {
+	descriptor_note(&copy->file, descriptor_raise(fcntl(fd, F_DUPFD_CLOEXEC, 0)));
+	if (copy->file.fd < 0) {
 		free(copy);
 		return false;
 	}
@@ -71,7 +71,7 @@ static void forget_frames(void)
 		struct kept_frame *frame = kept.frames;
 
 		kept.frames = frame->next;
-		close(frame->fd);
+		descriptor_close(&frame->file);
 		free(frame);
 	}
 	kept.last = &kept.frames;
@@ -85,7 +85,8 @@ CUresult reconnect_send_frame(struct server_link *link, const void *frame, int f
 	pthread_mutex_lock(&kept.lock);
 	if (reconnect_is_possible(link))
 		is_kept = keep_frame(frame, fd);
-	r = frame_send(link->sock, frame, &fd, SEND_MS);
+	r = descriptor_is_same(&link->sock) ? frame_send(link->sock.fd, frame, &fd, SEND_MS)
+					    : -EBADF;
 	pthread_mutex_unlock(&kept.lock);
 	/*
 	 * A thread that waits for the answer notices that the server ended, and the next server
@@ -170,7 +171,9 @@ static int send_frames(int sock)
 	int r = 0;
 
 	for (const struct kept_frame *frame = kept.frames; frame && r == 0; frame = frame->next)
-		r = frame_send(sock, frame->bytes, &frame->fd, SEND_MS);
+		r = descriptor_is_same(&frame->file)
+			    ? frame_send(sock, frame->bytes, &frame->file.fd, SEND_MS)
+			    : -EBADF;
 	return r;
 }
 
@@ -192,8 +195,9 @@ static int hand_on_messages(
 		return r;
 	/* Only this process has written there. */
 	shm_copy_in(ring_data(memories->ring), shm_settled(sender->data), sender->tail);
-	if (dup3(hands->sock, link->sock, O_CLOEXEC) < 0)
-		return -errno;
+	r = descriptor_replace(&link->sock, hands->sock);
+	if (r < 0)
+		return r;
 	r = replace_memories(link, memories);
 	if (r < 0)
 		return r;
@@ -250,8 +254,12 @@ int reconnect(struct server_link *link)
 	int r = 0;
 
 	pthread_mutex_lock(&kept.exchanges);
-	/* Another thread may have connected meanwhile, or given up. */
-	if (!reconnect_is_possible(link) || server_link_is_terminated(link))
+	/*
+	 * Another thread may have connected meanwhile, or given up. A program that has closed the
+	 * connection gets no other one.
+	 */
+	if (!reconnect_is_possible(link) || server_link_is_terminated(link) ||
+		!descriptor_is_same(&link->sock))
 		r = -ECONNRESET;
 	else if (server_link_is_lost(link))
 		r = meet_next(link);

@@ -34,7 +34,7 @@
 #define FAULT_PID_SLEEP_NS 1000000
 
 struct server_link server = {
-	.sock = -EBADF,
+	.sock = {.fd = -EBADF},
 	.reading = PTHREAD_MUTEX_INITIALIZER,
 	.sending = PTHREAD_MUTEX_INITIALIZER,
 };
@@ -88,7 +88,7 @@ int server_link_open(struct server_link *link, char *why, size_t why_size, CUres
 		close(hands.sock);
 		return r;
 	}
-	link->sock = hands.sock;
+	descriptor_note(&link->sock, hands.sock);
 	link->is_without_helpers = setting_is_off("MPS_CLIENT_HELPERS");
 	link->is_without_long_spin = setting_is_off("MPS_CLIENT_SPIN");
 	return 0;
@@ -96,10 +96,10 @@ int server_link_open(struct server_link *link, char *why, size_t why_size, CUres
 
 void server_link_forget(struct server_link *link)
 {
-	closep(&link->sock);
+	descriptor_close(&link->sock);
 	reconnect_forget();
 	*link = (struct server_link){
-		.sock = -EBADF,
+		.sock = {.fd = -EBADF},
 		.reading = PTHREAD_MUTEX_INITIALIZER,
 		.sending = PTHREAD_MUTEX_INITIALIZER,
 	};
@@ -165,14 +165,14 @@ CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 }
 
 /*
- * Whether the server has closed its end. Pending bytes do not count: another thread
- * may be about to read them as a frame.
+ * Whether the server has closed its end, or the program this one. Pending bytes do not count:
+ * another thread may be about to read them as a frame.
  */
 static bool has_hung_up(const struct server_link *link)
 {
-	struct pollfd pfd = {.fd = link->sock, .events = POLLRDHUP};
+	struct pollfd pfd = {.fd = link->sock.fd, .events = POLLRDHUP};
 
-	return poll(&pfd, 1, 0) > 0;
+	return !descriptor_is_same(&link->sock) || poll(&pfd, 1, 0) > 0;
 }
 
 bool server_link_is_lost(const struct server_link *link)
@@ -221,7 +221,8 @@ int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t
 	int r;
 
 	frame_reader_init(&reader, frame_close_fd);
-	r = frame_read_wait(&reader, link->sock, MEMORY_MS);
+	r = descriptor_is_same(&link->sock) ? frame_read_wait(&reader, link->sock.fd, MEMORY_MS)
+					    : -EBADF;
 	if (r == 0 && (frame->head.type != FRAME_MEMORY || frame->address != address ||
 			      frame->size != size))
 		r = -EBADMSG;

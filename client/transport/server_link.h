@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "client/util/api.h"
+#include "client/util/descriptor.h"
 #include "frame.h"
 #include "ring.h"
 
@@ -22,7 +23,7 @@ struct server_memories {
 };
 
 struct server_link {
-	int sock;
+	struct descriptor sock;
 	_Atomic uint32_t is_dead;     /* the server has hung up */
 	_Atomic uint32_t is_used;     /* the server has opened a GPU for this process */
 	_Atomic uint32_t late_errors; /* the count in page->error of the last reported error */

@@ -4,11 +4,12 @@
  * The tracer. Any thread of the application; it holds no lock across a call or a
  * fork.
  *
- * Invariant: `state.fd' stays open from TRACE_ON until the process ends. Each line
+ * Invariant: `state.file' stays open from TRACE_ON until the process ends. Each line
  * is one write() to a file opened for appending, so lines of several threads and
  * processes never mix.
  */
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -17,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/util/descriptor.h"
 #include "client/util/log.h"
 #include "clock.h"
 #include "trace.h"
@@ -32,11 +34,11 @@ _Atomic uint32_t trace_state;
 
 static struct {
 	_Atomic uint32_t is_opening;
-	int fd;
-	_Atomic pid_t pid; /* the process for which `fd' was opened */
+	struct descriptor file;
+	_Atomic pid_t pid; /* the process for which `file' was opened */
 	uint64_t start_ns;
 	bool is_json;
-} state = {.fd = -EBADF};
+} state = {.file = {.fd = -EBADF}};
 
 /* Replaces each %p by the process ID. False: the result does not fit. */
 static bool expand_path(const char *from, char *path, size_t size)
@@ -70,14 +72,17 @@ static bool ends_with(const char *text, const char *end)
 static int open_append(const char *path, bool is_json)
 {
 	int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
-	int fd = is_json ? open(path, flags | O_EXCL, 0666) : -1;
+	bool is_first = is_json;
+	int fd = is_first ? open(path, flags | O_EXCL, 0666) : -1;
 
-	if (fd < 0)
-		return open(path, flags, 0666);
-	if (write(fd, "[\n", 2) != 2) {
+	if (fd < 0) {
+		is_first = false;
+		fd = open(path, flags, 0666);
+	}
+	fd = fd < 0 ? -errno : descriptor_raise(fd);
+	if (fd >= 0 && is_first && write(fd, "[\n", 2) != 2) {
 		close(fd);
-		errno = EIO;
-		return -1;
+		return -EIO;
 	}
 	return fd;
 }
@@ -93,13 +98,9 @@ static int trace_open_file(const char *variable)
 	}
 	state.is_json = ends_with(path, ".json");
 	fd = open_append(path, state.is_json);
-	if (fd < 0) {
-		int r = -errno;
-
+	if (fd < 0)
 		log_warn("cannot open %s for MPS_CLIENT_TRACE: %s; no trace is written", path,
-			strerror(-r));
-		return r;
-	}
+			strerror(-fd));
 	return fd;
 }
 
@@ -114,7 +115,7 @@ static void trace_decide(void)
 	if (variable && *variable)
 		fd = trace_open_file(variable);
 	if (fd >= 0) {
-		state.fd = fd;
+		descriptor_note(&state.file, fd);
 		state.pid = getpid();
 		state.start_ns = now_ns();
 	}
@@ -127,7 +128,7 @@ static void follow_fork(void)
 	const char *variable;
 	pid_t parent = atomic_load_explicit(&state.pid, memory_order_relaxed);
 	pid_t pid = getpid();
-	int fd;
+	int fd, r;
 
 	if (pid == parent || !atomic_compare_exchange_strong_explicit(&state.pid, &parent, pid,
 				     memory_order_relaxed, memory_order_relaxed))
@@ -138,8 +139,9 @@ static void follow_fork(void)
 	fd = trace_open_file(variable);
 	if (fd < 0)
 		return;
-	if (dup3(fd, state.fd, O_CLOEXEC) < 0)
-		log_warn("cannot trace the forked process %d: %s", (int)pid, strerror(errno));
+	r = descriptor_replace(&state.file, fd);
+	if (r < 0)
+		log_warn("cannot trace the forked process %d: %s", (int)pid, strerror(-r));
 	close(fd);
 }
 
@@ -253,10 +255,27 @@ void trace_unsigned(struct trace *trace, const char *name, uint64_t value)
 	add_argument(trace, name, "%llu", (unsigned long long)value);
 }
 
+/* The program's locale may have another decimal point, of one byte or several. */
+static void use_point(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; from++)
+		if (isalnum((unsigned char)*from) || *from == '+' || *from == '-')
+			*to++ = *from;
+		else if (to == text || to[-1] != '.')
+			*to++ = '.';
+	*to = '\0';
+}
+
 void trace_float(struct trace *trace, const char *name, double value)
 {
+	char text[32];
+
+	snprintf(text, sizeof(text), "%g", value);
+	use_point(text);
 	/* JSON has no infinity. */
-	add_argument(trace, name, state.is_json ? "\"%g\"" : "%g", value);
+	add_argument(trace, name, state.is_json ? "\"%s\"" : "%s", text);
 }
 
 void trace_opaque(struct trace *trace, const char *name)
@@ -308,11 +327,7 @@ void trace_start(struct trace *trace)
 
 static void write_line(const struct trace *trace)
 {
-	ssize_t n;
-
-	do
-		n = write(state.fd, trace->text, trace->n_text);
-	while (n < 0 && errno == EINTR);
+	(void)descriptor_write(&state.file, trace->text, trace->n_text);
 }
 
 /* Events of all processes use the same clock. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "descriptor.h"
 #include "log.h"
 #include "logs.h"
 
@@ -26,8 +27,13 @@ static const char *const level_names[] = {
 	[LOG_DEBUG] = "debug",
 };
 
-/* The low byte is the level, 0 before the first line; the other bytes are the descriptor. */
-static _Atomic uint64_t log_state;
+/* Where lines go, and which; NULL before the first line. */
+struct destination {
+	enum log_level level;
+	struct descriptor file; /* none: standard error */
+};
+
+static struct destination *_Atomic destination;
 
 static enum log_level level_parse(const char *text, size_t length)
 {
@@ -38,34 +44,39 @@ static enum log_level level_parse(const char *text, size_t length)
 	return LOG_WARN;
 }
 
-static uint64_t log_open(void)
+static void open_file(struct destination *to, const char *path)
 {
-	const char *wanted = secure_getenv("MPS_CLIENT_LOG");
-	enum log_level level = LOG_WARN;
-	uint64_t state, before = 0;
-	int fd = STDERR_FILENO;
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
 
+	descriptor_note(&to->file, descriptor_raise(fd));
+}
+
+static const struct destination *log_open(void)
+{
+	static const struct destination standard = {.level = LOG_WARN, .file = {.fd = -EBADF}};
+	const char *wanted = secure_getenv("MPS_CLIENT_LOG");
+	struct destination *new = malloc(sizeof(*new)), *before = NULL;
+
+	if (!new)
+		return &standard;
+	*new = standard;
 	if (wanted) {
 		size_t length = strcspn(wanted, ",");
 
-		level = level_parse(wanted, length);
+		new->level = level_parse(wanted, length);
 		if (wanted[length] == ',')
-			fd = open(wanted + length + 1,
-				O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
-		if (fd < 0)
-			fd = STDERR_FILENO;
+			open_file(new, wanted + length + 1);
 	}
-	state = (uint64_t)fd << 8 | level;
 	if (atomic_compare_exchange_strong_explicit(
-		    &log_state, &before, state, memory_order_acq_rel, memory_order_acquire))
-		return state;
+		    &destination, &before, new, memory_order_acq_rel, memory_order_acquire))
+		return new;
 	/* Another thread has opened its file first: use that file. */
-	if (fd != STDERR_FILENO)
-		close(fd);
+	descriptor_close(&new->file);
+	free(new);
 	return before;
 }
 
-static void line_write(int fd, enum log_level level, const char *text)
+static void line_write(const struct destination *to, enum log_level level, const char *text)
 {
 	char line[LINE_BYTES];
 	int n = snprintf(line, sizeof(line), "mps-client[%d]: %s: %s\n", (int)getpid(),
@@ -74,26 +85,26 @@ static void line_write(int fd, enum log_level level, const char *text)
 
 	line[size - 1] = '\n';
 	/* A log that cannot be written cannot be reported either. */
-	if (write(fd, line, size) < 0)
-		return;
+	(void)descriptor_write(
+		to->file.fd < 0 ? descriptor_standard(STDERR_FILENO) : &to->file, line, size);
 }
 
 void log_line(enum log_level level, const char *format, ...)
 {
-	uint64_t state = atomic_load_explicit(&log_state, memory_order_acquire);
+	const struct destination *to = atomic_load_explicit(&destination, memory_order_acquire);
 	char text[LINE_BYTES - 64];
 	int saved = errno;
 	va_list args;
 
-	if (state == 0)
-		state = log_open();
-	if (level <= (enum log_level)(state & 0xff) || level <= LOG_WARN) {
+	if (!to)
+		to = log_open();
+	if (level <= to->level || level <= LOG_WARN) {
 		va_start(args, format);
 		vsnprintf(text, sizeof(text), format, args);
 		va_end(args);
 	}
-	if (level <= (enum log_level)(state & 0xff))
-		line_write((int)(state >> 8), level, text);
+	if (level <= to->level)
+		line_write(to, level, text);
 	if (level <= LOG_WARN)
 		logs_add(level, text);
 	errno = saved;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "descriptor.h"
 #include "logs.h"
 
 /* The same as in the driver. */
@@ -50,7 +51,8 @@ static _Thread_local bool is_in_callback;
 
 /* Each line also goes to CUDA_LOG_FILE; the variable is read at the first line. */
 static bool is_file_known;
-static int file_fd = -EBADF;
+static struct descriptor file = {.fd = -EBADF}; /* none: no file */
+static const struct descriptor *to_file = &file;
 
 void logs_forked(void)
 {
@@ -67,19 +69,6 @@ static void forget_first(void)
 	*line = NULL;
 }
 
-static bool write_all(int fd, const char *bytes, size_t size)
-{
-	while (size > 0) {
-		ssize_t n = write(fd, bytes, size);
-
-		if (n < 0)
-			return false;
-		bytes += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
 /* Under the lock. */
 static void open_log_file(void)
 {
@@ -89,11 +78,13 @@ static void open_log_file(void)
 	if (!name || !*name)
 		return;
 	if (!strcmp(name, "stdout"))
-		file_fd = STDOUT_FILENO;
+		to_file = descriptor_standard(STDOUT_FILENO);
 	else if (!strcmp(name, "stderr"))
-		file_fd = STDERR_FILENO;
+		to_file = descriptor_standard(STDERR_FILENO);
 	else
-		file_fd = open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+		descriptor_note(&file,
+			descriptor_raise(open(
+				name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644)));
 }
 
 /* Under the lock. The driver's format, but in UTC, so that no time zone has to be read. */
@@ -116,8 +107,7 @@ static void keep_line(enum log_level level, const char *text)
 		forget_first();
 	if (!is_file_known)
 		open_log_file();
-	if (file_fd >= 0)
-		(void)write_all(file_fd, line, (size_t)n); /* a failure cannot be reported */
+	(void)descriptor_write(to_file, line, (size_t)n); /* a failure cannot be reported */
 	lines[next++ % LINES_MAX] = line;
 	n_bytes += (size_t)n;
 	while (n_bytes > LOGS_BYTES)
@@ -265,15 +255,16 @@ CUresult local_cuLogsDumpToMemory(
 
 CUresult local_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile, unsigned int flags)
 {
-	_cleanup_close_ int fd = -EBADF;
+	_cleanup_(descriptor_close) struct descriptor dump = {.fd = -EBADF};
 	char bytes[LOGS_BYTES + NOTICE_BYTES];
 	size_t size = sizeof(bytes);
 
 	if (!pathToFile || flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	fd = open(pathToFile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
-	if (fd < 0)
+	descriptor_note(&dump, descriptor_raise(open(pathToFile,
+				       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644)));
+	if (dump.fd < 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	(void)take_lines(iterator, bytes, &size);
-	return write_all(fd, bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return descriptor_write(&dump, bytes, size) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -31,6 +31,7 @@ GAPS = {
     "pool_attributes": "pools keep no memory",
     "pool_ipc": "pools shared between processes",
     "print": "the size of the buffer of printf",
+    "process_state": "a handler of SIGSEGV tells the program's errors from those of kernels",
     "stream_attributes": "attributes of streams",
 }
 
