@@ -127,7 +127,7 @@ unit_test_client_exchange := client/memory/exchange.c client/util/stop_threads.c
 unit_libs_test_client_exchange := -Wl,--wrap=syscall -pthread
 unit_libs_test_client_mapping := -Wl,--wrap=madvise
 unit_test_client_graph_lowering := client/graph/graph_lowering.c
-unit_test_client_staging := client/stream/staging.c client/stream/timeline.c client/util/sleep.c client/util/worker_pool.c \
+unit_test_client_staging := client/stream/staging.c client/stream/timeline.c client/util/sleep.c client/util/worker_pool.c client/util/thread.c \
 	proto/ring.c
 unit_test_client_timeline := client/stream/timeline.c client/util/sleep.c
 unit_test_client_context := client/entry/hooks.c client/device/context.c client/stream/context_share.c client/device/current.c client/context/primary.c \

@@ -2,15 +2,14 @@
 
 /*
  * Host functions. Any thread of the application queues them; one thread of this
- * library runs them, with all signals blocked.
+ * library runs them, which gets no signals from outside.
  *
  * Invariant: a stream's host functions have rising tickets, in the queue as on the
  * stream. So the first one of a stream in the queue is the next that the GPU asks
  * for. The stream continues when that ticket is in ring_control->done.
  */
 
-#include "client/util/compat.h"
-#include <signal.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "client/transport/call.h"
@@ -19,6 +18,7 @@
 #include "client.h"
 #include "client/transport/server_link.h"
 #include "client/util/log.h"
+#include "client/util/thread.h"
 #include "send.h"
 #include "spin.h"
 #include "stream.h"
@@ -153,6 +153,7 @@ static void *callback_thread(void *arg)
 	int sleep_ms = SLEEP_MIN_MS;
 
 	(void)arg;
+	thread_set_name("mps-host");
 	while (!thread_is_idle(last_ns)) {
 		uint32_t count = shm_load32(&server.page->n_asked);
 		CUresult status = server_link_check(&server);
@@ -179,21 +180,8 @@ static void *callback_thread(void *arg)
 /* Under the lock. */
 static bool start_thread(void)
 {
-	sigset_t all, before;
-	pthread_t thread;
-
-	if (has_thread)
-		return true;
-	/* A program without libpthread, before glibc 2.34, can have no threads. */
-	if (!pthread_create || !pthread_detach)
-		return false;
-	/* Not pthread_sigmask(), which is in libpthread as well; on Linux they are the same. */
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	has_thread = pthread_create(&thread, NULL, callback_thread, NULL) == 0;
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	if (has_thread)
-		pthread_detach(thread);
+	if (!has_thread)
+		has_thread = thread_start(callback_thread, NULL) == 0;
 	return has_thread;
 }
 

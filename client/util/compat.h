@@ -36,7 +36,8 @@
 COMPAT_WEAK(dlsym)
 COMPAT_WEAK(dlerror)
 COMPAT_WEAK(pthread_create)
-COMPAT_WEAK(pthread_detach)
+COMPAT_WEAK(pthread_attr_getstacksize)
+COMPAT_WEAK(pthread_attr_setstacksize)
 COMPAT_WEAK(pthread_key_create)
 COMPAT_WEAK(pthread_setspecific)
 

@@ -7,14 +7,14 @@
  * argument of the job may be on the caller's stack.
  */
 
-#include "compat.h"
 #include <errno.h>
-#include <signal.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <time.h>
 
 #include "base.h"
 #include "processors.h"
+#include "thread.h"
 #include "worker_pool.h"
 
 /* How long an idle helper waits for another job. */
@@ -49,6 +49,7 @@ static bool wait_for_job(void)
 static void *helper_thread(void *unused)
 {
 	(void)unused;
+	thread_set_name("mps-copy");
 	pthread_mutex_lock(&lock);
 	while (wait_for_job()) {
 		job.n_wanted--;
@@ -64,22 +65,11 @@ static void *helper_thread(void *unused)
 	return NULL;
 }
 
-/* Under the lock. Before glibc 2.34, a program without libpthread cannot have threads. */
+/* Under the lock. */
 static void make_threads(unsigned n)
 {
-	sigset_t all, before;
-	pthread_t thread;
-
-	if (n_threads >= n || !pthread_create || !pthread_detach)
-		return;
-	/* Not pthread_sigmask(), which is in libpthread too; on Linux both do the same. */
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	while (n_threads < n && pthread_create(&thread, NULL, helper_thread, NULL) == 0) {
-		pthread_detach(thread);
+	while (n_threads < n && thread_start(helper_thread, NULL) == 0)
 		n_threads++;
-	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 unsigned worker_pool_processors(void)

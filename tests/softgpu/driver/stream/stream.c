@@ -177,9 +177,11 @@ static void *stream_main(void *arg)
 	return NULL;
 }
 
-/* Signals go only to the program's own threads. */
+/* Signals from outside go only to the program's own threads. */
 static int stream_start(struct stream *stream)
 {
+	/* What an instruction of a host function causes: a blocked one would end the process. */
+	static const int own_errors[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
 	sigset_t all, before;
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -189,8 +191,8 @@ static int stream_start(struct stream *stream)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
+	for (size_t i = 0; i < ARRAY_SIZE(own_errors); i++)
+		sigdelset(&all, own_errors[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = pthread_create(&thread, &attr, stream_main, stream);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
