@@ -256,6 +256,18 @@ endif
 .PHONY: gpu-examples
 gpu-examples: examples $(call example,$(GPU_ONLY))
 
+# ---- the matrix of contexts: each driver call without its context (tests/system/test_contexts.py)
+
+CONTEXTS := $(BUILD)/bin/contexts
+
+$(GEN)/context_calls.c: tests/contexts/generate.py $(GEN)/.stamp
+	$(PYTHON) $< --spec proto/cuda.spec --headers $(CUDA_HOME)/include --out $@
+	@touch $@
+
+$(CONTEXTS): $(call objects,test,$(wildcard tests/contexts/*.c) $(GEN)/context_calls.c $(GEN)/cuda_api.c)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -ldl
+
 # ---- the speed of the software GPU; BENCH_LIBRARIES="OLD NEW" compares two builds
 
 BENCH_LIBRARIES ?= $(SOFTGPU)
@@ -286,7 +298,7 @@ JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 setup:
 	@tests/setup
 
-everything: all softgpu examples unit $(BREAK)
+everything: all softgpu examples unit $(BREAK) $(CONTEXTS)
 
 demo: setup
 	@echo "Building in $(BUILD) ..."
