@@ -32,7 +32,8 @@
 #define SETUP_MS 60000
 #define CALL_MS 8000
 
-static const char *const state_names[N_STATES] = {"own", "none", "other", "dead", "stale", "reset"};
+static const char *const state_names[N_STATES] = {
+	"own", "none", "null", "other", "dead", "stale", "reset"};
 
 /* Calls [first, end) in a state, for one process. */
 struct batch {

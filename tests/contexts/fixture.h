@@ -30,6 +30,7 @@ extern const size_t n_calls;
 
 extern struct cuda_api api;
 extern CUcontext owner;
+extern bool streams_are_null;
 
 /* Size of physical memory and of reservations. */
 #define CHUNK ((size_t)2 << 20)

@@ -92,8 +92,9 @@ static void make_contexts(enum state state)
 		MUST(api.cuDevicePrimaryCtxRetain(&current, 1));
 	else if (state == STATE_STALE)
 		MUST(api.cuDevicePrimaryCtxRetain(&current, 0));
-	else if (state != STATE_NONE)
+	else if (state != STATE_NONE && state != STATE_NULL)
 		current = owner;
+	streams_are_null = state == STATE_NULL;
 	MUST(api.cuCtxSetCurrent(owner));
 }
 

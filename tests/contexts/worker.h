@@ -9,6 +9,7 @@
 enum state {
 	STATE_OWN,   /* the objects' context is current */
 	STATE_NONE,  /* the thread has no current context */
+	STATE_NULL,  /* the same, and streams are NULL */
 	STATE_OTHER, /* a context of another device is current */
 	STATE_DEAD,  /* the objects' context has been destroyed, and is still current */
 	STATE_STALE, /* the objects' context has been destroyed; the primary context is current */
