@@ -71,6 +71,32 @@ static inline CUresult context_enter(struct context **ret_context)
 	return server_link_check(&server);
 }
 
+/* What was current before context_borrow(). */
+struct context_binding {
+	struct context *context, *green;
+};
+
+/*
+ * A call that names an object works in the object's context, whatever is current. The stub makes
+ * that context current for the call. NULL: the call names no such object.
+ */
+static inline struct context_binding context_borrow(struct context *context)
+{
+	struct context_binding outer = {context_current, context_green};
+
+	if (unlikely(context != outer.context) && context) {
+		context_current = context;
+		context_green = NULL;
+	}
+	return outer;
+}
+
+static inline void context_return(struct context_binding outer)
+{
+	context_current = outer.context;
+	context_green = outer.green;
+}
+
 /* Creates an inactive context. NULL: out of memory. */
 struct context *context_new(struct device *device, CUdevice ordinal, bool is_primary);
 

@@ -343,7 +343,6 @@ static __attribute__((cold, noinline)) CUresult green_null(struct stream **ret_s
 
 CUresult stream_resolve(struct context *context, CUstream handle, struct stream **ret_stream)
 {
-	uintptr_t at = (uintptr_t)handle - (uintptr_t)streams;
 	struct stream *stream;
 	uint32_t state;
 
@@ -355,11 +354,11 @@ CUresult stream_resolve(struct context *context, CUstream handle, struct stream 
 	if (handle == CU_STREAM_PER_THREAD)
 		return context_green ? CUDA_ERROR_INVALID_HANDLE
 				     : stream_per_thread(context, ret_stream);
-	if (at >= sizeof(streams) || at % sizeof(*stream) != 0)
+	stream = stream_slot(handle);
+	if (!stream)
 		return CUDA_ERROR_INVALID_HANDLE;
-	stream = &streams[at / sizeof(*stream)];
 	state = atomic_load_explicit(&stream->state, memory_order_acquire);
-	if (stream_id(stream) < DEVICES_MAX || state != STREAM_USED)
+	if (state != STREAM_USED)
 		return state == STREAM_ORPHAN_CLOSING || state == STREAM_ORPHAN_CLOSED
 			       ? CUDA_ERROR_CONTEXT_IS_DESTROYED
 			       : CUDA_ERROR_INVALID_HANDLE;

@@ -81,6 +81,27 @@ void stream_open_null(struct context *context, unsigned device);
 /* Creates the NULL stream of a context with its own share; it ends with the context. */
 CUresult stream_open_own_null(struct context *context);
 
+/* The slot that a handle means, whatever its state. NULL: no slot for streams of the program. */
+static inline struct stream *stream_slot(CUstream handle)
+{
+	uintptr_t at = (uintptr_t)handle - (uintptr_t)&streams[DEVICES_MAX];
+
+	if (at >= sizeof(streams) - DEVICES_MAX * sizeof(*streams) || at % sizeof(*streams) != 0)
+		return NULL;
+	return (struct stream *)handle;
+}
+
+/* The context of a stream of the program. NULL: the handle is none of those. */
+static inline struct context *stream_context(CUstream handle)
+{
+	struct stream *stream = stream_slot(handle);
+
+	if (!stream ||
+		atomic_load_explicit(&stream->state, memory_order_acquire) != STREAM_USED)
+		return NULL;
+	return atomic_load_explicit(&stream->context, memory_order_relaxed);
+}
+
 /*
  * The stream of a handle: 0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD (created at a
  * thread's first use), or a stream of cuStreamCreate().

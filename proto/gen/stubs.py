@@ -11,6 +11,10 @@ from .headers import DECLARED
 from .spec import SpecError
 from .text import banner, wrapped
 
+# A call that names such an object works in the object's context, not in the current one: the
+# function that finds the context.
+OWNERS = {"CUstream": "stream_context", "CUevent": "event_context"}
+
 PER_THREAD = re.compile(r"_pt(ds|sz)$")
 
 
@@ -110,17 +114,31 @@ def trace_line(headers, param):
     return wrapped(f"trace_{kind}(", ["&trace", f'"{param.name}"'] + value, ");", 1)
 
 
-def answer_line(stub):
-    """The return of a symbol under ROUTE_MPS."""
+def owner_of(stub):
+    """The expression that finds the context of an object that the call names; or None."""
+    for kind, find in OWNERS.items():
+        for param in stub.prototype.params:
+            if stub.target and param.type == kind:
+                return f"{find}({param.name})"
+    return None
+
+
+def answer_lines(stub):
+    """How a symbol is answered under ROUTE_MPS."""
     if not stub.target:
-        return wrapped("return refuse(", [f'"{stub.symbol}"', f'"{stub.why}"'], ");", 1)
+        return [wrapped("return refuse(", [f'"{stub.symbol}"', f'"{stub.why}"'], ");", 1)]
     arguments = []
     for param in stub.prototype.params:
         in_thread = stub.per_thread and param.type == "CUstream"
         arguments.append(f"per_thread({param.name})" if in_thread else param.name)
     if stub.implicit:
         arguments.append("CU_STREAM_PER_THREAD" if stub.per_thread else "CU_STREAM_LEGACY")
-    return wrapped(f"return local_{stub.target}(", arguments, ");", 1)
+    owner = owner_of(stub)
+    if not owner:
+        return [wrapped(f"return local_{stub.target}(", arguments, ");", 1)]
+    return [f"\touter = context_borrow({owner});",
+            wrapped(f"result = local_{stub.target}(", arguments, ");", 1),
+            "\tcontext_return(outer);", "\treturn result;"]
 
 
 def gen_stub(headers, stub):
@@ -128,7 +146,10 @@ def gen_stub(headers, stub):
     params, symbol = prototype.declare_params(), stub.symbol
     names = [param.name for param in prototype.params]
     out = [wrapped(f"static CUresult enter_{symbol}(", params, ")"), "{"]
-    out.append("\tenum route route = route_get();\n")
+    out.append("\tenum route route = route_get();")
+    if owner_of(stub):
+        out += ["\tstruct context_binding outer;", "\tCUresult result;"]
+    out.append("")
     out.append("\tif (unlikely(route == ROUTE_NATIVE))")
     out.append(wrapped(f"return real.{symbol}(", names, ");", 2))
     # An `early' call answers without a server too: if there is none, the program
@@ -137,7 +158,7 @@ def gen_stub(headers, stub):
         out.append("\tif (unlikely(route != ROUTE_MPS))\n\t\treturn route_error();")
         out.append("\tif (unlikely(!route_initialised()))\n\t\treturn CUDA_ERROR_NOT_INITIALIZED;")
         out.append("\tif (unlikely(callback_is_running))\n\t\treturn CUDA_ERROR_NOT_PERMITTED;")
-    out.append(answer_line(stub))
+    out += answer_lines(stub)
     out.append("}\n")
     out.append(wrapped(f"COLD static CUresult traced_{symbol}(", params, ")"))
     out.append("{\n\tstruct trace trace;\n")
@@ -179,6 +200,8 @@ STUBS_TOP = """\
 
 #include "base.h"
 #include "client/stream/callback.h"
+#include "client/stream/event.h"
+#include "client/stream/stream.h"
 #include "client/transport/real.h"
 #include "client/transport/route.h"
 #include "client/transport/trace.h"

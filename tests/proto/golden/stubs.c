@@ -14,6 +14,8 @@
 
 #include "base.h"
 #include "client/stream/callback.h"
+#include "client/stream/event.h"
+#include "client/stream/stream.h"
 #include "client/transport/real.h"
 #include "client/transport/route.h"
 #include "client/transport/trace.h"
@@ -150,6 +152,8 @@ static CUresult enter_cuThingRun_ptsz(
 	CUthing thing, CUkind kind, CUthingFn fn, void **args, CUstream hStream)
 {
 	enum route route = route_get();
+	struct context_binding outer;
+	CUresult result;
 
 	if (unlikely(route == ROUTE_NATIVE))
 		return real.cuThingRun_ptsz(thing, kind, fn, args, hStream);
@@ -159,7 +163,10 @@ static CUresult enter_cuThingRun_ptsz(
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (unlikely(callback_is_running))
 		return CUDA_ERROR_NOT_PERMITTED;
-	return local_cuThingRun(thing, kind, fn, args, per_thread(hStream));
+	outer = context_borrow(stream_context(hStream));
+	result = local_cuThingRun(thing, kind, fn, args, per_thread(hStream));
+	context_return(outer);
+	return result;
 }
 
 COLD static CUresult traced_cuThingRun_ptsz(
@@ -366,6 +373,8 @@ static CUresult enter_cuThingRun(
 	CUthing thing, CUkind kind, CUthingFn fn, void **args, CUstream hStream)
 {
 	enum route route = route_get();
+	struct context_binding outer;
+	CUresult result;
 
 	if (unlikely(route == ROUTE_NATIVE))
 		return real.cuThingRun(thing, kind, fn, args, hStream);
@@ -375,7 +384,10 @@ static CUresult enter_cuThingRun(
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (unlikely(callback_is_running))
 		return CUDA_ERROR_NOT_PERMITTED;
-	return local_cuThingRun(thing, kind, fn, args, hStream);
+	outer = context_borrow(stream_context(hStream));
+	result = local_cuThingRun(thing, kind, fn, args, hStream);
+	context_return(outer);
+	return result;
 }
 
 COLD static CUresult traced_cuThingRun(
