@@ -4,9 +4,11 @@
  * The matrix of contexts: what each driver call answers if the thread's current context is not the
  * context of the objects that the call names.
  *
- *     contexts [--jobs N] [--batch N] [--state NAME] [--call SYMBOL]
+ *     contexts [--jobs N] [--seconds N] [--states NAME,NAME] [--call SYMBOL]
  *
- * Prints a line for each call, with the result in each state (enum state): a CUresult, or a word.
+ * Prints `SYMBOL STATE RESULT' as soon as a result is known: a CUresult, or a word. After N seconds
+ * it ends with what it knows. On stderr: what the processes did, and how long it took.
+ *
  * With the real driver, objects of a destroyed context are undefined. So worker processes make the
  * calls, and another one goes on after a call that crashes or hangs.
  *
@@ -29,8 +31,12 @@
 #include "worker.h"
 
 #define JOBS_MAX 64
-#define SETUP_MS 60000
-#define CALL_MS 8000
+#define SETUP_MS 20000
+#define CALL_MS 1000
+/* Creating or ending a context takes a fraction of a second, more beside other processes. */
+#define CONTEXT_CALL_MS 5000
+/* Calls for one process if objects of an ended context may crash it. */
+#define BATCH_ENDED 64
 
 static const char *const state_names[N_STATES] = {
 	"own", "none", "null", "other", "dead", "stale", "reset"};
@@ -48,7 +54,8 @@ struct job {
 	enum step step;
 	int call;
 	bool has_begun;
-	long long deadline_ms;
+	int n_done;
+	long long started_ms, begun_ms, ended_ms, deadline_ms;
 };
 
 static int *results[N_STATES];
@@ -56,12 +63,26 @@ static struct batch *queue;
 static int n_queued;
 static struct job jobs[JOBS_MAX];
 
+static const char *const words[] = {
+	"unknown", "absent", "fixture", "crash", "hang", "-", "refused"};
+
 static long long now_ms(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+static void result_set(enum state state, int call, int result)
+{
+	results[state][call] = result;
+	printf("%s %s ", calls[call].symbol, state_names[state]);
+	if (result >= 0)
+		printf("%d\n", result);
+	else
+		printf("%s\n", words[RESULT_UNKNOWN - result]);
+	fflush(stdout);
 }
 
 static void queue_add(enum state state, int first, int end)
@@ -84,7 +105,8 @@ static void job_start(struct job *job)
 
 	if (pipe(fds) < 0)
 		abort();
-	*job = (struct job){.batch = batch, .fd = fds[0], .deadline_ms = now_ms() + SETUP_MS};
+	*job = (struct job){.batch = batch, .fd = fds[0], .started_ms = now_ms()};
+	job->deadline_ms = job->started_ms + SETUP_MS;
 	job->pid = fork();
 	if (job->pid < 0)
 		abort();
@@ -98,27 +120,50 @@ static void job_start(struct job *job)
 	close(fds[1]);
 }
 
+static void batch_halve(struct batch batch)
+{
+	int middle = (batch.first + batch.end) / 2;
+
+	if (batch.end - batch.first == 1) {
+		result_set(batch.state, batch.first, RESULT_REFUSED);
+		return;
+	}
+	/* The first half comes first. */
+	queue_add(batch.state, middle, batch.end);
+	queue_add(batch.state, batch.first, middle);
+}
+
 /* The process has died or was killed in the middle of a step. */
 static void job_blame(struct job *job, int result)
 {
-	struct batch *batch = &job->batch;
-	int *row = results[batch->state];
+	enum state state = job->batch.state;
 
 	if (!job->has_begun || job->step == STEP_END) {
-		int middle = (batch->first + batch->end) / 2;
-
-		if (batch->end - batch->first > 1) {
-			queue_add(batch->state, batch->first, middle);
-			queue_add(batch->state, middle, batch->end);
-			return;
-		}
-		row[batch->first] = RESULT_FIXTURE;
-	} else if (job->step == STEP_PREPARE) {
-		row[job->call] = RESULT_FIXTURE;
-	} else if (job->step == STEP_CALL) {
-		row[job->call] = result;
+		batch_halve(job->batch);
+		return;
 	}
-	queue_add(batch->state, batch->first, batch->end);
+	if (job->step == STEP_PREPARE)
+		result_set(state, job->call, RESULT_FIXTURE);
+	else if (job->step == STEP_CALL)
+		result_set(state, job->call, result);
+	queue_add(state, job->batch.first, job->batch.end);
+}
+
+static void job_describe(const struct job *job, const char *how)
+{
+	const struct batch *batch = &job->batch;
+	long long now = now_ms();
+	long long begun = job->begun_ms ? job->begun_ms : now;
+	long long ended = job->ended_ms ? job->ended_ms : begun;
+
+	fprintf(stderr,
+		"contexts: %s, %s to %s: %d calls; start %lld ms, fixture %lld, rest %lld%s",
+		state_names[batch->state], calls[batch->first].symbol, calls[batch->end - 1].symbol,
+		job->n_done, begun - job->started_ms, ended - begun, now - ended, how);
+	if (*how && job->has_begun && job->step != STEP_END && job->step != STEP_ENDED)
+		fprintf(stderr, " %s %s", job->step == STEP_CALL ? "in" : "near",
+			calls[job->call].symbol);
+	fputc('\n', stderr);
 }
 
 static void job_end(struct job *job, bool is_late)
@@ -131,12 +176,26 @@ static void job_end(struct job *job, bool is_late)
 	job->fd = -1;
 	while (waitpid(job->pid, &status, 0) < 0 && errno == EINTR)
 		continue;
-	if (is_late)
+	if (is_late) {
+		job_describe(job, "; hang");
 		job_blame(job, RESULT_HANG);
-	else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+	} else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		job_describe(job, "; crash");
 		job_blame(job, RESULT_CRASH);
-	else
+	} else if (job->step == STEP_ENDED) {
+		job_describe(job, "; refused");
+		batch_halve(job->batch);
+	} else {
+		job_describe(job, "");
 		queue_add(job->batch.state, job->batch.first, job->batch.end);
+	}
+}
+
+static int step_limit_ms(const struct report *report)
+{
+	if (report->step != STEP_CALL)
+		return SETUP_MS;
+	return strstr(calls[report->call].symbol, "Ctx") ? CONTEXT_CALL_MS : CALL_MS;
 }
 
 static void job_read(struct job *job)
@@ -148,12 +207,20 @@ static void job_read(struct job *job)
 		job_end(job, false);
 		return;
 	}
+	if (!job->has_begun)
+		job->begun_ms = now_ms();
 	job->has_begun = true;
 	job->step = report.step;
 	job->call = report.call;
-	job->deadline_ms = now_ms() + (report.step == STEP_CALL ? CALL_MS : SETUP_MS);
-	if (report.step == STEP_DONE)
-		results[job->batch.state][report.call] = report.result;
+	job->deadline_ms = now_ms() + step_limit_ms(&report);
+	if (report.step == STEP_DONE) {
+		job->n_done++;
+		result_set(job->batch.state, report.call, report.result);
+	} else if (report.step == STEP_ENDED) {
+		job->ended_ms = now_ms();
+		if (report.result)
+			fprintf(stderr, "contexts: the end of the context: %d\n", report.result);
+	}
 }
 
 static int start_jobs(int n_jobs)
@@ -168,11 +235,11 @@ static int start_jobs(int n_jobs)
 	return n;
 }
 
-static void run(int n_jobs)
+static void run(int n_jobs, long long end_ms)
 {
 	struct pollfd fds[JOBS_MAX];
 
-	while (start_jobs(n_jobs) > 0) {
+	while (now_ms() < end_ms && start_jobs(n_jobs) > 0) {
 		for (int i = 0; i < n_jobs; i++)
 			fds[i] = (struct pollfd){.fd = jobs[i].fd, .events = POLLIN};
 		poll(fds, n_jobs, 100);
@@ -185,9 +252,12 @@ static void run(int n_jobs)
 				job_end(&jobs[i], true);
 		}
 	}
+	for (int i = 0; i < n_jobs; i++)
+		if (jobs[i].fd >= 0)
+			kill(jobs[i].pid, SIGKILL);
 }
 
-static int count_devices(void)
+static int describe(void)
 {
 	pid_t pid = fork();
 	int status;
@@ -201,80 +271,64 @@ static int count_devices(void)
 	return WEXITSTATUS(status) - 1;
 }
 
-static void print_result(int result)
+/* One process makes all calls on objects that still exist. */
+static int batch_size(enum state state)
 {
-	static const char *const words[] = {"?", "absent", "fixture", "crash", "hang", "-"};
-
-	if (result >= 0)
-		printf(" %d", result);
-	else
-		printf(" %s", words[RESULT_UNKNOWN - result]);
+	return state < STATE_DEAD ? (int)n_calls : BATCH_ENDED;
 }
 
-static void print_results(const char *only_call)
+static void plan_state(enum state state, bool is_meant, const char *only_call)
 {
-	printf("# call");
-	for (int state = 0; state < N_STATES; state++)
-		printf(" %s", state_names[state]);
-	printf("\n");
-	for (size_t i = 0; i < n_calls; i++) {
-		if (only_call && strcmp(calls[i].symbol, only_call))
-			continue;
-		printf("%s", calls[i].symbol);
-		for (int state = 0; state < N_STATES; state++)
-			print_result(results[state][i]);
-		printf("\n");
-	}
+	int batch = batch_size(state), first = 0;
+
+	results[state] = calloc(n_calls, sizeof(int));
+	if (!results[state])
+		abort();
+	for (size_t i = 0; i < n_calls; i++)
+		results[state][i] = is_meant && (!only_call || !strcmp(only_call, calls[i].symbol))
+					    ? RESULT_UNKNOWN
+					    : RESULT_SKIPPED;
+	for (; first < (int)n_calls; first += batch)
+		queue_add(
+			state, first, first + batch < (int)n_calls ? first + batch : (int)n_calls);
 }
 
-static void plan(const char *only_state, const char *only_call, int batch)
+static void plan(const char *only_states, const char *only_call)
 {
-	int n_devices = count_devices();
+	int n_devices = describe();
 
-	if (n_devices < 2)
-		fprintf(stderr, "contexts: the state `other' needs two devices: %d\n", n_devices);
-	for (int state = 0; state < N_STATES; state++) {
-		bool is_skipped = (only_state && strcmp(only_state, state_names[state])) ||
-				  (state == STATE_OTHER && n_devices < 2);
+	/* The queue begins at its end. */
+	for (int state = N_STATES - 1; state >= 0; state--) {
+		bool is_meant = !only_states || strstr(only_states, state_names[state]);
 
-		results[state] = calloc(n_calls, sizeof(int));
-		if (!results[state])
-			abort();
-		for (size_t i = 0; i < n_calls; i++) {
-			bool is_other = only_call && strcmp(only_call, calls[i].symbol);
-
-			results[state][i] =
-				is_skipped || is_other ? RESULT_SKIPPED : RESULT_UNKNOWN;
+		if (is_meant && state == STATE_OTHER && n_devices < 2) {
+			fprintf(stderr, "contexts: the state `other' needs two devices\n");
+			is_meant = false;
 		}
-		for (int first = 0; first < (int)n_calls; first += batch) {
-			int end = first + batch;
-
-			queue_add(state, first, end < (int)n_calls ? end : (int)n_calls);
-		}
+		plan_state(state, is_meant, only_call);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	const char *only_state = NULL, *only_call = NULL;
-	int n_jobs = (int)sysconf(_SC_NPROCESSORS_ONLN), batch = 32;
+	const char *only_states = NULL, *only_call = NULL;
+	long long seconds = 3600;
+	int n_jobs = 4;
 
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (!strcmp(argv[i], "--jobs"))
 			n_jobs = atoi(argv[i + 1]);
-		else if (!strcmp(argv[i], "--batch"))
-			batch = atoi(argv[i + 1]);
-		else if (!strcmp(argv[i], "--state"))
-			only_state = argv[i + 1];
+		else if (!strcmp(argv[i], "--seconds"))
+			seconds = atoll(argv[i + 1]);
+		else if (!strcmp(argv[i], "--states"))
+			only_states = argv[i + 1];
 		else if (!strcmp(argv[i], "--call"))
 			only_call = argv[i + 1];
 	}
 	n_jobs = n_jobs < 1 ? 1 : n_jobs > JOBS_MAX ? JOBS_MAX : n_jobs;
-	batch = batch < 1 ? 1 : batch;
 	for (int i = 0; i < JOBS_MAX; i++)
 		jobs[i].fd = -1;
-	plan(only_state, only_call, batch);
-	run(n_jobs);
-	print_results(only_call);
+	plan(only_states, only_call);
+	run(n_jobs, now_ms() + seconds * 1000);
 	return 0;
 }

@@ -86,7 +86,7 @@ void fixture_end(void)
 {
 	CUgraph graph = NULL;
 
-	if (last_stream && !streams_are_null)
+	if (last_stream)
 		api.cuStreamEndCapture(last_stream, &graph);
 }
 
@@ -316,11 +316,21 @@ CUdeviceptr make_pool_memory(CUmemoryPool pool)
 	return memory;
 }
 
+CUdeviceptr make_exported_memory(void)
+{
+	CUmemoryPool pool = make_shared_pool();
+	int fd = -1;
+
+	need(api.cuMemPoolExportToShareableHandle(
+		&fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	return make_pool_memory(pool);
+}
+
 CUmemPoolPtrExportData *make_export_of_pool(void)
 {
 	CUmemPoolPtrExportData *data = make_zeros();
 
-	need(api.cuMemPoolExportPointer(data, make_pool_memory(make_shared_pool())));
+	need(api.cuMemPoolExportPointer(data, make_exported_memory()));
 	return data;
 }
 

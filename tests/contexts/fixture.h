@@ -22,7 +22,6 @@ struct call {
 	size_t args_size;
 	void (*prepare)(void *args);
 	CUresult (*make)(const void *args);
-	bool is_breaking; /* later calls need a new process */
 };
 
 extern const struct call calls[];
@@ -80,6 +79,8 @@ CUmemPoolProps *make_pool_props(int handle_types);
 CUmemoryPool make_pool(void);
 CUmemoryPool make_shared_pool(void);
 void *make_descriptor_of_pool(void);
+/* Memory of a pool that has been exported. */
+CUdeviceptr make_exported_memory(void);
 CUmemPoolPtrExportData *make_export_of_pool(void);
 /* Memory of a pool; 0: of the device's own. */
 CUdeviceptr make_pool_memory(CUmemoryPool pool);
@@ -117,7 +118,6 @@ CUDA_ARRAY_DESCRIPTOR *make_array_desc(void);
 CUDA_ARRAY3D_DESCRIPTOR *make_array3d_desc(unsigned int flags);
 CUarray make_array(void);
 CUarray make_line(void);
-CUarray make_planes(void);
 CUmipmappedArray make_mipmap(void);
 CUtexObject make_texture(void);
 CUsurfObject make_surface(void);

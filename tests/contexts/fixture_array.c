@@ -115,17 +115,6 @@ CUarray make_line(void)
 	return array;
 }
 
-CUarray make_planes(void)
-{
-	CUDA_ARRAY3D_DESCRIPTOR *desc = make_array3d_desc(0);
-	CUarray array = NULL;
-
-	desc->Format = CU_AD_FORMAT_NV12;
-	desc->NumChannels = 3;
-	need(api.cuArray3DCreate_v2(&array, desc));
-	return array;
-}
-
 CUmipmappedArray make_mipmap(void)
 {
 	CUmipmappedArray mipmap = NULL;

@@ -26,9 +26,8 @@ from gen.text import wrapped, write         # noqa: E402
 # other processes.
 NEVER = re.compile(r"^(cuMulticast|cuCheckpoint)")
 
-# Calls that change contexts or the process, so that later calls need a new process.
-BREAKING = re.compile(r"^cu(DevicePrimaryCtx(Release|Reset)|Ctx(Create|Destroy|Detach|Attach)"
-                      r"|CoredumpSet)")
+# Calls that end the primary context: the others come first.
+LAST = re.compile(r"^cuDevicePrimaryCtx(Release|Reset)")
 
 TYPES = {
     "CUstream": "make_stream()",
@@ -158,7 +157,6 @@ LINKED = {"data": "(void *)image", "size": "image_size", "path": "path_of_image(
 
 # By name without version.
 CALLS = {
-    "cuArrayGetPlane": {"hArray": "make_planes()"},
     "cuArrayGetSparseProperties": {"array": "make_array()"},
     "cuCoredumpGetAttribute": FLAG,
     "cuCoredumpGetAttributeGlobal": FLAG,
@@ -202,7 +200,7 @@ CALLS = {
     "cuMemHostUnregister": {"p": "make_registered()"},
     "cuMemImportFromShareableHandle": {"osHandle": "make_descriptor_of_allocation()"},
     "cuMemMap": {"ptr": "make_reservation()"},
-    "cuMemPoolExportPointer": {"ptr": "make_pool_memory(make_shared_pool())"},
+    "cuMemPoolExportPointer": {"ptr": "make_exported_memory()"},
     "cuMemPoolExportToShareableHandle": {"pool": "make_shared_pool()"},
     "cuMemPoolImportFromShareableHandle": {"handle": "make_descriptor_of_pool()"},
     "cuMemPoolImportPointer": {"shareData": "make_export_of_pool()"},
@@ -251,8 +249,9 @@ def value_of(name, param):
 
 
 def served(spec, headers):
-    return [stub.prototype for stub in stubs.stubs_of(spec, headers)
-            if stub.target and not NEVER.search(stub.symbol)]
+    found = [stub.prototype for stub in stubs.stubs_of(spec, headers)
+             if stub.target and not NEVER.search(stub.symbol)]
+    return sorted(found, key=lambda prototype: bool(LAST.search(prototype.symbol)))
 
 
 def gen_call(prototype):
@@ -285,9 +284,8 @@ def gen_calls(spec, headers):
     for prototype in prototypes:
         symbol = prototype.symbol
         size = f"sizeof(struct {symbol})" if prototype.params else "0"
-        breaking = "true" if BREAKING.search(symbol) else "false"
         out.append(f'\t{{"{symbol}", offsetof(struct cuda_api, {symbol}), {size},')
-        out.append(f"\t\tprepare_{symbol}, call_{symbol}, {breaking}}},")
+        out.append(f"\t\tprepare_{symbol}, call_{symbol}}},")
     out += ["};\n", "const size_t n_calls = sizeof(calls) / sizeof(calls[0]);"]
     return "\n".join(out) + "\n"
 

@@ -25,15 +25,17 @@ enum {
 	RESULT_FIXTURE = -3, /* its arguments could not be made */
 	RESULT_CRASH = -4,
 	RESULT_HANG = -5,
-	RESULT_SKIPPED = -6, /* there is one device only */
+	RESULT_SKIPPED = -6, /* not asked for, or there is one device only */
+	RESULT_REFUSED = -7, /* the context could not be ended */
 };
 
 /* What the worker is about to do. */
 enum step {
 	STEP_PREPARE, /* makes the arguments of a call */
 	STEP_END,     /* destroys or resets the context */
+	STEP_ENDED,   /* has done so, or failed with the result */
 	STEP_CALL,
-	STEP_DONE, /* of a call, with its result */
+	STEP_DONE, /* has made a call, with its result */
 };
 
 struct report {
