@@ -131,7 +131,7 @@ static inline void shm_wait(const __shm uint32_t *word, uint32_t value, int time
 	syscall(SYS_futex, (uintptr_t)word, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
 
-static inline void shm_wake(__shm uint32_t *word)
+static inline void shm_wake(const __shm uint32_t *word)
 {
 	syscall(SYS_futex, (uintptr_t)word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }

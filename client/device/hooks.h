@@ -31,6 +31,13 @@ struct hooks {
 	void (*reclaim_pools)(void);
 
 	/*
+	 * The thread of callback_expect_ends(): frees what waited for the end of work that
+	 * has ended, without waiting for locks, and for an answer only if `may_ask'. Whether
+	 * more waits.
+	 */
+	bool (*free_ended)(bool may_ask);
+
+	/*
 	 * cuMemFree() and cuMemFreeAsync() of memory that a graph allocated. A NULL stream: all
 	 * work has ended. CUDA_ERROR_INVALID_VALUE: no such allocation, or its own graph frees
 	 * it.

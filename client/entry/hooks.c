@@ -15,6 +15,7 @@
 #include "client/device/hooks.h"
 #include "client/graph/exec.h"
 #include "client/graph/graph_memory.h"
+#include "client/memory/ipc.h"
 #include "client/memory/memory.h"
 #include "client/memory/pool.h"
 #include "client/module/library.h"
@@ -22,6 +23,7 @@
 #include "client/stream/event.h"
 #include "client/stream/green.h"
 #include "client/stream/stream.h"
+#include "client/transport/server_link.h"
 
 static void open_device(struct device *device)
 {
@@ -50,10 +52,24 @@ static void end_context(struct context *context)
 	coredump_end_context(context);
 }
 
+/* After a fault only the program's objects end, which need no server. */
+static bool free_ended(bool may_ask)
+{
+	bool is_waiting = execs_free_ended();
+
+	if (server_link_check(&server) != CUDA_SUCCESS)
+		return is_waiting;
+	is_waiting |= streams_free_ended();
+	is_waiting |= pools_free_ended();
+	is_waiting |= ipc_free_closed(may_ask);
+	return is_waiting;
+}
+
 const struct hooks hooks = {
 	.open_device = open_device,
 	.leave_context = leave_context,
 	.end_context = end_context,
 	.reclaim_pools = pools_reclaim,
+	.free_ended = free_ended,
 	.free_graph_memory = graph_memory_free,
 };

@@ -6,11 +6,13 @@
  *
  * Invariant: what launches use of this process (semaphores of calls, bounce memory,
  * references to the program's objects) is released after the last launch has ended.
- * A graph that is destroyed while it runs exists until then.
+ * A graph that is destroyed while it runs exists until then; the thread of
+ * callback.c ends it.
  */
 
 #include <string.h>
 
+#include "client/stream/callback.h"
 #include "client/stream/recorder.h"
 #include "client.h"
 #include "conditional.h"
@@ -130,10 +132,10 @@ static bool exec_is_closed(struct exec *exec)
 {
 	uint64_t seqno;
 
-	/* The seqno may not have been posted yet. */
+	/* The seqno may not have been posted yet. After a fault no launch continues. */
 	return !exec->stream || timeline_reached(exec->stream, exec->seqno) ||
-	       (timeline_post(exec->stream, &seqno) == CUDA_SUCCESS &&
-		       timeline_reached(exec->stream, exec->seqno));
+	       timeline_post(exec->stream, &seqno) != CUDA_SUCCESS ||
+	       timeline_reached(exec->stream, exec->seqno);
 }
 
 static void free_closed_execs(void)
@@ -156,6 +158,19 @@ void execs_free_closed(void)
 	free_closed_execs();
 }
 
+bool execs_free_ended(void)
+{
+	const bool locked = graphs_trylock();
+	bool is_waiting = true;
+
+	if (locked) {
+		free_closed_execs();
+		is_waiting = closing;
+		graphs_unlock(&locked);
+	}
+	return is_waiting;
+}
+
 static void exec_end(struct exec *exec)
 {
 	(void)send_graph_destroy(exec_id(exec));
@@ -163,6 +178,8 @@ static void exec_end(struct exec *exec)
 	exec->next = closing;
 	closing = exec;
 	free_closed_execs();
+	if (closing)
+		callback_expect_ends();
 }
 
 void execs_end_context(const struct context *context)

@@ -73,8 +73,12 @@ bool exec_is_of(uint64_t graph, const struct exec *but);
 CUresult exec_remake(
 	struct exec *exec, const struct graph *graph, const struct graph_node **ret_error);
 
-/* Frees destroyed executable graphs whose launches have ended. Takes the lock. */
+/*
+ * Frees destroyed executable graphs whose launches have ended. Takes the lock. The second
+ * does not wait for the lock, and returns whether there may be more.
+ */
 void execs_free_closed(void);
+bool execs_free_ended(void);
 
 /* Ends the executable graphs of a context that ends. */
 void execs_end_context(const struct context *context);

@@ -35,6 +35,11 @@ void graphs_lock(void)
 	pthread_mutex_lock(&lock);
 }
 
+bool graphs_trylock(void)
+{
+	return pthread_mutex_trylock(&lock) == 0;
+}
+
 void graphs_unlock(const bool *locked)
 {
 	(void)locked;

@@ -68,6 +68,7 @@ struct graph {
 };
 
 void graphs_lock(void);
+bool graphs_trylock(void); /* false: another thread holds it */
 void graphs_unlock(const bool *locked);
 
 /* Holds the lock until the end of the block. */

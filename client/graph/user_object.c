@@ -5,8 +5,9 @@
  * as the graphs. Any thread of the application.
  *
  * Invariant: an object's count is the sum of the references of the program and of
- * all graphs. At 0 the object ends and its end function is called. That function
- * must not call CUDA: the lock of graphs may be held.
+ * all graphs. At 0 the object ends, and the thread of host functions calls its end
+ * function, which must not call CUDA: as in the driver, the program may hold a lock that
+ * the function takes.
  */
 
 #include "client/util/compat.h"
@@ -36,12 +37,9 @@ static void user_object_end(struct user_object *object)
 {
 	CUhostFn destroy = object->destroy;
 	void *pointer = object->pointer;
-	bool before = callback_is_running;
 
 	slab_give(&objects, object);
-	callback_is_running = true;
-	destroy(pointer);
-	callback_is_running = before;
+	callback_run(destroy, pointer);
 }
 
 static void user_object_unref(struct user_object *object, uint64_t count)

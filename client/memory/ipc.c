@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "client.h"
+#include "clock.h"
+#include "client/stream/callback.h"
 #include "client/stream/event.h"
 #include "ipc.h"
 #include "client/transport/server_link.h"
@@ -51,6 +53,9 @@ struct opened {
 	uint64_t address;
 	unsigned n_opens;
 };
+
+/* The pause between two looks whether other processes have closed kept memory. */
+#define LOOK_NS 500000000u
 
 static pthread_mutex_t ipc_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept *all_kept;
@@ -96,9 +101,26 @@ bool ipc_may_free(const struct memory_range *range, struct stream *stream)
 		if (stream)
 			timeline_cover(stream, &kept->seqno);
 		all_kept = kept;
+		callback_expect_ends();
 	}
 	pthread_mutex_unlock(&ipc_lock);
 	return !is_open;
+}
+
+bool ipc_free_closed(bool may_ask)
+{
+	static uint64_t next_ns;
+	bool is_waiting;
+
+	if (pthread_mutex_trylock(&ipc_lock) != 0)
+		return true;
+	if (may_ask && all_kept && now_ns() >= next_ns) {
+		look_after_kept();
+		next_ns = now_ns() + LOOK_NS;
+	}
+	is_waiting = all_kept;
+	pthread_mutex_unlock(&ipc_lock);
+	return is_waiting;
 }
 
 static uint64_t magic_of(enum memory_kind kind)

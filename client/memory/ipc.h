@@ -31,6 +31,12 @@ bool ipc_is_last(uint64_t address);
  */
 bool ipc_may_free(const struct memory_range *range, struct stream *stream);
 
+/*
+ * Frees kept memory that other processes have closed. Does not wait for the lock; asks the
+ * server only if it may. Whether there is more.
+ */
+bool ipc_free_closed(bool may_ask);
+
 /* For the end of the context that opened it. */
 CUresult ipc_close_range(const struct memory_range *range);
 

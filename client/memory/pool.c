@@ -14,6 +14,7 @@
 
 #include "pool.h"
 #include "send.h"
+#include "client/stream/callback.h"
 #include "client/stream/timeline.h"
 #include "clock.h"
 
@@ -151,6 +152,12 @@ static void pool_free_destroyed(struct pool *pool)
 	slab_give(&pool_slab, pool);
 }
 
+/* Free memory goes back to the server at once, not when the host waits. */
+static bool pool_keeps_nothing(const struct pool *pool)
+{
+	return pool->kind == POOL_PLAIN || pool->is_destroyed;
+}
+
 void pool_destroy(struct pool *pool)
 {
 	pthread_mutex_lock(&pool_lock);
@@ -159,6 +166,8 @@ void pool_destroy(struct pool *pool)
 	(void)trim_locked(pool, 0);
 	if (pool->heap.size > 0)
 		atomic_store_explicit(&pools_pending, 1, memory_order_release);
+	if (heap_next_pending(&pool->heap, NULL))
+		callback_expect_ends();
 	pool_free_destroyed(pool);
 	pthread_mutex_unlock(&pool_lock);
 }
@@ -174,8 +183,8 @@ static struct piece *pool_take_locked(struct pool *pool, uint64_t size, struct s
 	return piece;
 }
 
-/* Makes the GPU report its progress on the streams for which free pieces wait, then tries again. */
-static struct piece *pool_take_reclaimed(struct pool *pool, uint64_t size, struct stream *stream)
+/* Makes the GPU report its progress on the streams for which free pieces wait. */
+static void pool_reclaim(struct pool *pool)
 {
 	struct piece *piece = NULL;
 	uint64_t seqno;
@@ -183,7 +192,6 @@ static struct piece *pool_take_reclaimed(struct pool *pool, uint64_t size, struc
 	while ((piece = heap_next_pending(&pool->heap, piece)))
 		(void)timeline_post(piece->stream, &seqno);
 	heap_reclaim(&pool->heap);
-	return pool_take_locked(pool, size, stream);
 }
 
 static struct piece *pool_take(struct pool *pool, uint64_t size, struct stream *stream)
@@ -192,8 +200,10 @@ static struct piece *pool_take(struct pool *pool, uint64_t size, struct stream *
 
 	pthread_mutex_lock(&pool_lock);
 	piece = pool_take_locked(pool, size, stream);
-	if (!piece)
-		piece = pool_take_reclaimed(pool, size, stream);
+	if (!piece) {
+		pool_reclaim(pool);
+		piece = pool_take_locked(pool, size, stream);
+	}
 	pthread_mutex_unlock(&pool_lock);
 	return piece;
 }
@@ -354,11 +364,13 @@ void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream,
 	pthread_mutex_lock(&pool_lock);
 	pool->used -= piece->size;
 	heap_give(&pool->heap, piece, stream, seqno);
-	if (!stream && (pool->kind == POOL_PLAIN || pool->is_destroyed)) {
+	if (!stream && pool_keeps_nothing(pool)) {
 		trim_to_threshold(pool);
 		pool_free_destroyed(pool);
-	} else if (pool->kind == POOL_PLAIN || pool->is_destroyed ||
-		   pool->heap.size > pool->threshold) {
+	} else if (pool_keeps_nothing(pool)) {
+		atomic_store_explicit(&pools_pending, 1, memory_order_release);
+		callback_expect_ends();
+	} else if (pool->heap.size > pool->threshold) {
 		atomic_store_explicit(&pools_pending, 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&pool_lock);
@@ -387,6 +399,25 @@ void pools_reclaim(void)
 	}
 	atomic_store_explicit(&pools_pending, is_pending, memory_order_release);
 	pthread_mutex_unlock(&pool_lock);
+}
+
+bool pools_free_ended(void)
+{
+	bool is_waiting = false;
+
+	if (pthread_mutex_trylock(&pool_lock) != 0)
+		return true;
+	for (struct pool *pool = pools, *next; pool; pool = next) {
+		next = pool->next;
+		if (!pool_keeps_nothing(pool))
+			continue;
+		pool_reclaim(pool);
+		trim_to_threshold(pool);
+		is_waiting |= heap_next_pending(&pool->heap, NULL) != NULL;
+		pool_free_destroyed(pool);
+	}
+	pthread_mutex_unlock(&pool_lock);
+	return is_waiting;
 }
 
 void pool_get_size(struct pool *pool, struct pool_size *ret_size)

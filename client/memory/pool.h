@@ -92,6 +92,12 @@ void pool_trim(struct pool *pool, uint64_t size_kept);
 /* Called by stream_waited(): pools release memory above their thresholds. */
 void pools_reclaim(void);
 
+/*
+ * The same for pools that keep nothing. Does not wait for the lock. Whether more of their
+ * memory waits for streams.
+ */
+bool pools_free_ended(void);
+
 /* Releases all free memory of a device's pools. Returns whether there was any. */
 bool pools_trim_device(const struct device *device);
 

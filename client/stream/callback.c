@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Host functions. Any thread of the application queues them; one thread of this
+ * Host functions, and what must happen when work of the GPU ends although the program
+ * makes no call. Any thread of the application queues them; one thread of this
  * library runs them, which gets no signals from outside.
  *
  * Invariant: a stream's host functions have rising tickets, in the queue as on the
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "client/device/hooks.h"
 #include "client/transport/call.h"
 #include "callback.h"
 #include "recorder.h"
@@ -38,6 +40,7 @@ struct callback {
 	uint32_t stream;           /* the stream, or the number of a graph's call */
 	uint64_t launch;           /* of a graph: not 0; of a stream: 0 */
 	bool is_owned;             /* `data' is freed afterwards */
+	bool is_end;               /* callback_run(): the GPU does not ask for it */
 	CUhostFn function;         /* NULL: use `callback' */
 	CUstreamCallback callback; /* called after a fault too */
 	CUstream handle;           /* as the program passed it */
@@ -46,9 +49,12 @@ struct callback {
 
 _Thread_local bool callback_is_running;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the queue and has_thread */
+/* Protects the queue, has_thread and expects_ends. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct callback *queue, **queue_end = &queue;
 static bool has_thread;
+static bool expects_ends;             /* something waits for the end of work */
+static atomic_bool is_called;         /* the thread has something new to look at */
 static atomic_uint n_of_graphs;       /* graph calls in the queue */
 static uint64_t tickets[STREAMS_MAX]; /* the last ticket of each stream; under the stream's lock */
 
@@ -64,6 +70,8 @@ static bool is_asked_by_graph(uint32_t call)
 
 static bool is_asked(const struct callback *callback)
 {
+	if (callback->is_end)
+		return true;
 	if (callback->launch)
 		return is_asked_by_graph(callback->stream);
 	return shm_load64(&server.page->asked[callback->stream]) >= callback->ticket;
@@ -105,20 +113,37 @@ static struct callback *take_next(CUresult status)
 	return found;
 }
 
-/* After a fault host functions are not run, but callbacks are called. */
+/* After a fault host functions are not run, but callbacks and end functions are called. */
 static void callback_call(struct callback *callback, CUresult status)
 {
 	callback_is_running = true;
 	if (callback->callback)
 		callback->callback(callback->handle, status, callback->data);
-	else if (status == CUDA_SUCCESS)
+	else if (status == CUDA_SUCCESS || callback->is_end)
 		callback->function(callback->data);
 	callback_is_running = false;
 	if (callback->launch)
 		shm_store64(&server.control->graph_done[callback->stream], 1);
-	else
+	else if (!callback->is_end)
 		shm_store64(&server.control->done[callback->stream], callback->ticket);
 	callback_free(callback);
+}
+
+/* Another thread may expect ends again meanwhile. An answer may come after a host function only. */
+static void look_for_ends(void)
+{
+	bool was_expected, may_ask;
+
+	pthread_mutex_lock(&lock);
+	was_expected = expects_ends;
+	expects_ends = false;
+	may_ask = !queue;
+	pthread_mutex_unlock(&lock);
+	if (!was_expected || !hooks.free_ended(may_ask))
+		return;
+	pthread_mutex_lock(&lock);
+	expects_ends = true;
+	pthread_mutex_unlock(&lock);
 }
 
 /* Whether the thread must end: there has been no work since `last_ns'. */
@@ -129,7 +154,7 @@ static bool thread_is_idle(uint64_t last_ns)
 	if (now_ns() - last_ns < LINGER_NS)
 		return false;
 	pthread_mutex_lock(&lock);
-	if (!queue) {
+	if (!queue && !expects_ends) {
 		has_thread = false;
 		over = true;
 	}
@@ -147,6 +172,18 @@ static bool spin_for_request(uint32_t count)
 	return true;
 }
 
+/* Whether there was something to do. */
+static bool thread_work(CUresult status)
+{
+	struct callback *callback = take_next(status);
+
+	if (callback)
+		callback_call(callback, status);
+	else
+		look_for_ends();
+	return callback || atomic_exchange_explicit(&is_called, false, memory_order_acq_rel);
+}
+
 static void *callback_thread(void *arg)
 {
 	uint64_t last_ns = now_ns();
@@ -156,11 +193,8 @@ static void *callback_thread(void *arg)
 	thread_set_name("mps-host");
 	while (!thread_is_idle(last_ns)) {
 		uint32_t count = shm_load32(&server.page->n_asked);
-		CUresult status = server_link_check(&server);
-		struct callback *callback = take_next(status);
 
-		if (callback) {
-			callback_call(callback, status);
+		if (thread_work(server_link_check(&server))) {
 			last_ns = now_ns();
 			sleep_ms = SLEEP_MIN_MS;
 			continue;
@@ -185,6 +219,22 @@ static bool start_thread(void)
 	return has_thread;
 }
 
+/* Under the lock, for what the GPU does not ask for: the server wakes the thread otherwise. */
+static void wake_thread(void)
+{
+	atomic_store_explicit(&is_called, true, memory_order_release);
+	shm_wake(&server.page->n_asked);
+}
+
+void callback_expect_ends(void)
+{
+	pthread_mutex_lock(&lock);
+	expects_ends = start_thread();
+	if (expects_ends)
+		wake_thread();
+	pthread_mutex_unlock(&lock);
+}
+
 /* Called before the message is sent: the GPU may ask at once. */
 static CUresult callback_enqueue(struct callback *callback)
 {
@@ -196,11 +246,29 @@ static CUresult callback_enqueue(struct callback *callback)
 		queue_end = &callback->next;
 		if (callback->launch)
 			atomic_fetch_add_explicit(&n_of_graphs, 1, memory_order_relaxed);
+		if (callback->is_end)
+			wake_thread();
 	} else {
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	pthread_mutex_unlock(&lock);
 	return result;
+}
+
+void callback_run(CUhostFn function, void *data)
+{
+	struct callback *callback = malloc(sizeof(*callback));
+	bool before = callback_is_running;
+
+	if (callback) {
+		*callback = (struct callback){.function = function, .data = data, .is_end = true};
+		if (callback_enqueue(callback) == CUDA_SUCCESS)
+			return;
+	}
+	free(callback);
+	callback_is_running = true;
+	function(data);
+	callback_is_running = before;
 }
 
 /*

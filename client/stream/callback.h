@@ -4,7 +4,8 @@
 
 /*
  * Host functions: queued in a stream like other work, and run here when the GPU
- * reaches them, by one thread that exists while there are any.
+ * reaches them, by one thread that exists while there are any. The thread also does
+ * what must happen when work ends, even if the program makes no call.
  */
 
 #include "client/util/api.h"
@@ -22,5 +23,14 @@ CUresult callback_expect(
 
 /* The GPU will not ask for the calls of that launch. */
 void callbacks_forget(uint64_t launch);
+
+/*
+ * The thread runs the function soon, after a fault too. If there can be no thread, this
+ * call runs it.
+ */
+void callback_run(CUhostFn function, void *data);
+
+/* Something waits for the end of work: the thread calls hooks.free_ended() until nothing does. */
+void callback_expect_ends(void);
 
 #endif

@@ -16,6 +16,7 @@
 #include "client/util/compat.h"
 #include "client.h"
 #include "bounds.h"
+#include "callback.h"
 #include "recorder.h"
 #include "context_share.h"
 #include "event.h"
@@ -123,6 +124,22 @@ static void orphans_check(void)
 	pthread_mutex_lock(&table_lock);
 	orphans_close_idle();
 	pthread_mutex_unlock(&table_lock);
+}
+
+bool streams_free_ended(void)
+{
+	bool is_waiting = false;
+
+	if (pthread_mutex_trylock(&table_lock) != 0)
+		return true;
+	for (unsigned i = DEVICES_MAX; i < n_slots; i++)
+		is_waiting |= atomic_load_explicit(&streams[i].state, memory_order_acquire) ==
+				      STREAM_CLOSING &&
+			      !stream_free_closed(&streams[i]);
+	orphans_close_idle();
+	is_waiting |= n_orphans > 0;
+	pthread_mutex_unlock(&table_lock);
+	return is_waiting;
 }
 
 static bool stream_slot_is_free(struct stream *stream)
@@ -262,7 +279,8 @@ CUresult stream_end(struct stream *stream)
 	result = timeline_post(stream, &seqno);
 	atomic_store_explicit(&stream->state, STREAM_CLOSING, memory_order_release);
 	pthread_mutex_lock(&table_lock);
-	stream_free_closed(stream);
+	if (!stream_free_closed(stream))
+		callback_expect_ends();
 	next_slot = MIN(next_slot, stream_id(stream)); /* low slots keep the table short */
 	pthread_mutex_unlock(&table_lock);
 	return result;
@@ -534,6 +552,8 @@ void streams_orphan(const struct context *green)
 		(void)timeline_post(&streams[i], &seqno);
 	}
 	orphans_close_idle();
+	if (n_orphans > 0)
+		callback_expect_ends();
 	pthread_mutex_unlock(&table_lock);
 }
 

@@ -119,6 +119,12 @@ CUresult stream_new(
 	struct context *context, bool is_blocking, int priority, struct stream **ret_stream);
 CUresult stream_end(struct stream *stream);
 
+/*
+ * Tells the server of ended streams whose work is done. Does not wait for the lock.
+ * Whether there are more ended streams.
+ */
+bool streams_free_ended(void);
+
 /* The same with the SMs of a green context. */
 CUresult stream_new_green(struct context *green, int priority, struct stream **ret_stream);
 
