@@ -231,6 +231,7 @@ CUresult local_cuMemHostGetFlags(unsigned int *pFlags, void *p)
 		return result;
 	if (!pFlags || !find_host(p, &range))
 		return CUDA_ERROR_INVALID_VALUE;
-	*pFlags = range.flags;
+	/* As the driver: whether the GPU may write is no flag of host memory. */
+	*pFlags = range.flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY;
 	return CUDA_SUCCESS;
 }

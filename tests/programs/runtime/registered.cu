@@ -137,6 +137,24 @@ static void errors(void)
 		fail("attributes after", is.type);
 }
 
+/* Whether the GPU may write is none of the flags that come back. */
+static void flags(void)
+{
+	static char x[8192];
+	unsigned got;
+
+	CHECK(cudaHostRegister(x, 8192, cudaHostRegisterReadOnly));
+	CHECK(cudaHostGetFlags(&got, x));
+	if (got != cudaHostAllocMapped)
+		fail("flags of memory to read", got);
+	CHECK(cudaHostUnregister(x));
+	CHECK(cudaHostRegister(x, 8192, cudaHostRegisterPortable));
+	CHECK(cudaHostGetFlags(&got, x));
+	if (got != (cudaHostAllocPortable | cudaHostAllocMapped))
+		fail("flags of portable memory", got);
+	CHECK(cudaHostUnregister(x));
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = options_read(argc, argv);
@@ -147,6 +165,7 @@ int main(int argc, char **argv)
 		both_ways();
 		forked();
 		errors();
+		flags();
 	} while (++round < options.rounds || now_s() < until);
 	printf(NAME ": ok\n");
 	return 0;

@@ -163,6 +163,7 @@ CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
 	range = host_find(p);
 	if (!pFlags || !range)
 		return CUDA_ERROR_INVALID_VALUE;
-	*pFlags = range->flags;
+	/* As driver 580 on an H100. */
+	*pFlags = range->flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY;
 	return CUDA_SUCCESS;
 }
