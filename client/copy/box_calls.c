@@ -177,7 +177,7 @@ CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_sync)
 		return result;
 	result = is_sync ? recorder.check_wait(stream) : recorder_look(stream, &captures);
 	if (unlikely(captures))
-		return recorder.box(stream, &box, copy);
+		return recorder.copy(stream, &box, copy);
 	return result == CUDA_SUCCESS ? box_post(&box, stream, is_sync) : result;
 }
 

@@ -9,6 +9,7 @@
  */
 
 #include "client/memory/allocation.h"
+#include "box.h"
 #include "pageable_copy.h"
 #include "client/stream/recorder.h"
 #include "client.h"
@@ -58,13 +59,37 @@ static bool copy_is_ours(const struct copy *copy)
 	return sync_is_reached(copy->dst_side) && sync_is_reached(copy->src_side);
 }
 
-/* Memory that the GPU cannot copy is named by the program's address. */
+/* How the call names that end, for queries of the node. */
+static CUmemorytype type_of(const struct copy *copy, enum host_ends end)
+{
+	if (copy->host == HOST_BOTH)
+		return CU_MEMORYTYPE_UNIFIED;
+	return copy->host == end ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
 static CUresult copy_capture(const struct copy *copy, struct stream *stream)
 {
-	if (copy_is_ours(copy))
-		return recorder.copy(stream, copy->dst, copy->src, copy->size);
-	return recorder.copy(
-		stream, registered_own(copy->dst), registered_own(copy->src), copy->size);
+	const CUdeviceptr dst = registered_own(copy->dst), src = registered_own(copy->src);
+	CUDA_MEMCPY3D desc = {
+		.dstMemoryType = type_of(copy, HOST_DST),
+		.srcMemoryType = type_of(copy, HOST_SRC),
+		.WidthInBytes = copy->size,
+		.Height = 1,
+		.Depth = 1,
+	};
+	struct box box;
+	CUresult result;
+
+	if (copy->host == HOST_DST)
+		desc.dstHost = (void *)(uintptr_t)dst;
+	else
+		desc.dstDevice = dst;
+	if (copy->host == HOST_SRC)
+		desc.srcHost = (const void *)(uintptr_t)src;
+	else
+		desc.srcDevice = src;
+	result = box_read(&desc, &box);
+	return result == CUDA_SUCCESS ? recorder.copy(stream, &box, &desc) : result;
 }
 
 /* A copy from host to host runs in the order of the stream. */

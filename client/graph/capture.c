@@ -262,15 +262,8 @@ static CUresult capture_kernel(struct stream *stream, const struct launch *launc
 	return result == CUDA_SUCCESS ? capture_op(stream, &op) : result;
 }
 
-static CUresult capture_copy(struct stream *stream, uint64_t dst, uint64_t src, uint64_t size)
-{
-	struct node_op op;
-
-	node_op_of_line(dst, src, size, &op);
-	return capture_op(stream, &op);
-}
-
-static CUresult capture_box(struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *desc)
+static CUresult capture_copy(
+	struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *desc)
 {
 	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 
@@ -495,7 +488,6 @@ const struct recorder recorder = {
 	.look_wait = capture_look_wait,
 	.kernel = capture_kernel,
 	.copy = capture_copy,
-	.box = capture_box,
 	.fill = capture_fill,
 	.memory_ops = capture_memory_ops,
 	.alloc = capture_alloc,

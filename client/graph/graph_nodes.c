@@ -88,6 +88,7 @@ CUresult local_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 		widen_kernel_params(nodeParams, &wide));
 }
 
+/* Like driver 580, all handles, no matter which of them the program passed. */
 CUresult local_cuGraphKernelNodeGetParams_v2(
 	CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
@@ -100,8 +101,8 @@ CUresult local_cuGraphKernelNodeGetParams_v2(
 		return CUDA_ERROR_INVALID_VALUE;
 	kernel = &node->op.kernel;
 	*nodeParams = (CUDA_KERNEL_NODE_PARAMS_v2){
-		.func = kernel->function,
-		.kern = kernel->handle,
+		.func = kernel_function(kernel->kernel),
+		.kern = kernel_handle(kernel->kernel),
 		.gridDimX = kernel->launch.grid[0],
 		.gridDimY = kernel->launch.grid[1],
 		.gridDimZ = kernel->launch.grid[2],
@@ -110,6 +111,7 @@ CUresult local_cuGraphKernelNodeGetParams_v2(
 		.blockDimZ = kernel->launch.block[2],
 		.sharedMemBytes = kernel->launch.shared_bytes,
 		.kernelParams = kernel->pointers,
+		.ctx = (CUcontext)kernel->context,
 	};
 	return CUDA_SUCCESS;
 }
@@ -119,12 +121,9 @@ CUresult local_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PA
 	CUDA_KERNEL_NODE_PARAMS_v2 wide;
 	CUresult result = local_cuGraphKernelNodeGetParams_v2(hNode, nodeParams ? &wide : NULL);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!wide.func)
-		wide.func = (CUfunction)wide.kern;
-	memcpy(nodeParams, &wide, sizeof(*nodeParams));
-	return CUDA_SUCCESS;
+	if (result == CUDA_SUCCESS)
+		memcpy(nodeParams, &wide, sizeof(*nodeParams));
+	return result;
 }
 
 CUresult local_cuGraphKernelNodeSetParams_v2(

@@ -62,7 +62,6 @@ CUresult node_op_of_kernel(const struct context *context, const struct launch *l
 	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_KERNEL};
 	made->kernel = kernel;
 	made->context = context;
-	made->function = kernel_function(kernel);
 	made->launch = *launch;
 	made->params_size = kernel->param_bytes;
 	made->params = copy_of(params, kernel->param_bytes);
@@ -108,43 +107,6 @@ CUresult node_op_of_memory_ops(const struct memory_op *ops, uint32_t n_ops, stru
 	for (uint32_t i = 0; i < n_ops; i++)
 		made->params[i] = params_of(&ops[i]);
 	return CUDA_SUCCESS;
-}
-
-static struct box_end line_end(uint64_t address, uint64_t size)
-{
-	struct memory_range range;
-
-	return (struct box_end){
-		.address = address,
-		.pitch = size,
-		.rows = 1,
-		.is_ours = memory_find(address, &range),
-	};
-}
-
-void node_op_of_line(uint64_t dst, uint64_t src, uint64_t size, struct node_op *ret_op)
-{
-	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_MEMCPY};
-	ret_op->copy.box = (struct box){
-		.dst = line_end(dst, size),
-		.src = line_end(src, size),
-		.width = size,
-		.height = 1,
-		.depth = 1,
-	};
-	ret_op->copy.desc = (CUDA_MEMCPY3D){
-		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.dstDevice = dst,
-		.dstPitch = size,
-		.dstHeight = 1,
-		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.srcDevice = src,
-		.srcPitch = size,
-		.srcHeight = 1,
-		.WidthInBytes = size,
-		.Height = 1,
-		.Depth = 1,
-	};
 }
 
 void node_op_of_event(CUgraphNodeType type, struct event *event, struct node_op *ret_op)

@@ -18,8 +18,6 @@ struct graph_memory;
 
 struct node_op_kernel {
 	struct kernel *kernel;
-	CUfunction function;           /* as the program named the kernel: this ... */
-	CUkernel handle;               /* ... or this */
 	const struct context *context; /* on whose SMs it runs */
 	struct launch launch;
 	uint8_t *params; /* owned */
@@ -83,7 +81,6 @@ CUresult node_op_dup(const struct node_op *from, struct node_op *ret_op);
 CUresult node_op_of_kernel(const struct context *context, const struct launch *launch,
 	struct kernel *kernel, const uint8_t *params, struct node_op *ret_op);
 CUresult node_op_of_memory_ops(const struct memory_op *ops, uint32_t n_ops, struct node_op *ret_op);
-void node_op_of_line(uint64_t dst, uint64_t src, uint64_t size, struct node_op *ret_op);
 void node_op_of_event(CUgraphNodeType type, struct event *event, struct node_op *ret_op);
 
 /* From the driver's descriptions, in the current context (node_op_params.c). */

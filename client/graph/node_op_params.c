@@ -54,11 +54,7 @@ CUresult node_op_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct node_op
 	result = launch_params(kernel, params->kernelParams, params->extra, bytes);
 	if (result == CUDA_SUCCESS)
 		result = node_op_of_kernel(context, &launch, kernel, bytes, ret_op);
-	if (result != CUDA_SUCCESS)
-		return result;
-	ret_op->kernel.function = params->func;
-	ret_op->kernel.handle = params->func ? NULL : params->kern;
-	return CUDA_SUCCESS;
+	return result;
 }
 
 CUresult node_op_copy(const CUDA_MEMCPY3D *params, struct node_op *ret_op)

@@ -62,6 +62,12 @@ static inline CUfunction kernel_function(struct kernel *kernel)
 	return (CUfunction)((uint8_t *)kernel + FUNCTION_OFFSET);
 }
 
+/* NULL: it is in a module, whose kernels have only a CUfunction. */
+static inline CUkernel kernel_handle(struct kernel *kernel)
+{
+	return kernel->library->context ? NULL : (CUkernel)kernel;
+}
+
 uint32_t library_id(const struct library *library);
 uint32_t kernel_id(const struct kernel *kernel);
 

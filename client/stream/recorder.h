@@ -29,8 +29,7 @@ struct recorder {
 	/* Each adds a node that follows the stream's last node. */
 	CUresult (*kernel)(struct stream *stream, const struct launch *launch,
 		struct kernel *kernel, const uint8_t *params);
-	CUresult (*copy)(struct stream *stream, uint64_t dst, uint64_t src, uint64_t size);
-	CUresult (*box)(struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *desc);
+	CUresult (*copy)(struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *desc);
 	CUresult (*fill)(struct stream *stream, const struct fill *fill);
 	CUresult (*memory_ops)(struct stream *stream, const struct memory_op *ops, uint32_t n_ops);
 	CUresult (*alloc)(

@@ -193,10 +193,42 @@ static const struct ends to_host = {END_HOST, END_DEVICE};
 static const struct ends from_host = {END_DEVICE, END_HOST};
 static const struct ends any = {END_ANY, END_ANY};
 
+static CUmemorytype type_of(enum copy_end end)
+{
+	if (end == END_ANY)
+		return CU_MEMORYTYPE_UNIFIED;
+	return end == END_HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
+/* For queries of the graph node, if the stream captures. */
+static CUDA_MEMCPY3D line_desc(CUdeviceptr dst, CUdeviceptr src, size_t size, struct ends ends)
+{
+	CUDA_MEMCPY3D desc = {.dstMemoryType = type_of(ends.dst),
+		.srcMemoryType = type_of(ends.src),
+		.WidthInBytes = size,
+		.Height = 1,
+		.Depth = 1};
+
+	if (ends.dst == END_HOST)
+		desc.dstHost = (void *)(uintptr_t)dst;
+	else
+		desc.dstDevice = dst;
+	if (ends.src == END_HOST)
+		desc.srcHost = (const void *)(uintptr_t)src;
+	else
+		desc.srcDevice = src;
+	return desc;
+}
+
 static CUresult copy_between(CUdeviceptr dst, CUdeviceptr src, size_t size, struct ends ends,
 	CUstream handle, bool is_async)
 {
-	struct copy_work copy = {.dst = dst, .src = src, .width = size, .height = 1, .depth = 1};
+	struct copy_work copy = {.dst = dst,
+		.src = src,
+		.width = size,
+		.height = 1,
+		.depth = 1,
+		.desc = line_desc(dst, src, size, ends)};
 
 	return copy_submit(&copy, handle, is_async, ends.dst, ends.src);
 }

@@ -102,7 +102,8 @@ static CUresult box(const CUDA_MEMCPY3D *c, struct copy_work *ret_copy)
 		.height = c->Height,
 		.depth = c->Depth,
 		.is_dst_array = c->dstMemoryType == CU_MEMORYTYPE_ARRAY,
-		.is_src_array = c->srcMemoryType == CU_MEMORYTYPE_ARRAY};
+		.is_src_array = c->srcMemoryType == CU_MEMORYTYPE_ARRAY,
+		.desc = *c};
 	return CUDA_SUCCESS;
 }
 

@@ -527,11 +527,11 @@ static CUresult node_param_pointers(struct node *node)
 	return CUDA_SUCCESS;
 }
 
+/* As driver 580 on an H100: all handles, no matter which of them the program passed. */
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
 	const struct kernel_work *work;
 	struct node *node;
-	bool is_kernel;
 	CUresult result;
 
 	ENTER(CALL_INIT);
@@ -542,9 +542,8 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAM
 	if (result != CUDA_SUCCESS)
 		return result;
 	work = &node->work.kernel;
-	is_kernel = object_find(OBJECT_KERNEL, work->function);
-	*nodeParams = (CUDA_KERNEL_NODE_PARAMS_v2){.func = is_kernel ? NULL : work->function,
-		.kern = is_kernel ? (CUkernel)work->function : NULL,
+	*nodeParams = (CUDA_KERNEL_NODE_PARAMS_v2){.func = work->function,
+		.kern = work->handle,
 		.gridDimX = work->grid[0],
 		.gridDimY = work->grid[1],
 		.gridDimZ = work->grid[2],
@@ -564,33 +563,19 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v
 
 	if (result != CUDA_SUCCESS || !nodeParams)
 		return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
-	if (!wide.func)
-		wide.func = (CUfunction)wide.kern;
 	memcpy(nodeParams, &wide, sizeof(*nodeParams));
 	return CUDA_SUCCESS;
 }
 
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
 {
-	const struct copy_work *copy;
 	const struct node *node;
 
 	ENTER(CALL_INIT);
 	node = node_get(hNode, CU_GRAPH_NODE_TYPE_MEMCPY);
 	if (!node || !nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
-	copy = &node->work.copy;
-	*nodeParams = (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.srcDevice = copy->src,
-		.srcPitch = copy->src_pitch,
-		.srcHeight = copy->src_pitch ? copy->src_slice / copy->src_pitch : 0,
-		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.dstDevice = copy->dst,
-		.dstPitch = copy->dst_pitch,
-		.dstHeight = copy->dst_pitch ? copy->dst_slice / copy->dst_pitch : 0,
-		.WidthInBytes = copy->width,
-		.Height = copy->height,
-		.Depth = copy->depth};
+	*nodeParams = node->work.copy.desc;
 	return CUDA_SUCCESS;
 }
 

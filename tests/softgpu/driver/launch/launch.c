@@ -230,7 +230,8 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 	kernel->module = function->module;
 	module_ref(kernel->module);
 	kernel->kernel = function->kernel;
-	kernel->function = launch->function;
+	kernel->function = (CUfunction)function;
+	kernel->handle = function_kernel(function);
 	kernel->conditions = NULL;
 	kernel->context = green ? green_context(green) : (CUcontext)context;
 	kernel->shared_dynamic = launch->shared_dynamic;

@@ -103,6 +103,14 @@ CUresult function_get(CUfunction handle, struct context *context, struct functio
 	return result;
 }
 
+CUkernel function_kernel(const struct function *function)
+{
+	const struct module *module = function->module;
+
+	return module->library ? (CUkernel)&module->library->kernels[function - module->functions]
+			       : NULL;
+}
+
 CUresult function_describe(
 	const void *handle, const struct ptx_kernel_info **ret_info, struct settings **ret_settings)
 {

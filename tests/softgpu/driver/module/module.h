@@ -132,6 +132,9 @@ void library_forget(struct module *module);
 /* The kernel or function of a handle, as a function in `context'. */
 CUresult function_get(CUfunction handle, struct context *context, struct function **ret_function);
 
+/* NULL: its module belongs to no library. */
+CUkernel function_kernel(const struct function *function);
+
 /* The attributes of a kernel or function that need no context. */
 CUresult function_describe(const void *handle, const struct ptx_kernel_info **ret_info,
 	struct settings **ret_settings);

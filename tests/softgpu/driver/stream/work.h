@@ -45,7 +45,8 @@ enum work_kind {
 struct kernel_work {
 	struct module *module; /* owns a reference */
 	const struct ptx_kernel *kernel;
-	CUfunction function; /* the caller's handle, for graph nodes */
+	CUfunction function; /* for queries of graph nodes */
+	CUkernel handle;     /* the same; NULL: of a module without a library */
 	CUcontext context;   /* its context, which may have ended since */
 	struct sm_set sms;   /* the SMs on which it runs */
 	uint32_t grid[3];
@@ -71,6 +72,7 @@ struct copy_work {
 	bool is_dst_device, is_src_device; /* else pageable: not checked */
 	bool is_dst_array, is_src_array;   /* array of a device; checked at the call */
 	void *staged;                      /* the source, if it was pageable and small */
+	CUDA_MEMCPY3D desc;                /* for queries of graph nodes */
 };
 
 struct fill_work {
