@@ -113,7 +113,7 @@ CUresult host_storage(CUcontext handle, struct storage **ret_storage)
 		return result;
 	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	*ret_storage = &context->storage;
+	*ret_storage = context->home ? &context->home->storage : &context->storage;
 	return CUDA_SUCCESS;
 }
 

@@ -151,12 +151,12 @@ static const union word storage_table[4] = {
 
 /* ---- 263e8860: whether a context is a green one, and of which context */
 
-/* A caller without use for the primary context passes NULL. */
+/* NULL is the current context. A caller without use for the primary context passes NULL. */
 static CUresult checks_is_green(CUcontext context, uint32_t *is_green, CUcontext *ret_primary)
 {
 	CUcontext primary;
 
-	if (!context)
+	if (!context && (cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*is_green = host_green(context, &primary);
 	if (*is_green && ret_primary)
@@ -217,16 +217,32 @@ static CUresult stream_context_device(CUcontext context, CUdevice *device)
 	return cuCtxGetDevice_v2(device, context);
 }
 
+/* The ID of a stream; the default streams are those of `context', NULL: the current context. */
+static CUresult stream_id_in(CUcontext context, CUstream stream, unsigned long long *id)
+{
+	bool is_default = !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+	CUcontext current = NULL;
+	CUresult result = cuCtxGetCurrent(&current);
+
+	if (result != CUDA_SUCCESS || !is_default || !context || context == current)
+		return result == CUDA_SUCCESS ? cuStreamGetId(stream, id) : result;
+	result = cuCtxPushCurrent(context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuStreamGetId(stream, id);
+	cuCtxPopCurrent(&context);
+	return result;
+}
+
 /* The returned object is the stream's handle; the NULL stream's two names give the same object. */
 static CUresult stream_object(CUcontext context, CUstream stream, void **object, int is_per_thread)
 {
 	unsigned long long id;
 	CUresult result;
 
-	(void)context;
 	if (!stream || stream == CU_STREAM_LEGACY)
 		stream = is_per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-	result = cuStreamGetId(stream, &id);
+	result = stream_id_in(context, stream, &id);
 	if (result == CUDA_SUCCESS)
 		*object = stream;
 	return result;
@@ -234,8 +250,7 @@ static CUresult stream_object(CUcontext context, CUstream stream, void **object,
 
 static CUresult stream_object_id(CUcontext context, void *object, unsigned long long *id)
 {
-	(void)context;
-	return cuStreamGetId(object, id);
+	return stream_id_in(context, object, id);
 }
 
 static const union word stream_table[STREAM_TABLE_WORDS] = {

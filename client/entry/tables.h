@@ -25,7 +25,8 @@ CUresult host_primary(CUdevice device, CUcontext *ret_context);
 bool host_green(CUcontext context, CUcontext *ret_primary);
 
 /*
- * The storage of a context; NULL is the current context.
+ * The storage of a context; NULL is the current context. A green context has that of its primary
+ * context.
  * CUDA_ERROR_INVALID_CONTEXT: there is no such context, or it is not active.
  */
 CUresult host_storage(CUcontext context, struct storage **ret_storage);

@@ -458,19 +458,22 @@ static CUresult stream_default(struct stream **ret_stream)
 	return *ret_stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The calling thread's default stream in the current context, created at its first use. */
+/*
+ * The calling thread's default stream in the current context, created at its first use. Green
+ * contexts have none.
+ */
 static CUresult stream_per_thread(struct stream **ret_stream)
 {
 	struct context *context = context_current();
-	struct green *green = context_green(NULL);
 	struct stream *stream;
 
+	if (context_green(NULL))
+		return CUDA_ERROR_INVALID_HANDLE;
 	for (stream = context->streams; stream; stream = stream->next)
-		if (stream->is_per_thread && stream->green == green &&
-			pthread_equal(stream->owner, pthread_self()))
+		if (stream->is_per_thread && pthread_equal(stream->owner, pthread_self()))
 			break;
 	if (!stream) {
-		stream = stream_new_in(context, green, CU_STREAM_DEFAULT, 0);
+		stream = stream_new_in(context, NULL, CU_STREAM_DEFAULT, 0);
 		if (!stream)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		stream->is_per_thread = true;
@@ -537,6 +540,8 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 	stream = object_find(OBJECT_STREAM, hStream);
 	if (!stream)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream->is_green && !stream->green)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	stream_close(stream);
 	return CUDA_SUCCESS;
 }
