@@ -19,7 +19,7 @@ def theirs(env):
 
 
 def step_properties():
-    """Natively, under the vendor's MPS, and as a client: the table properties.txt."""
+    """In three ways; tests/gpu/properties.txt keeps the table."""
     code, out, err = native("properties")
     equal(code, 0, out + err)
     natively, under_vendor = properties.read(out), vendor(theirs)

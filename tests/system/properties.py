@@ -10,7 +10,7 @@ import os
 from harness import ROOT, equal
 
 TABLE = os.path.join(ROOT, "tests", "gpu", "properties.txt")
-NATIVE, VENDOR, CLIENT = COLUMNS = ("natively", "under NVIDIA's MPS", "as a client")
+COLUMNS = ("natively", "under NVIDIA's MPS", "as a client")
 # These name a machine, a card or its state, and do not belong in a table.
 LOCAL = ("device.uuid", "device.uuid_v2", "device.pci_bus_id", "device.count")
 
@@ -31,6 +31,7 @@ DIFFERENCES = (
      "memory is shared by POSIX descriptors only"),
     ("attribute.MEMPOOL_SUPPORTED_HANDLE_TYPES", "1",
      "memory is shared by POSIX descriptors only"),
+    ("attribute.MULTICAST_SUPPORTED", "0", "clients get no groups of GPUs"),
     ("attribute.HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "0",
      "`cuMemCreate` makes memory of GPUs only"),
     ("attribute.HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "0",
@@ -60,8 +61,9 @@ def unexplained(native, client, differences=DIFFERENCES):
 def table(columns):
     """The text of the table: a line for each name, with a value in each column."""
     names = dict.fromkeys(name for column in columns for name in column if name not in LOCAL)
-    return "".join(" | ".join([name] + [column.get(name, "-") for column in columns]) + "\n"
-                   for name in names)
+    return "# property | %s\n" % " | ".join(COLUMNS) + "".join(
+        " | ".join([name] + [column.get(name, "-") for column in columns]) + "\n"
+        for name in names)
 
 
 def read_table():
