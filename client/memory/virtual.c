@@ -254,8 +254,8 @@ CUresult local_cuMemUnmap(CUdeviceptr ptr, size_t size)
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&space_lock);
-	is_whole = is_aligned(ptr | size) && is_reserved(ptr, size) &&
-		   virtual_look(ptr, size, &mapped);
+	/* Only the first address has to be reserved, as in the driver. */
+	is_whole = size > 0 && is_reserved(ptr, 1) && virtual_look(ptr, size, &mapped);
 	pthread_mutex_unlock(&space_lock);
 	if (!is_whole)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -330,11 +330,12 @@ static void refused(void)
 		"an allocation that cannot fit", __LINE__);
 	expect(cuMemMap(base, chunk, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED, "a part mapped",
 		__LINE__);
-	/* Where nothing is mapped, there is nothing to do. */
+	/* Where nothing is mapped, there is nothing to do; only the first address is checked. */
 	CHECK(cuMemUnmap(base, 4 * chunk));
-	CHECK(cuMemUnmap(base + chunk, chunk));
-	REFUSE(cuMemUnmap(base, 5 * chunk));
-	REFUSE(cuMemUnmap(base, chunk / 2));
+	CHECK(cuMemUnmap(base + chunk / 2, chunk));
+	CHECK(cuMemUnmap(base + 3 * chunk, 2 * chunk));
+	REFUSE(cuMemUnmap(base, 0));
+	REFUSE(cuMemUnmap(0x600000000000, chunk));
 	CHECK(cuMemMap(base, 2 * chunk, 0, handle, 0));
 	REFUSE(cuMemMap(base + chunk, 2 * chunk, 0, handle, 0));
 	REFUSE(cuMemUnmap(base, chunk));

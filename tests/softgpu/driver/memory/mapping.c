@@ -485,7 +485,8 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 	struct range *range;
 
 	ENTER(CALL_INIT);
-	if (!is_reserved(ptr, size) || !is_aligned(ptr | size, GRANULARITY))
+	/* Only the first address has to be reserved, as in the real driver. */
+	if (size == 0 || !is_reserved(ptr, 1) || ptr + size < ptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (range = range_next(ptr); range && range->start < ptr + size;
 		range = range_next(range->end))
