@@ -148,22 +148,15 @@ static bool is_unjoined(const struct recording *recording, const struct capture_
 	return !is_joined(end, recording->ended_tips, recording->n_ended_tips);
 }
 
-/* A capture that another stream tries to end becomes invalid. */
-static CUresult end_check(const struct stream *stream)
+/* The result of a capture that ends on its stream, whatever the result. */
+static CUresult end_result(const struct recording *recording, const struct capture_point *end)
 {
-	struct recording *recording;
-
-	if (!stream->capture)
-		return CUDA_ERROR_ILLEGAL_STATE;
-	recording = stream->capture->recording;
-	if (recording->origin != stream) {
-		recording->is_invalid = true;
-		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-	}
 	if (recording->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
 		!pthread_equal(recording->thread, pthread_self()))
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-	return CUDA_SUCCESS;
+	if (recording->is_invalid)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	return is_unjoined(recording, end) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED : CUDA_SUCCESS;
 }
 
 CUresult local_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
@@ -179,15 +172,15 @@ CUresult local_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	if (phGraph)
 		*phGraph = NULL;
 	GRAPHS_LOCKED;
-	result = end_check(stream);
-	if (result != CUDA_SUCCESS)
-		return result;
+	if (!stream->capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
 	recording = stream->capture->recording;
+	if (recording->origin != stream) {
+		recording->is_invalid = true;
+		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+	}
 	is_borrowed = recording->is_borrowed;
-	if (recording->is_invalid)
-		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	else if (is_unjoined(recording, stream->capture))
-		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+	result = end_result(recording, stream->capture);
 	graph = recording_end(recording);
 	if (result == CUDA_SUCCESS && phGraph)
 		*phGraph = (CUgraph)graph;

@@ -81,8 +81,9 @@ static void states(void)
 static void waits(void)
 {
 	CUevent event = NULL;
+	float ms;
 
-	CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(stream);
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize(stream));
@@ -104,6 +105,7 @@ static void waits(void)
 	CHECK(cuEventRecord(event, stream));
 	EXPECT(CUDA_ERROR_CAPTURED_EVENT, cuEventSynchronize(event));
 	end_lost(stream);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventElapsedTime(&ms, event, event));
 	/* An event recorded outside the capture is an ordinary event. */
 	CHECK(cuEventRecord(event, stream));
 	CHECK(cuEventSynchronize(event));
@@ -250,6 +252,7 @@ static void *end_elsewhere(void *arg)
 static void other_thread(void)
 {
 	CUresult result = CUDA_ERROR_UNKNOWN;
+	CUgraph graph;
 	pthread_t thread;
 
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
@@ -257,7 +260,8 @@ static void other_thread(void)
 	MUST(pthread_create(&thread, NULL, end_elsewhere, &result) == 0);
 	pthread_join(thread, NULL);
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, result);
-	end_any(stream);
+	/* The capture has ended all the same. */
+	EXPECT(CUDA_ERROR_ILLEGAL_STATE, cuStreamEndCapture(stream, &graph));
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(stream);
 	MUST(pthread_create(&thread, NULL, end_elsewhere, &result) == 0);

@@ -256,6 +256,8 @@ CUresult capture_record(struct stream *stream, struct event *event, bool is_exte
 		event->refs++;
 		return capture_node(stream, &work);
 	}
+	if (point->recording->is_invalidated)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	result = point_new(point->recording, point->tips, point->n_tips, &captured);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -416,19 +418,16 @@ static bool recording_is_unjoined(const struct recording *recording, const struc
 	return !all_are_joined(recording->left, recording->n_left, end);
 }
 
-/* A capture that another stream tries to end becomes invalid. */
-static CUresult end_check(const struct stream *stream)
+/* The result of a capture that ends on its stream, whatever the result. */
+static CUresult end_result(const struct recording *recording, const struct graph_point *end)
 {
-	struct recording *recording = stream->capture->point->recording;
-
-	if (recording->origin != stream) {
-		recording->is_invalidated = true;
-		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-	}
 	if (recording->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
 		!pthread_equal(recording->thread, pthread_self()))
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-	return CUDA_SUCCESS;
+	if (recording->is_invalidated)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	return recording_is_unjoined(recording, end) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+						     : CUDA_SUCCESS;
 }
 
 static CUresult end(CUstream handle, CUgraph *ret_graph)
@@ -439,16 +438,17 @@ static CUresult end(CUstream handle, CUgraph *ret_graph)
 
 	if (ret_graph)
 		*ret_graph = NULL;
-	if (result == CUDA_SUCCESS)
-		result = stream->capture ? end_check(stream) : CUDA_ERROR_ILLEGAL_STATE;
+	if (result == CUDA_SUCCESS && !stream->capture)
+		result = CUDA_ERROR_ILLEGAL_STATE;
 	if (result != CUDA_SUCCESS)
 		return result;
 	recording = stream->capture->point->recording;
+	if (recording->origin != stream) {
+		recording->is_invalidated = true;
+		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+	}
 	recording->refs++;
-	if (recording->is_invalidated)
-		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	else if (recording_is_unjoined(recording, stream->capture->point))
-		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+	result = end_result(recording, stream->capture->point);
 	if (result == CUDA_SUCCESS && ret_graph)
 		*ret_graph = (CUgraph)recording_end(recording);
 	else

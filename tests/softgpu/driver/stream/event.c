@@ -353,15 +353,18 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
 	CUresult result;
 
 	ENTER(CALL_ALIVE);
-	if (!pMilliseconds)
-		return CUDA_ERROR_INVALID_VALUE;
 	result = event_get(hStart, &start);
 	if (result == CUDA_SUCCESS)
 		result = event_get(hEnd, &end);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) || !start->stream ||
-		!end->stream)
+	if (!pMilliseconds)
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (start->captured || end->captured)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!start->stream || !end->stream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!event_is_done(start) || !event_is_done(end))
 		return CUDA_ERROR_NOT_READY;
