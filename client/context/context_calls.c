@@ -30,7 +30,7 @@ static CUresult context_create_limited(
 	struct context *context;
 	CUresult result;
 
-	if (!pctx || (flags & ~(unsigned)CU_CTX_FLAGS_MASK))
+	if (!pctx || !context_flags_are_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -269,7 +269,7 @@ CUresult local_cuCtxSetFlags(unsigned int flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
+	if (!context_flags_are_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
 	context->flags = flags;
 	return CUDA_SUCCESS;

@@ -14,8 +14,6 @@
 #include "client/stream/context_share.h"
 #include "client/stream/stream.h"
 
-#define FLAGS_MASK (CU_CTX_FLAGS_MASK)
-
 static CUresult find_primary(CUdevice ordinal, struct context **ret_context)
 {
 	const struct device *device = device_get(ordinal);
@@ -102,7 +100,7 @@ CUresult local_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (flags & ~(unsigned)FLAGS_MASK)
+	if (!context_flags_are_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
 	context->flags = flags;
 	return CUDA_SUCCESS;

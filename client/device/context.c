@@ -39,6 +39,13 @@ struct context *context_new(struct device *device, CUdevice ordinal, bool is_pri
 	return context;
 }
 
+bool context_flags_are_valid(unsigned flags)
+{
+	unsigned wait = flags & CU_CTX_SCHED_MASK;
+
+	return !(flags & ~(unsigned)CU_CTX_FLAGS_MASK) && !(wait & (wait - 1));
+}
+
 struct context *context_find(CUcontext handle)
 {
 	struct context *context = atomic_load_explicit(&contexts, memory_order_acquire);

@@ -97,6 +97,9 @@ static inline void context_return(struct context_binding outer)
 	context_green = outer.green;
 }
 
+/* Whether a program may set them: there is one way to wait at most. */
+bool context_flags_are_valid(unsigned flags);
+
 /* Creates an inactive context. NULL: out of memory. */
 struct context *context_new(struct device *device, CUdevice ordinal, bool is_primary);
 

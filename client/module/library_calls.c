@@ -214,22 +214,10 @@ CUresult local_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 	return CUDA_SUCCESS;
 }
 
-/* For GPUs that share function pointers with the host; no supported GPU does. */
+/* Code for the GPU has no functions for the host, and the driver has this error for their names. */
 CUresult local_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
 {
 	if (!fptr || !symbol)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!library_find(library))
-		return CUDA_ERROR_INVALID_HANDLE;
-	for (unsigned i = 0; i < device_count(); i++) {
-		int is_unified = 0;
-
-		if (device_attribute(device_get((CUdevice)i),
-			    CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS,
-			    &is_unified) == CUDA_SUCCESS &&
-			is_unified)
-			return refuse("cuLibraryGetUnifiedFunction",
-				"the function belongs to the server process");
-	}
-	return CUDA_ERROR_NOT_FOUND;
+	return library_find(library) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
 }

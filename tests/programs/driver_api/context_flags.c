@@ -49,6 +49,9 @@ static void look_at_created(void)
 	MUST(flags_now() == 0);
 	CHECK(cuCtxSetFlags(CU_CTX_SCHED_BLOCKING_SYNC));
 	MUST(flags_now() == CU_CTX_SCHED_BLOCKING_SYNC);
+	/* Two ways to wait. */
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuCtxSetFlags(CU_CTX_SCHED_SPIN | CU_CTX_SCHED_YIELD));
+	MUST(flags_now() == CU_CTX_SCHED_BLOCKING_SYNC);
 	CHECK(cuCtxDestroy(context));
 	CHECK(cuCtxCreate(&context, NULL, CU_CTX_LMEM_RESIZE_TO_MAX, device));
 	MUST(flags_now() == CU_CTX_LMEM_RESIZE_TO_MAX);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Questions for __managed__ variables that do not exist, in an image whose kernels have run: the
- * name of a plain variable, and a name that the image lacks. The kernels stay usable.
+ * Questions for what does not exist in an image whose kernels have run: __managed__ variables, by
+ * the name of a plain variable and by a name that the image lacks, and functions for the host. The
+ * kernels stay usable.
  */
 
 #define NAME "managed_names"
@@ -26,8 +27,12 @@ static void launch(CUkernel kernel)
 static void ask(CUlibrary library)
 {
 	CUdeviceptr address;
+	void *function;
 	size_t size;
 
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuLibraryGetUnifiedFunction(&function, library, "absent"));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+		cuLibraryGetUnifiedFunction(&function, library, "nothing"));
 	EXPECT(CUDA_ERROR_NOT_FOUND, cuLibraryGetManaged(&address, &size, library, "plain"));
 	EXPECT(CUDA_ERROR_NOT_FOUND, cuLibraryGetManaged(&address, &size, library, "absent"));
 	EXPECT(CUDA_ERROR_NOT_FOUND, cuLibraryGetGlobal(&address, &size, library, "absent"));

@@ -490,7 +490,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (range = range_next(ptr); range && range->start < ptr + size;
 		range = range_next(range->end))
-		if (range->start < ptr || range->end > ptr + size)
+		if (range->kind != RANGE_MAPPED || range->start < ptr || range->end > ptr + size)
 			return CUDA_ERROR_INVALID_VALUE;
 	while ((range = range_next(ptr)) && range->start < ptr + size)
 		mapping_unmap(range);

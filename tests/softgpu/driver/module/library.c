@@ -362,7 +362,7 @@ CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char 
 	ENTER(CALL_ALIVE);
 	if (!fptr || !symbol)
 		return CUDA_ERROR_INVALID_VALUE;
-	return object_find(OBJECT_LIBRARY, library) ? CUDA_ERROR_NOT_FOUND
+	return object_find(OBJECT_LIBRARY, library) ? CUDA_ERROR_INVALID_VALUE
 						    : CUDA_ERROR_INVALID_HANDLE;
 }
 

@@ -600,27 +600,27 @@ CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 	return CUDA_SUCCESS;
 }
 
-static CUresult peer_check(CUcontext peerContext)
+/* `of_itself': the result for contexts of one device. */
+static CUresult peer_check(CUcontext peerContext, CUresult of_itself)
 {
 	struct context *peer;
 
 	if (!peerContext || context_get(peerContext, &peer) != CUDA_SUCCESS || !peer->is_active)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (peer->device == context_current()->device)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return CUDA_SUCCESS;
+	return peer->device == context_current()->device ? of_itself : CUDA_SUCCESS;
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 {
 	ENTER(CALL_CONTEXT);
-	return Flags ? CUDA_ERROR_INVALID_VALUE : peer_check(peerContext);
+	return Flags ? CUDA_ERROR_INVALID_VALUE
+		     : peer_check(peerContext, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
 }
 
 CUresult cuCtxDisablePeerAccess(CUcontext peerContext)
 {
 	ENTER(CALL_CONTEXT);
-	return peer_check(peerContext);
+	return peer_check(peerContext, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
 }
 
 CUresult cuCtxResetPersistingL2Cache(void)
