@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "client/util/compat.h"
 #include "client.h"
 #include "clock.h"
 #include "client/stream/callback.h"

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "client/util/compat.h"
 #include "pool.h"
 #include "send.h"
 #include "client/stream/callback.h"

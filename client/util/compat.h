@@ -39,6 +39,7 @@ COMPAT_WEAK(pthread_create)
 COMPAT_WEAK(pthread_attr_getstacksize)
 COMPAT_WEAK(pthread_attr_setstacksize)
 COMPAT_WEAK(pthread_key_create)
+COMPAT_WEAK(pthread_mutex_trylock)
 COMPAT_WEAK(pthread_setspecific)
 
 /* reallocarray(), which glibc 2.17 lacks. NULL: out of memory, and `array' is unchanged. */
