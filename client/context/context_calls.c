@@ -14,6 +14,7 @@
 #include "client.h"
 #include "client/device/context.h"
 #include "client/stream/context_share.h"
+#include "limit.h"
 #include "limit_bound.h"
 #include "client/util/log.h"
 #include "send.h"
@@ -296,7 +297,8 @@ CUresult local_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 		result = check_limit(context, limit);
 	if (result != CUDA_SUCCESS)
 		return result;
-	*pvalue = context->limits[limit] ? context->limits[limit] : context->device->limits[limit];
+	*pvalue = context->limits_set >> limit & 1 ? context->limits[limit]
+						   : context->device->limits[limit];
 	return CUDA_SUCCESS;
 }
 
@@ -333,10 +335,14 @@ CUresult local_cuCtxSetLimit(CUlimit limit, size_t value)
 	if (result == CUDA_SUCCESS)
 		result = check_limit(context, limit);
 	if (result == CUDA_SUCCESS)
-		result = raise_limit(context, limit, value);
+		result = limit_round(context->device, limit, value, &value);
 	if (result == CUDA_SUCCESS)
-		context->limits[limit] = value;
-	return result;
+		result = raise_limit(context, limit, value);
+	if (result != CUDA_SUCCESS)
+		return result;
+	context->limits[limit] = value;
+	context->limits_set |= 1u << limit;
+	return CUDA_SUCCESS;
 }
 
 CUresult local_cuCtxGetCacheConfig(CUfunc_cache *pconfig)

@@ -84,7 +84,6 @@ void context_end(struct context *context)
 	}
 	atomic_store_explicit(&context->is_active, 0, memory_order_release);
 	hooks.end_context(context);
-	for (unsigned i = 0; i < CONTEXT_LIMITS; i++)
-		context->limits[i] = 0;
+	context->limits_set = 0;
 	peers_end_context(context);
 }

@@ -36,7 +36,8 @@ struct context {
 	unsigned flags;
 	_Atomic uint64_t peers;        /* one bit for each device whose memory it may access */
 	unsigned long long id;         /* cuCtxGetId() */
-	size_t limits[CONTEXT_LIMITS]; /* set by cuCtxSetLimit(); 0: the device's value */
+	size_t limits[CONTEXT_LIMITS]; /* set by cuCtxSetLimit() */
+	uint32_t limits_set;           /* one bit for each of them; the others are the device's */
 	CUfunc_cache cache_config;
 	unsigned n_attached;    /* cuCtxAttach(); under its lock */
 	_Atomic uint32_t share; /* context_share.h; CONTEXT_SHARES_MAX: the share of the process */

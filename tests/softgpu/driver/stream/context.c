@@ -533,12 +533,11 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
 				  : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/* The last limits can only be queried. */
-static CUresult limit_check(CUlimit limit, CUlimit last)
+static CUresult limit_check(CUlimit limit)
 {
 	if (limit >= CU_LIMIT_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	return limit > last || limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH
+	return limit > CU_LIMIT_CIG_ENABLED || limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH
 		       ? CUDA_ERROR_UNSUPPORTED_LIMIT
 		       : CUDA_SUCCESS;
 }
@@ -550,10 +549,36 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 	ENTER(CALL_CONTEXT);
 	if (!pvalue)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = limit_check(limit, CU_LIMIT_CIG_ENABLED);
+	result = limit_check(limit);
 	if (result == CUDA_SUCCESS)
 		*pvalue = context_current()->limits[limit];
 	return result;
+}
+
+/* The value that the limit gets; measured on an H100. */
+static CUresult limit_rounded(CUlimit limit, size_t value, size_t *ret_value)
+{
+	static const struct {
+		size_t unit, least, most;
+	} rules[] = {
+		[CU_LIMIT_STACK_SIZE] = {16, 0, SIZE_MAX},
+		[CU_LIMIT_PRINTF_FIFO_SIZE] = {256, 512 << 10, SIZE_MAX},
+		[CU_LIMIT_MALLOC_HEAP_SIZE] = {64 << 10, 4 << 20, SIZE_MAX},
+		[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = {1, 32, SIZE_MAX},
+		[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = {1, 0, 128},
+		/* A sixteenth of the cache, and the attribute. */
+		[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = {3932160, 0, 39321600},
+	};
+
+	if (limit > CU_LIMIT_PERSISTING_L2_CACHE_SIZE)
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (value > rules[limit].most)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (value > SIZE_MAX - rules[limit].unit)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	value = (value + rules[limit].unit - 1) / rules[limit].unit * rules[limit].unit;
+	*ret_value = MAX(value, rules[limit].least);
+	return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
@@ -561,15 +586,16 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	CUresult result;
 
 	ENTER(CALL_CONTEXT);
-	result = limit_check(limit, CU_LIMIT_PERSISTING_L2_CACHE_SIZE);
+	result = limit_check(limit);
+	if (result == CUDA_SUCCESS)
+		result = limit_rounded(limit, value, &value);
 	if (result == CUDA_SUCCESS && limit == CU_LIMIT_STACK_SIZE)
 		result = device_wait(context_current()->device);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (limit == CU_LIMIT_STACK_SIZE)
 		mapping_leave_hole();
-	return limit_set(context_current(), limit,
-		limit == CU_LIMIT_STACK_SIZE ? ALIGN_UP(value, 16) : value);
+	return limit_set(context_current(), limit, value);
 }
 
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)
