@@ -414,21 +414,38 @@ static CUresult capture_check_unsafe(void)
 	return result;
 }
 
+/* Under the lock. */
+static CUresult look_event_locked(const struct event *event)
+{
+	const struct recording *recording;
+
+	if (!event->captured)
+		return CUDA_SUCCESS;
+	recording = event->captured->recording;
+	/* No graph will have it if the capture is over or invalid. */
+	return recording->graph && !recording->is_invalid ? CUDA_ERROR_CAPTURED_EVENT
+							  : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult capture_look_event(const struct event *event)
+{
+	if (likely(!atomic_load_explicit(&event->captured, memory_order_acquire)))
+		return CUDA_SUCCESS;
+	GRAPHS_LOCKED;
+	return look_event_locked(event);
+}
+
 static CUresult capture_check_event(struct event *event)
 {
-	struct recording *recording;
+	CUresult result;
 
 	if (likely(!atomic_load_explicit(&event->captured, memory_order_acquire)))
 		return capture_is_running() ? capture_check_unsafe() : CUDA_SUCCESS;
 	GRAPHS_LOCKED;
-	if (!event->captured)
-		return CUDA_SUCCESS;
-	recording = event->captured->recording;
-	/* The capture is over, or will give no graph. */
-	if (!recording->graph || recording->is_invalid)
-		return CUDA_ERROR_INVALID_VALUE;
-	recording->is_invalid = true;
-	return CUDA_ERROR_CAPTURED_EVENT;
+	result = look_event_locked(event);
+	if (result == CUDA_ERROR_CAPTURED_EVENT)
+		event->captured->recording->is_invalid = true;
+	return result;
 }
 
 /* NULL as a context: all contexts of the GPU. */
@@ -497,6 +514,7 @@ const struct recorder recorder = {
 	.event_wait = capture_wait,
 	.forbid = capture_forbid,
 	.check_wait = capture_check_wait,
+	.look_event = capture_look_event,
 	.check_event = capture_check_event,
 	.check_device = capture_check_device,
 	.check_context = capture_check_context,

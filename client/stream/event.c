@@ -314,12 +314,6 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
-/* Whether its last record is part of a capture, which has no time. */
-static bool event_is_captured(const struct event *event)
-{
-	return atomic_load_explicit(&event->captured, memory_order_acquire);
-}
-
 CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
 	struct event *start, *end;
@@ -334,8 +328,11 @@ CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (event_is_captured(start) || event_is_captured(end))
-		return CUDA_ERROR_INVALID_VALUE;
+	result = recorder.look_event(start);
+	if (result == CUDA_SUCCESS)
+		result = recorder.look_event(end);
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (!event_position(start, &seqno) || !event_position(end, &seqno))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!event_may_be_done(start) || !event_may_be_done(end))

@@ -26,6 +26,12 @@ struct recorder {
 	CUresult (*look)(struct stream *stream, bool *ret_captures);
 	CUresult (*look_wait)(struct stream *stream, struct event *event, bool *ret_captures);
 
+	/*
+	 * CUDA_ERROR_CAPTURED_EVENT: its last record is part of a capture;
+	 * CUDA_ERROR_INVALID_VALUE: of one that is over or invalid.
+	 */
+	CUresult (*look_event)(const struct event *event);
+
 	/* Each adds a node that follows the stream's last node. */
 	CUresult (*kernel)(struct stream *stream, const struct launch *launch,
 		struct kernel *kernel, const uint8_t *params);

@@ -94,6 +94,9 @@ static void waits(void)
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(stream);
 	CHECK(cuEventRecord(event, stream));
+	/* This question does no harm. */
+	EXPECT(CUDA_ERROR_CAPTURED_EVENT, cuEventElapsedTime(&ms, event, event));
+	MUST(status_of(stream) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 	EXPECT(CUDA_ERROR_CAPTURED_EVENT, cuEventQuery(event));
 	/* No graph can have it now. */
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventQuery(event));

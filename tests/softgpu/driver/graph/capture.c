@@ -164,15 +164,25 @@ CUresult capture_forbid(struct stream *stream)
 	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+CUresult capture_look_event(const struct event *event)
+{
+	const struct recording *recording;
+
+	if (!event->captured)
+		return CUDA_SUCCESS;
+	recording = event->captured->recording;
+	/* No graph will have it if the capture is over or invalid. */
+	return recording->graph && !recording->is_invalidated ? CUDA_ERROR_CAPTURED_EVENT
+							      : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult capture_forbid_event(struct event *event)
 {
-	struct recording *recording = event->captured->recording;
+	CUresult result = capture_look_event(event);
 
-	/* The capture is over, or will give no graph. */
-	if (!recording->graph || recording->is_invalidated)
-		return CUDA_ERROR_INVALID_VALUE;
-	recording->is_invalidated = true;
-	return CUDA_ERROR_CAPTURED_EVENT;
+	if (result == CUDA_ERROR_CAPTURED_EVENT)
+		event->captured->recording->is_invalidated = true;
+	return result;
 }
 
 /* Whether the capture forbids this thread an unsafe call. */

@@ -27,6 +27,9 @@ CUresult capture_await(struct stream *stream, struct event *event, bool is_exter
 CUresult capture_forbid(struct stream *stream);
 CUresult capture_forbid_event(struct event *event);
 
+/* The same error for a captured event, without an effect. CUDA_SUCCESS: it is none. */
+CUresult capture_look_event(const struct event *event);
+
 /*
  * Whether a blocking stream of the context is being captured. Work for the default
  * stream would wait for it, and must be refused. Invalidates the capture.

@@ -362,8 +362,11 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (start->captured || end->captured)
-		return CUDA_ERROR_INVALID_VALUE;
+	result = capture_look_event(start);
+	if (result == CUDA_SUCCESS)
+		result = capture_look_event(end);
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (!start->stream || !end->stream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!event_is_done(start) || !event_is_done(end))
