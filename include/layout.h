@@ -205,6 +205,9 @@ _Static_assert(sizeof(struct ring_control) == RING_DATA_OFFSET, "the ring comes 
 #define HOST_SPACE_END 0x500000000000ull
 #endif
 
+/* Pinned memory is mapped in chunks of multiples of this. Smaller allocations share one chunk. */
+#define HOST_PAGE (2ull << 20)
+
 /*
  * Host memory is pinned in pieces that end at multiples of this, because pinning
  * blocks the calls of all clients: 1.3 ms. No copy may cross such an end.

@@ -152,7 +152,8 @@ int shm_create(
 
 /*
  * Maps a peer's memory after checking that its size is exactly `size' and that it
- * cannot shrink (SIGBUS); -EBADMSG if the check fails. MADV_DONTFORK.
+ * cannot shrink (SIGBUS); -EBADMSG if the check fails. Forked children and cores do
+ * not get it.
  */
 int shm_map(int fd, size_t size, enum shm_kind kind, __shm void **ret_map);
 
@@ -165,12 +166,14 @@ static inline void shm_unmap(__shm void *map, size_t size)
 
 /*
  * SHM_THEIRS at one address in both processes; -EEXIST if the address is in use.
- * shm_create_at() creates the memory. shm_map_at() maps a peer's memory after the
- * checks of shm_map(); a forked child keeps the mapping. The caller keeps `fd' and
- * owns the mapping. `address' is a multiple of the page size.
+ * shm_create_at() creates the memory. shm_check() makes the checks of shm_map() of a
+ * peer's memory, of which shm_map_part() then maps [offset, offset + size); a forked
+ * child keeps the mapping. The caller keeps `fd' and owns the mapping. `address' is a
+ * multiple of the page size.
  */
 int shm_create_at(const char *name, uint64_t address, size_t size, int *ret_fd);
-int shm_map_at(int fd, uint64_t address, size_t size);
+int shm_check(int fd, size_t size);
+int shm_map_part(int fd, uint64_t offset, uint64_t address, size_t size);
 
 /*
  * Maps a peer's image for reading: it must be sealed against writing, growing and

@@ -97,7 +97,7 @@ int shm_map(int fd, size_t size, enum shm_kind kind, __shm void **ret_map)
 	if (map == MAP_FAILED)
 		return -errno;
 	/* A forked child must not write a ring that its parent still uses. */
-	if (madvise(map, size, MADV_DONTFORK) < 0) {
+	if (madvise(map, size, MADV_DONTFORK) < 0 || madvise(map, size, MADV_DONTDUMP) < 0) {
 		r = -errno;
 		munmap(map, size);
 		return r;
@@ -106,16 +106,13 @@ int shm_map(int fd, size_t size, enum shm_kind kind, __shm void **ret_map)
 	return 0;
 }
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
-
-/* A kernel before 4.17 takes the address only as a hint. */
-static int map_at(int fd, uint64_t address, size_t size)
+/* Neither moves nor replaces anything: the address is a hint, which the kernel follows if it can.
+ */
+int shm_map_part(int fd, uint64_t offset, uint64_t address, size_t size)
 {
 	void *wanted = (void *)(uintptr_t)address;
-	void *map = mmap(wanted, size, PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, 0);
+	void *map = mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+		(off_t)offset);
 
 	if (map == MAP_FAILED)
 		return -errno;
@@ -134,17 +131,15 @@ int shm_create_at(const char *name, uint64_t address, size_t size, int *ret_fd)
 		return fd;
 	if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, SEALS_SIZE | F_SEAL_SEAL) < 0)
 		return -errno;
-	r = map_at(fd, address, size);
+	r = shm_map_part(fd, 0, address, size);
 	if (r == 0)
 		*ret_fd = TAKE_FD(fd);
 	return r;
 }
 
-int shm_map_at(int fd, uint64_t address, size_t size)
+int shm_check(int fd, size_t size)
 {
-	int r = check_sealed(fd, size, SEALS_SIZE);
-
-	return r < 0 ? r : map_at(fd, address, size);
+	return check_sealed(fd, size, SEALS_SIZE);
 }
 
 int shm_map_image(int fd, size_t size, void **ret_map)

@@ -116,12 +116,13 @@ unit_test_client_storage := client/device/storage.c
 unit_test_client_visible := client/device/visible.c
 unit_test_client_memory_limit := client/device/memory_limit.c client/device/visible.c proto/limit_text.c
 unit_test_client_address_map := client/memory/address_map.c client/util/slab.c
-unit_test_client_host := client/memory/host.c
+unit_test_client_host := client/memory/host.c client/util/log.c client/util/logs.c
 unit_test_client_heap := client/memory/heap.c
 unit_test_client_advice := client/memory/advice.c
 unit_test_client_logs := $(filter-out client/util/log.c,$(LOG))
 unit_test_client_image := client/module/image.c
 unit_test_client_mapping := client/util/mapping.c
+unit_test_client_host_map := client/util/host_map.c client/util/mapping.c proto/shm.c
 unit_test_client_exchange := client/memory/exchange.c client/util/stop_threads.c \
 	client/util/sleep.c client/util/mapping.c client/util/quiet.c proto/shm.c
 unit_libs_test_client_exchange := -Wl,--wrap=syscall -pthread

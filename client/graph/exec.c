@@ -18,6 +18,7 @@
 #include "conditional.h"
 #include "exec.h"
 #include "client/util/log.h"
+#include "client/memory/host.h"
 #include "client/memory/memory.h"
 #include "client/transport/route.h"
 #include "send.h"
@@ -119,7 +120,7 @@ static void exec_free(struct exec *exec)
 		call_give(exec->calls[i].call);
 	for (uint32_t i = 0; i < exec->n_bounces; i++)
 		if (memory_remove(exec->bounces[i].allocated, MEMORY_KIND(MEMORY_PINNED), &range))
-			(void)send_host_free(exec->bounces[i].allocated);
+			(void)host_free(exec->bounces[i].allocated);
 	graph_launch_fini(&exec->memory);
 	graph_free(exec->image);
 	free(exec->names);

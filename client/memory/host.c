@@ -3,38 +3,43 @@
 /*
  * Pinned host memory. Any thread of the application.
  *
- * Invariant: memory that the server allocates for this process lies in a region
- * that was mapped here, at the server's address, where nothing else was. So no
- * thread requests memory while a region is being mapped (region_lock).
+ * Invariant: memory that the server allocates for this process lies in a region that was
+ * added here. So no thread requests memory while a region is being added (region_lock).
  */
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
+#include <string.h>
 
 #include "client.h"
 #include "host.h"
+#include "client/util/host_map.h"
 #include "client/util/log.h"
+#include "client/util/mapping.h"
 #include "pool.h"
 #include "registered.h"
 #include "send.h"
 
 /* How many regions to request until one's addresses are free in this process too. */
 #define REGION_TRIES 16
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+/* How many chunks of a region to request likewise. */
+#define CHUNK_TRIES 16
 
 #define ALLOC_FLAGS                                                                                \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 
-/* Held from a request for memory until the region that it may need is mapped. */
+/* Held from a request for memory until the region that it may need is added. */
 static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What the server has allocated, and the pages that it pins for it. */
+struct host_chunk {
+	uint64_t address, start, span;
+	uint32_t is_pinned;
+	bool is_new; /* mapped now: its pages are not in the tables of this process */
+};
 
 /* Under server_link::reading: the descriptor on the connection must be the one for this answer. */
 static CUresult region_ask(uint64_t size, uint64_t after, uint32_t payer, uint64_t *ret_address,
-	uint64_t *ret_size, int *ret_map_error)
+	uint64_t *ret_size, int *ret_add_error)
 {
 	_cleanup_close_ int fd = -EBADF;
 	CUresult result = send_host_region(size, after, payer, ret_address, ret_size);
@@ -46,7 +51,7 @@ static CUresult region_ask(uint64_t size, uint64_t after, uint32_t payer, uint64
 	if (*ret_address < HOST_SPACE ||
 		!range_ok(*ret_address - HOST_SPACE, *ret_size, HOST_SPACE_END - HOST_SPACE))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	*ret_map_error = shm_map_at(fd, *ret_address, *ret_size);
+	*ret_add_error = host_map_add(*ret_address, *ret_size, TAKE_FD(fd));
 	return CUDA_SUCCESS;
 }
 
@@ -54,7 +59,7 @@ static CUresult region_ask(uint64_t size, uint64_t after, uint32_t payer, uint64
 static CUresult region_new(uint64_t size, uint32_t payer)
 {
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-	uint64_t address = 0, region_size = 0;
+	uint64_t address, region_size, after = 0;
 	int r = -EEXIST;
 
 	/* The answer to a process that has no room for its descriptor would be lost. */
@@ -62,9 +67,10 @@ static CUresult region_new(uint64_t size, uint32_t payer)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&server.reading);
 	for (int i = 0; i < REGION_TRIES && r == -EEXIST; i++) {
-		result = region_ask(size, address + region_size, payer, &address, &region_size, &r);
+		result = region_ask(size, after, payer, &address, &region_size, &r);
 		if (result != CUDA_SUCCESS)
 			break;
+		after = address + region_size;
 		if (r < 0) {
 			(void)send_host_region_end(address);
 			result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -75,43 +81,54 @@ static CUresult region_new(uint64_t size, uint32_t payer)
 }
 
 /*
- * Kernels before 5.14 lack this advice: touch each page without changing it, as
- * other threads may use it.
+ * Allocates from an existing region, and maps the chunk. Chunks at whose addresses the program has
+ * something else are set aside meanwhile. `ret_error': why no chunk could be mapped.
  */
-static bool touch_pages(uint64_t start, uint64_t span)
+static CUresult chunk_take(
+	uint64_t size, uint32_t payer, struct host_chunk *ret_chunk, int *ret_error)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct host_chunk chunk = {0};
+	uint64_t aside[CHUNK_TRIES];
+	unsigned n_aside = 0;
+	CUresult result;
+	int r;
 
-	for (uint64_t at = start; at < start + span; at += page)
-		atomic_fetch_add_explicit(
-			(_Atomic uint8_t *)(uintptr_t)at, 0, memory_order_relaxed);
-	return true;
+	do {
+		r = 0;
+		result = send_host_alloc(
+			size, payer, &chunk.address, &chunk.start, &chunk.span, &chunk.is_pinned);
+		if (result != CUDA_SUCCESS)
+			break;
+		r = host_map_use(chunk.start, chunk.span);
+		if (r < 0)
+			aside[n_aside++] = chunk.address;
+	} while (r == -EEXIST && n_aside < CHUNK_TRIES);
+	while (n_aside > 0)
+		(void)send_host_free(aside[--n_aside]);
+	chunk.is_new = r > 0;
+	*ret_chunk = chunk;
+	*ret_error = r;
+	return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : result;
 }
 
-static bool populate_pages(uint64_t start, uint64_t span)
-{
-	if (start < HOST_SPACE || !range_ok(start - HOST_SPACE, span, HOST_SPACE_END - HOST_SPACE))
-		return false;
-	if (madvise((void *)(uintptr_t)start, span, MADV_POPULATE_WRITE) == 0)
-		return true;
-	return errno == EINVAL && touch_pages(start, span);
-}
-
-/* Allocates from an existing region, or from a new one that no other thread can fill first. */
-static CUresult host_take(uint64_t size, uint32_t payer, uint64_t *ret_address, uint64_t *ret_start,
-	uint64_t *ret_span, uint32_t *ret_is_pinned)
+/* Takes a chunk of an existing region, or of a new one that no other thread can fill first. */
+static CUresult host_take(uint64_t size, uint32_t payer, struct host_chunk *ret_chunk)
 {
 	CUresult result;
+	int r;
 
 	pthread_mutex_lock(&region_lock);
-	result = send_host_alloc(size, payer, ret_address, ret_start, ret_span, ret_is_pinned);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+	result = chunk_take(size, payer, ret_chunk, &r);
+	/* Another region is of use unless this process may not map more. */
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && (r == 0 || r == -EEXIST || r == -EBADF)) {
 		result = region_new(size, payer);
 		if (result == CUDA_SUCCESS)
-			result = send_host_alloc(
-				size, payer, ret_address, ret_start, ret_span, ret_is_pinned);
+			result = chunk_take(size, payer, ret_chunk, &r);
 	}
 	pthread_mutex_unlock(&region_lock);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && r < 0)
+		log_warn("cannot map %llu bytes of pinned memory: %s", (unsigned long long)size,
+			strerror(-r));
 	return result;
 }
 
@@ -123,20 +140,28 @@ static uint32_t payer_of(const struct memory_range *range)
 
 static CUresult pinned_alloc(struct memory_range *range)
 {
-	uint32_t payer = payer_of(range), is_pinned;
-	uint64_t start, span;
-	CUresult result = host_take(range->size, payer, &range->address, &start, &span, &is_pinned);
+	uint32_t payer = payer_of(range);
+	struct host_chunk chunk;
+	CUresult result = host_take(range->size, payer, &chunk);
 
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && payer && pools_make_room(range->context->device))
-		result = host_take(range->size, payer, &range->address, &start, &span, &is_pinned);
-	if (result != CUDA_SUCCESS || is_pinned)
-		return result;
-	result = populate_pages(start, span)
-			 ? send_host_pin(range->context->device->index, range->address)
-			 : CUDA_ERROR_OUT_OF_MEMORY;
+		result = host_take(range->size, payer, &chunk);
 	if (result != CUDA_SUCCESS)
-		(void)send_host_free(range->address);
+		return result;
+	range->address = chunk.address;
+	if ((chunk.is_new || !chunk.is_pinned) && mapping_populate(chunk.start, chunk.span) < 0)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	else if (!chunk.is_pinned)
+		result = send_host_pin(range->context->device->index, range->address);
+	if (result != CUDA_SUCCESS)
+		(void)host_free(range->address);
 	return result;
+}
+
+CUresult host_free(uint64_t address)
+{
+	host_map_unuse(address);
+	return send_host_free(address);
 }
 
 CUresult host_new(struct memory_range *range)
@@ -150,7 +175,7 @@ CUresult host_new(struct memory_range *range)
 		return result;
 	result = memory_add(range);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
-		(void)send_host_free(range->address);
+		(void)host_free(range->address);
 	return result;
 }
 

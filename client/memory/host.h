@@ -16,4 +16,7 @@
  */
 CUresult host_new(struct memory_range *range);
 
+/* Frees memory of host_new() that is no longer in the map. No work may use it any more. */
+CUresult host_free(uint64_t address);
+
 #endif

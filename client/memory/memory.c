@@ -13,6 +13,7 @@
 #include "client/stream/recorder.h"
 #include "client.h"
 #include "client/device/hooks.h"
+#include "host.h"
 #include "ipc.h"
 #include "client/util/log.h"
 #include "managed.h"
@@ -266,7 +267,7 @@ static CUresult give_back(const struct memory_range *range)
 	if (range->kind == MEMORY_MANAGED)
 		managed_forget(range);
 	if (!range->pool)
-		return send_host_free(range->address);
+		return host_free(range->address);
 	if ((range->flags & MEMORY_EXPORTED) && !ipc_may_free(range, NULL))
 		return CUDA_SUCCESS;
 	pool_free(range->pool, range->piece, NULL);

@@ -273,6 +273,9 @@ static CUresult alias_map(struct session *session, struct alias *alias, int fd, 
 	alias->address = alias->start + offset % page;
 	map = mmap((void *)(uintptr_t)alias->start, alias->span, PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)(offset - offset % page));
+	/* A core of the server contains no memory of clients. */
+	if (map != MAP_FAILED)
+		madvise(map, alias->span, MADV_DONTDUMP);
 	result = map == MAP_FAILED ? CUDA_ERROR_NOT_SUPPORTED : alias_pin(session, alias);
 	if (result != CUDA_SUCCESS)
 		alias_free(session, alias);

@@ -21,7 +21,6 @@
 #include "server/driver/quiet.h"
 #include "server/stream/stream.h"
 
-#define HOST_PAGE (2ull << 20) /* chunks are multiples of it; smaller allocations share one */
 /* Pinned and unused memory beyond this is given back before more is pinned. */
 #define UNUSED_MAX (64ull << 20)
 /* A client that does not take a frame in this time is dropped. */
@@ -47,11 +46,15 @@ static uint32_t host_page_of(const struct host_region *region, uint64_t address)
 	return (uint32_t)((address - region->arena.base) / HOST_PAGE);
 }
 
+/* A core of the server contains no memory of clients. */
 static CUresult host_claim(struct arena *arena)
 {
 	int r = shm_create_at("mps-pinned", arena->base, arena->size, &region_of(arena)->fd);
 
-	return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	if (r < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	madvise((void *)(uintptr_t)arena->base, arena->size, MADV_DONTDUMP);
+	return CUDA_SUCCESS;
 }
 
 static void host_disclaim(struct arena *arena, bool device_lost)

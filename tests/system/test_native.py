@@ -36,11 +36,15 @@ GAPS = {
 }
 
 
-def native(name, *args, **settings):
+def native_env(**settings):
     env = dict(mps.clean_environment(), LD_LIBRARY_PATH=os.path.dirname(mps.SOFTGPU), **settings)
     env["LD_PRELOAD"] = ":".join(mps.sanitizer_preload())
-    done = subprocess.run([mps.program(name), *args], env=env, capture_output=True, text=True,
-                          timeout=60 * mps.SLOW, check=False)
+    return env
+
+
+def native(name, *args, **settings):
+    done = subprocess.run([mps.program(name), *args], env=native_env(**settings),
+                          capture_output=True, text=True, timeout=60 * mps.SLOW, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

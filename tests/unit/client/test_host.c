@@ -2,19 +2,22 @@
 
 /*
  * Pinned memory for concurrent threads, with a server of one region: no thread gets
- * memory of the region before it is mapped here.
+ * memory of the region before it is added here. Regions and chunks whose addresses are in
+ * use here.
  */
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <sys/mman.h>
+#include <stddef.h>
 
 #include <cmocka.h>
 
 #include "client.h"
 #include "client/device/context.h"
 #include "client/memory/host.h"
+#include "client/util/host_map.h"
 #include "client/util/log.h"
+#include "client/util/mapping.h"
 #include "client/memory/pool.h"
 #include "client/memory/registered.h"
 #include "send.h"
@@ -28,8 +31,11 @@ static struct page page;
 static struct device gpu;
 static struct context context = {.device = &gpu};
 static uint32_t n_regions, n_allocs, n_asked; /* atomic: the server's numbers */
-static bool is_mapped;                        /* in this process */
-static unsigned n_refused;                    /* maps that find the addresses in use */
+static bool is_added;                         /* to the regions of this process */
+static unsigned n_refused;                    /* regions whose addresses are in use */
+static int chunk_error;                       /* of the next chunks to map, ... */
+static unsigned n_chunks_refused;             /* ... so many */
+static unsigned n_used, n_freed, n_populated;
 static pthread_t second;
 static bool has_second;
 
@@ -140,18 +146,44 @@ int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t
 	return 0;
 }
 
-int shm_map_at(int fd, uint64_t address, size_t size)
+int host_map_add(uint64_t base, uint64_t size, int fd)
 {
-	void *wanted = (void *)(uintptr_t)address;
-
 	assert_int_equal(fd, -EBADF);
+	assert_int_equal(base, region_address(n_regions));
+	assert_int_equal(size, REGION);
 	if (n_refused > 0) {
 		n_refused--;
 		return -EEXIST;
 	}
-	is_mapped = mmap(wanted, size, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == wanted;
-	return is_mapped ? 0 : -ENOMEM;
+	is_added = true;
+	return 0;
+}
+
+int host_map_use(uint64_t start, uint64_t span)
+{
+	assert_true(is_added);
+	assert_int_equal(start % PAGE, 0);
+	assert_int_equal(span, PAGE);
+	if (n_chunks_refused > 0) {
+		n_chunks_refused--;
+		return chunk_error;
+	}
+	n_used++;
+	return 1;
+}
+
+void host_map_unuse(uint64_t address)
+{
+	(void)address;
+	n_used--;
+}
+
+int mapping_populate(uint64_t address, uint64_t size)
+{
+	assert_int_equal(address % PAGE, 0);
+	assert_int_equal(size, PAGE);
+	n_populated++;
+	return 0;
 }
 
 CUresult send_host_alloc(uint64_t size, uint32_t payer, uint64_t *ret_address, uint64_t *ret_start,
@@ -164,8 +196,8 @@ CUresult send_host_alloc(uint64_t size, uint32_t payer, uint64_t *ret_address, u
 	if (__atomic_load_n(&n_regions, __ATOMIC_ACQUIRE) == 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	n = __atomic_fetch_add(&n_allocs, 1, __ATOMIC_ACQ_REL);
-	assert_true(size <= PAGE && n < REGION / PAGE);
-	*ret_address = *ret_start = region_address(n_regions) + n * PAGE;
+	assert_true(size <= PAGE);
+	*ret_address = *ret_start = region_address(n_regions) + n % (REGION / PAGE) * PAGE;
 	*ret_span = PAGE;
 	*ret_is_pinned = 0;
 	return CUDA_SUCCESS;
@@ -174,14 +206,15 @@ CUresult send_host_alloc(uint64_t size, uint32_t payer, uint64_t *ret_address, u
 CUresult send_host_pin(uint32_t device, uint64_t address)
 {
 	assert_int_equal(device, gpu.index);
-	assert_true(is_mapped);
-	*(volatile uint8_t *)(uintptr_t)address = 1;
+	assert_true(is_added && n_populated > 0);
+	assert_int_equal(address % PAGE, 0);
 	return CUDA_SUCCESS;
 }
 
 CUresult send_host_free(uint64_t address)
 {
 	(void)address;
+	n_freed++;
 	return CUDA_SUCCESS;
 }
 
@@ -189,10 +222,9 @@ static int reset(void **state)
 {
 	(void)state;
 	server.page = shm_at((uintptr_t)&page);
-	if (is_mapped)
-		munmap((void *)(uintptr_t)region_address(n_regions), REGION);
-	n_regions = n_allocs = n_asked = n_refused = 0;
-	is_mapped = has_second = false;
+	n_regions = n_allocs = n_asked = n_refused = n_chunks_refused = 0;
+	n_used = n_freed = n_populated = 0;
+	is_added = has_second = false;
 	second_result = CUDA_ERROR_UNKNOWN;
 	return 0;
 }
@@ -225,11 +257,67 @@ static void test_region_refused(void **state)
 	assert_int_equal(n_regions, 3);
 }
 
+static CUresult ask_once(void)
+{
+	CUresult result = CUDA_ERROR_UNKNOWN;
+
+	has_second = true;
+	ask(&result);
+	return result;
+}
+
+/* The program has memory of its own there: these chunks go back, and another one is taken. */
+static void test_chunks_refused(void **state)
+{
+	(void)state;
+	chunk_error = -EEXIST;
+	n_chunks_refused = 3;
+	assert_int_equal(ask_once(), CUDA_SUCCESS);
+	assert_int_equal(n_regions, 1);
+	assert_int_equal(n_allocs, 4);
+	assert_int_equal(n_freed, 3);
+	assert_int_equal(n_used, 1);
+}
+
+/* All of a region is in use, or the program has closed its descriptor: the next one is taken. */
+static void test_next_region(void **state)
+{
+	(void)state;
+	assert_int_equal(ask_once(), CUDA_SUCCESS);
+	chunk_error = -EEXIST;
+	n_chunks_refused = 16;
+	assert_int_equal(ask_once(), CUDA_SUCCESS);
+	assert_int_equal(n_regions, 2);
+	assert_int_equal(n_freed, 16);
+	chunk_error = -EBADF;
+	n_chunks_refused = 1;
+	assert_int_equal(ask_once(), CUDA_SUCCESS);
+	assert_int_equal(n_regions, 3);
+	assert_int_equal(n_freed, 17);
+	assert_int_equal(n_used, 3);
+}
+
+/* At a limit of the program's own, no other region is of use. */
+static void test_own_limit(void **state)
+{
+	(void)state;
+	assert_int_equal(ask_once(), CUDA_SUCCESS);
+	chunk_error = -EAGAIN;
+	n_chunks_refused = 1;
+	assert_int_equal(ask_once(), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(n_regions, 1);
+	assert_int_equal(n_freed, 1);
+	assert_int_equal(n_used, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_first_region, reset, reset),
 		cmocka_unit_test_setup_teardown(test_region_refused, reset, reset),
+		cmocka_unit_test_setup_teardown(test_chunks_refused, reset, reset),
+		cmocka_unit_test_setup_teardown(test_next_region, reset, reset),
+		cmocka_unit_test_setup_teardown(test_own_limit, reset, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
