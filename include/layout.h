@@ -197,13 +197,22 @@ _Static_assert(sizeof(struct ring_control) == RING_DATA_OFFSET, "the ring comes 
 #define DEVICE_SPACE 0x7e8000000000ull
 #define DEVICE_SPACE_END 0x7ec000000000ull
 #define HOST_SPACE 0x7ec000000000ull
+#define HOST_SPACE_CHECKED HOST_SPACE
 #define HOST_SPACE_END 0x7ee000000000ull
 #else
 #define DEVICE_SPACE 0x200000000000ull
 #define DEVICE_SPACE_END 0x400000000000ull
 #define HOST_SPACE 0x400000000000ull
-#define HOST_SPACE_END 0x500000000000ull
+#define HOST_SPACE_CHECKED 0x550000000000ull
+#define HOST_SPACE_END 0x555000000000ull
 #endif
+
+/*
+ * From HOST_SPACE_CHECKED on, the host space lies where ThreadSanitizer, MemorySanitizer and
+ * AddressSanitizer (of gcc 12 to 15 and clang 14 to 20) let a program map memory, and below the
+ * addresses of position-independent programs. Programs without a sanitizer get these addresses
+ * last.
+ */
 
 /* Pinned memory is mapped in chunks of multiples of this. Smaller allocations share one chunk. */
 #define HOST_PAGE (2ull << 20)

@@ -19,7 +19,10 @@
 #include "registered.h"
 #include "send.h"
 
-/* How many regions to request until one's addresses are free in this process too. */
+/*
+ * How many regions to request until one's addresses are free in this process too. The second half
+ * of them lies where sanitizers allow memory.
+ */
 #define REGION_TRIES 16
 /* How many chunks of a region to request likewise. */
 #define CHUNK_TRIES 16
@@ -71,6 +74,8 @@ static CUresult region_new(uint64_t size, uint32_t payer)
 		if (result != CUDA_SUCCESS)
 			break;
 		after = address + region_size;
+		if (i + 1 == REGION_TRIES / 2)
+			after = MAX(after, HOST_SPACE_CHECKED);
 		if (r < 0) {
 			(void)send_host_region_end(address);
 			result = CUDA_ERROR_OUT_OF_MEMORY;
