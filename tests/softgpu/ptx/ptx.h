@@ -82,6 +82,9 @@ struct ptx_launch {
 	 */
 	bool (*set_condition)(void *conditions, uint64_t handle, uint32_t value);
 	void *conditions;
+	/* Called when all blocks have begun; may be NULL. */
+	void (*on_begun)(void *begun_user);
+	void *begun_user;
 };
 
 enum ptx_fault_kind {

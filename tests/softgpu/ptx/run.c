@@ -63,6 +63,8 @@ static int schedule_fill(struct schedule *schedule, struct ptx_run *run)
 		if (r < 0)
 			return r;
 		ptx_cluster_begin(cluster, schedule->n_begun++);
+		if (schedule->n_begun == run->n_clusters && run->launch->on_begun)
+			run->launch->on_begun(run->launch->begun_user);
 		cluster->next = schedule->resident;
 		schedule->resident = cluster;
 		schedule->n_resident++;

@@ -11,6 +11,7 @@
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/event.h"
 #include "graph.h"
+#include "tests/softgpu/driver/launch/launch.h"
 #include "tests/softgpu/driver/stream/stream.h"
 
 #include <string.h>
@@ -34,6 +35,7 @@ struct graph_point {
 	uint32_t refs;
 	struct recording *recording; /* owns a reference */
 	struct node **tips;
+	CUgraphEdgeData *data; /* of the edge from each tip */
 	size_t n_tips;
 };
 
@@ -57,34 +59,40 @@ void capture_point_unref(struct graph_point *point)
 		return;
 	recording_unref(point->recording);
 	free(point->tips);
+	free(point->data);
 	free(point);
 }
 
-static CUresult point_new(struct recording *recording, struct node *const *tips, size_t n,
-	struct graph_point **ret_point)
+/* `data' NULL: plain edges. */
+static CUresult point_new(struct recording *recording, struct node *const *tips,
+	const CUgraphEdgeData *data, size_t n, struct graph_point **ret_point)
 {
 	struct graph_point *point = calloc(1, sizeof(*point));
 	struct node **copy = calloc(n + 1, sizeof(struct node *));
+	CUgraphEdgeData *copied = calloc(n + 1, sizeof(*copied));
 
-	if (!point || !copy) {
+	if (!point || !copy || !copied) {
 		free(point);
 		free(copy);
+		free(copied);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (n > 0)
 		memcpy(copy, tips, n * sizeof(struct node *));
-	*point = (struct graph_point){1, recording, copy, n};
+	if (n > 0 && data)
+		memcpy(copied, data, n * sizeof(*copied));
+	*point = (struct graph_point){1, recording, copy, copied, n};
 	recording->refs++;
 	*ret_point = point;
 	return CUDA_SUCCESS;
 }
 
-static CUresult capture_start(
-	struct stream *stream, struct recording *recording, struct node *const *tips, size_t n)
+static CUresult capture_start(struct stream *stream, struct recording *recording,
+	struct node *const *tips, const CUgraphEdgeData *data, size_t n)
 {
 	struct capture *capture = calloc(1, sizeof(*capture));
 
-	if (!capture || point_new(recording, tips, n, &capture->point) != CUDA_SUCCESS) {
+	if (!capture || point_new(recording, tips, data, n, &capture->point) != CUDA_SUCCESS) {
 		free(capture);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -226,6 +234,16 @@ bool capture_blocks_default(const struct context *context)
 	return recording != NULL;
 }
 
+/* A kernel with programmatic stream serialization waits for the kernels before it by itself. */
+static void serialize(struct node *node)
+{
+	for (size_t i = 0; i < node->n_dependencies; i++)
+		if (node->dependencies[i]->type == CU_GRAPH_NODE_TYPE_KERNEL)
+			node->edge_data[i] = (CUgraphEdgeData){
+				.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+				.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
+}
+
 /* Makes the node the stream's only tip. */
 static CUresult capture_node(struct stream *stream, struct work *work)
 {
@@ -241,8 +259,13 @@ static CUresult capture_node(struct stream *stream, struct work *work)
 		work, &node);
 	if (result != CUDA_SUCCESS)
 		return result;
+	for (size_t i = 0; i < point->n_tips; i++)
+		node->edge_data[i] = point->data[i];
+	if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && node->work.kernel.is_serialized)
+		serialize(node);
 	node->is_captured = true;
 	point->tips[0] = node; /* there is always room for one */
+	point->data[0] = (CUgraphEdgeData){0};
 	point->n_tips = 1;
 	return CUDA_SUCCESS;
 }
@@ -255,12 +278,40 @@ CUresult capture_push(struct stream *stream, struct work *work)
 	return capture_forbid(stream);
 }
 
+static CUresult event_capture(
+	struct event *event, const struct graph_point *point, const CUgraphEdgeData *data)
+{
+	struct graph_point *captured;
+	CUresult result = point_new(point->recording, point->tips, data, point->n_tips, &captured);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	capture_point_unref(event->captured);
+	event->captured = captured;
+	return CUDA_SUCCESS;
+}
+
+CUresult capture_launched(struct stream *stream, const struct launch *launch)
+{
+	const CUgraphEdgeData completion = {.from_port = CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER};
+	const CUgraphEdgeData programmatic = {
+		.from_port = launch->triggers_at_start ? CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER
+						       : CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+		.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
+	const struct graph_point *point = stream->capture->point;
+	CUresult result = CUDA_SUCCESS;
+
+	if (launch->programmatic)
+		result = event_capture(launch->programmatic, point, &programmatic);
+	if (launch->completion && result == CUDA_SUCCESS)
+		result = event_capture(launch->completion, point, &completion);
+	return result;
+}
+
 CUresult capture_record(struct stream *stream, struct event *event, bool is_external)
 {
 	const struct graph_point *point = stream->capture->point;
 	struct work work = {.kind = WORK_RECORD_EVENT, .event = event};
-	struct graph_point *captured;
-	CUresult result;
 
 	if (is_external) {
 		event->refs++;
@@ -268,12 +319,7 @@ CUresult capture_record(struct stream *stream, struct event *event, bool is_exte
 	}
 	if (point->recording->is_invalidated)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	result = point_new(point->recording, point->tips, point->n_tips, &captured);
-	if (result != CUDA_SUCCESS)
-		return result;
-	capture_point_unref(event->captured);
-	event->captured = captured;
-	return CUDA_SUCCESS;
+	return event_capture(event, point, point->data);
 }
 
 static bool point_has(const struct graph_point *point, const struct node *node)
@@ -284,17 +330,39 @@ static bool point_has(const struct graph_point *point, const struct node *node)
 	return false;
 }
 
+/* Of two edges from one node, the stronger counts: the end of the node, then its trigger. */
+static void edge_join(CUgraphEdgeData *edge, const CUgraphEdgeData *other)
+{
+	if (edge->from_port > other->from_port)
+		*edge = *other;
+}
+
 static CUresult point_join(struct graph_point *point, const struct graph_point *other)
 {
+	CUgraphEdgeData *grown_data;
 	size_t room = point->n_tips + other->n_tips + 1;
 	struct node **grown = realloc(point->tips, room * sizeof(struct node *));
 
 	if (!grown)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	point->tips = grown;
-	for (size_t i = 0; i < other->n_tips; i++)
-		if (!point_has(point, other->tips[i]))
-			point->tips[point->n_tips++] = other->tips[i];
+	grown_data = realloc(point->data, room * sizeof(*grown_data));
+	if (!grown_data)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	point->data = grown_data;
+	for (size_t i = 0; i < other->n_tips; i++) {
+		size_t k = 0;
+
+		while (k < point->n_tips && grown[k] != other->tips[i])
+			k++;
+		if (k < point->n_tips) {
+			edge_join(&grown_data[k], &other->data[i]);
+			continue;
+		}
+		grown_data[k] = other->data[i];
+		grown[k] = other->tips[i];
+		point->n_tips++;
+	}
 	return CUDA_SUCCESS;
 }
 
@@ -318,9 +386,10 @@ CUresult capture_await(struct stream *stream, struct event *event, bool is_exter
 	if (captured->recording->is_invalidated || !captured->recording->graph)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!stream->capture)
-		return stream_is_null(stream) ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
-					      : capture_start(stream, captured->recording,
-							captured->tips, captured->n_tips);
+		return stream_is_null(stream)
+			       ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+			       : capture_start(stream, captured->recording, captured->tips,
+					 captured->data, captured->n_tips);
 	if (stream->capture->point->recording != captured->recording) {
 		captured->recording->is_invalidated = true;
 		stream->capture->point->recording->is_invalidated = true;
@@ -329,8 +398,8 @@ CUresult capture_await(struct stream *stream, struct event *event, bool is_exter
 	return point_join(stream->capture->point, captured);
 }
 
-static CUresult begin(CUstream handle, struct graph *graph, struct node *const *tips, size_t n,
-	CUstreamCaptureMode mode)
+static CUresult begin(CUstream handle, struct graph *graph, struct node *const *tips,
+	const CUgraphEdgeData *data, size_t n, CUstreamCaptureMode mode)
 {
 	struct recording *recording;
 	struct stream *stream;
@@ -354,7 +423,7 @@ static CUresult begin(CUstream handle, struct graph *graph, struct node *const *
 	recording->origin = stream;
 	recording->mode = mode;
 	recording->thread = pthread_self();
-	result = recording->graph ? capture_start(stream, recording, tips, n)
+	result = recording->graph ? capture_start(stream, recording, tips, data, n)
 				  : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS && !graph)
 		graph_unref(recording->graph);
@@ -363,35 +432,36 @@ static CUresult begin(CUstream handle, struct graph *graph, struct node *const *
 }
 
 ENTER_STREAM(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode),
-	begin(stream, NULL, NULL, 0, mode))
+	begin(stream, NULL, NULL, NULL, 0, mode))
 ENTER_STREAM(cuStreamBeginCapture, (CUstream stream),
-	begin(stream, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_GLOBAL))
+	begin(stream, NULL, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_GLOBAL))
 
-static CUresult nodes_check(const struct graph *graph, const CUgraphNode *nodes, size_t n)
+static CUresult nodes_check(
+	const struct graph *graph, const CUgraphNode *nodes, const CUgraphEdgeData *data, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct node *node = nodes ? object_find(OBJECT_NODE, nodes[i]) : NULL;
 
-		if (!node || node->graph != graph)
+		if (!node || node->graph != graph || (data && !edge_data_ok(node, NULL, &data[i])))
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
 }
 
 static CUresult begin_to_graph(CUstream stream, CUgraph handle, const CUgraphNode *dependencies,
-	size_t n, CUstreamCaptureMode mode)
+	const CUgraphEdgeData *data, size_t n, CUstreamCaptureMode mode)
 {
 	struct graph *graph = object_find(OBJECT_GRAPH, handle);
 
-	if (!graph || nodes_check(graph, dependencies, n) != CUDA_SUCCESS)
+	if (!graph || nodes_check(graph, dependencies, data, n) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	return begin(stream, graph, (struct node *const *)dependencies, n, mode);
+	return begin(stream, graph, (struct node *const *)dependencies, data, n, mode);
 }
 
 ENTER_STREAM(cuStreamBeginCaptureToGraph,
 	(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
 		const CUgraphEdgeData *edge_data, size_t n, CUstreamCaptureMode mode),
-	((void)edge_data, begin_to_graph(stream, graph, dependencies, n, mode)))
+	begin_to_graph(stream, graph, dependencies, edge_data, n, mode))
 
 static bool node_is_joined(const struct node *node, const struct graph_point *end)
 {
@@ -505,6 +575,9 @@ static CUresult answer(CUstream handle, const struct question *question)
 	if (*question->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
 		return CUDA_SUCCESS;
 	point = stream->capture->point;
+	for (size_t i = 0; i < point->n_tips; i++)
+		if (question->dependencies && !question->edge_data && point->data[i].from_port)
+			return CUDA_ERROR_LOSSY_QUERY;
 	if (question->id)
 		*question->id = point->recording->id;
 	if (question->graph)
@@ -512,7 +585,7 @@ static CUresult answer(CUstream handle, const struct question *question)
 	if (question->dependencies)
 		*question->dependencies = (const CUgraphNode *)point->tips;
 	if (question->edge_data)
-		*question->edge_data = NULL;
+		*question->edge_data = point->data;
 	if (question->n)
 		*question->n = point->n_tips;
 	return CUDA_SUCCESS;
@@ -536,7 +609,8 @@ ENTER_STREAM(cuStreamGetCaptureInfo_v3,
 		const CUgraphNode **dependencies, const CUgraphEdgeData **edge_data, size_t *n),
 	answer(stream, &(struct question){status, id, graph, dependencies, edge_data, n}))
 
-static CUresult tips_update(CUstream handle, CUgraphNode *nodes, size_t n, unsigned flags)
+static CUresult tips_update(
+	CUstream handle, CUgraphNode *nodes, const CUgraphEdgeData *data, size_t n, unsigned flags)
 {
 	struct graph_point *point, *replaced = NULL;
 	struct stream *stream;
@@ -547,10 +621,10 @@ static CUresult tips_update(CUstream handle, CUgraphNode *nodes, size_t n, unsig
 	if (!stream->capture)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	point = stream->capture->point;
-	if (nodes_check(point->recording->graph, nodes, n) != CUDA_SUCCESS ||
+	if (nodes_check(point->recording->graph, nodes, data, n) != CUDA_SUCCESS ||
 		flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = point_new(point->recording, (struct node *const *)nodes, n, &replaced);
+	result = point_new(point->recording, (struct node *const *)nodes, data, n, &replaced);
 	if (result == CUDA_SUCCESS && flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES)
 		result = point_join(replaced, point);
 	if (result != CUDA_SUCCESS) {
@@ -564,11 +638,11 @@ static CUresult tips_update(CUstream handle, CUgraphNode *nodes, size_t n, unsig
 
 ENTER_STREAM(cuStreamUpdateCaptureDependencies,
 	(CUstream stream, CUgraphNode *dependencies, size_t n, unsigned flags),
-	tips_update(stream, dependencies, n, flags))
+	tips_update(stream, dependencies, NULL, n, flags))
 ENTER_STREAM(cuStreamUpdateCaptureDependencies_v2,
 	(CUstream stream, CUgraphNode *dependencies, const CUgraphEdgeData *edge_data, size_t n,
 		unsigned flags),
-	((void)edge_data, tips_update(stream, dependencies, n, flags)))
+	tips_update(stream, dependencies, edge_data, n, flags))
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {

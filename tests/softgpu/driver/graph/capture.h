@@ -14,11 +14,15 @@
 struct context;
 struct event;
 struct graph_point;
+struct launch;
 struct stream;
 struct work;
 
 /* Adds the work as a node behind the stream's tips. Takes `work'. */
 CUresult capture_push(struct stream *stream, struct work *work);
+
+/* The stream's last node is the launch; nodes that wait for its events get edges from its ports. */
+CUresult capture_launched(struct stream *stream, const struct launch *launch);
 
 CUresult capture_record(struct stream *stream, struct event *event, bool is_external);
 CUresult capture_await(struct stream *stream, struct event *event, bool is_external);

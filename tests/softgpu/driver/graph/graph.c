@@ -33,6 +33,7 @@ static void node_free(struct node *node)
 	object_remove(&node->object);
 	work_fini(&node->work);
 	free(node->dependencies);
+	free(node->edge_data);
 	free(node->param_pointers);
 	free(node->bodies);
 	free(node);
@@ -100,22 +101,53 @@ CUgraphNodeType node_type_of(const struct work *work)
 	}
 }
 
-CUresult node_depend(struct node *node, struct node *const *on, size_t n)
+/* Two nodes have one edge. */
+static bool depends_on(const struct node *node, const struct node *on)
 {
+	for (size_t i = 0; i < node->n_dependencies; i++)
+		if (node->dependencies[i] == on)
+			return true;
+	return false;
+}
+
+CUresult node_depend(
+	struct node *node, struct node *const *on, const CUgraphEdgeData *data, size_t n)
+{
+	CUgraphEdgeData *grown_data;
 	struct node **grown;
 
 	if (n == 0)
 		return CUDA_SUCCESS;
 	for (size_t i = 0; i < n; i++)
-		if (on[i]->graph != node->graph || on[i] == node)
+		if (on[i]->graph != node->graph || on[i] == node || depends_on(node, on[i]))
 			return CUDA_ERROR_INVALID_VALUE;
 	grown = realloc(node->dependencies, (node->n_dependencies + n) * sizeof(struct node *));
 	if (!grown)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	node->dependencies = grown;
+	grown_data = realloc(node->edge_data, (node->n_dependencies + n) * sizeof(*grown_data));
+	if (!grown_data)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	node->edge_data = grown_data;
 	memcpy(&grown[node->n_dependencies], on, n * sizeof(struct node *));
+	for (size_t i = 0; i < n; i++)
+		grown_data[node->n_dependencies + i] = data ? data[i] : (CUgraphEdgeData){0};
 	node->n_dependencies += n;
 	return CUDA_SUCCESS;
+}
+
+bool edge_data_ok(const struct node *from, const struct node *to, const CUgraphEdgeData *data)
+{
+	static const unsigned char zeros[sizeof(data->reserved)];
+
+	if (data->to_port || memcmp(data->reserved, zeros, sizeof(zeros)) ||
+		data->from_port > CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER ||
+		(data->from_port && from->type != CU_GRAPH_NODE_TYPE_KERNEL))
+		return false;
+	if (data->type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT)
+		return data->from_port != CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+	return data->type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC && data->from_port &&
+	       (!to || to->type == CU_GRAPH_NODE_TYPE_KERNEL);
 }
 
 CUresult node_new(struct graph *graph, struct node *const *dependencies, size_t n,
@@ -131,7 +163,7 @@ CUresult node_new(struct graph *graph, struct node *const *dependencies, size_t 
 	node->graph = graph;
 	node->type = type;
 	node->work = *work;
-	result = node_depend(node, dependencies, n);
+	result = node_depend(node, dependencies, NULL, n);
 	if (result == CUDA_SUCCESS)
 		result = graph_memory_claim(graph, work);
 	if (result != CUDA_SUCCESS) {
@@ -255,7 +287,8 @@ static CUresult clone_node(struct graph *clone, const struct node *original)
 		node->child->refs++;
 	for (size_t i = 0; i < original->n_dependencies && result == CUDA_SUCCESS; i++) {
 		on = clone_of(clone, original->dependencies[i]);
-		result = on ? node_depend(node, &on, 1) : CUDA_ERROR_INVALID_VALUE;
+		result = on ? node_depend(node, &on, &original->edge_data[i], 1)
+			    : CUDA_ERROR_INVALID_VALUE;
 	}
 	return result;
 }
@@ -389,14 +422,20 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
 	return CUDA_SUCCESS;
 }
 
-static void node_forget(struct node *node, const struct node *on)
+/* `data' NULL: an edge of any data. False: there is none. */
+static bool node_forget(struct node *node, const struct node *on, const CUgraphEdgeData *data)
 {
-	size_t n = 0;
+	size_t n_before = node->n_dependencies, n = 0;
 
-	for (size_t i = 0; i < node->n_dependencies; i++)
-		if (node->dependencies[i] != on)
-			node->dependencies[n++] = node->dependencies[i];
+	for (size_t i = 0; i < node->n_dependencies; i++) {
+		if (node->dependencies[i] == on &&
+			(!data || !memcmp(&node->edge_data[i], data, sizeof(*data))))
+			continue;
+		node->edge_data[n] = node->edge_data[i];
+		node->dependencies[n++] = node->dependencies[i];
+	}
 	node->n_dependencies = n;
+	return n < n_before;
 }
 
 void node_destroy(struct node *node)
@@ -405,7 +444,7 @@ void node_destroy(struct node *node)
 	struct node **link = &graph->nodes;
 
 	for (struct node *other = graph->nodes; other; other = other->next)
-		node_forget(other, node);
+		node_forget(other, node, NULL);
 	while (*link && *link != node)
 		link = &(*link)->next;
 	*link = node->next;
@@ -433,8 +472,8 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode)
 
 /* ---- edges */
 
-static CUresult edges_change(
-	CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, size_t n, bool is_added)
+static CUresult edges_change(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
+	const CUgraphEdgeData *data, size_t n, bool is_added)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -447,11 +486,17 @@ static CUresult edges_change(
 		return CUDA_ERROR_NOT_SUPPORTED;
 	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
 		struct node *on = (struct node *)from[i];
+		const CUgraphEdgeData *one = data ? &data[i] : NULL;
 
-		if (is_added)
-			result = node_depend((struct node *)to[i], &on, 1);
+		struct node *node = (struct node *)to[i];
+
+		if (!is_added)
+			result = node_forget(node, on, one) ? CUDA_SUCCESS
+							    : CUDA_ERROR_INVALID_VALUE;
+		else if (one && !edge_data_ok(on, node, one))
+			result = CUDA_ERROR_INVALID_VALUE;
 		else
-			node_forget((struct node *)to[i], on);
+			result = node_depend(node, &on, one, 1);
 	}
 	return result;
 }
@@ -460,37 +505,37 @@ CUresult cuGraphAddDependencies(
 	CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
 {
 	ENTER(CALL_INIT);
-	return edges_change(hGraph, from, to, numDependencies, true);
+	return edges_change(hGraph, from, to, NULL, numDependencies, true);
 }
 
 CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
 	const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
 	ENTER(CALL_INIT);
-	(void)edgeData; /* of two edges, the stronger counts */
-	return edges_change(hGraph, from, to, numDependencies, true);
+	return edges_change(hGraph, from, to, edgeData, numDependencies, true);
 }
 
 CUresult cuGraphRemoveDependencies(
 	CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
 {
 	ENTER(CALL_INIT);
-	return edges_change(hGraph, from, to, numDependencies, false);
+	return edges_change(hGraph, from, to, NULL, numDependencies, false);
 }
 
 CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
 	const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
 	ENTER(CALL_INIT);
-	(void)edgeData;
-	return edges_change(hGraph, from, to, numDependencies, false);
+	return edges_change(hGraph, from, to, edgeData, numDependencies, false);
 }
 
 /* A list that is counted, and filled if there is room for *n entries. */
 struct listing {
 	CUgraphNode *nodes;
 	CUgraphNode *others; /* the far ends of edges, or NULL */
+	CUgraphEdgeData *data;
 	size_t room, n;
+	bool is_lossy; /* a listed edge has data for which there is no room */
 };
 
 static void list(struct listing *listing, const struct node *node, const struct node *other)
@@ -503,14 +548,24 @@ static void list(struct listing *listing, const struct node *node, const struct 
 	listing->n++;
 }
 
-static CUresult list_finish(struct listing *listing, CUgraphEdgeData *edge_data, size_t *ret_n)
+static void list_edge(struct listing *listing, const struct node *node, const struct node *other,
+	const CUgraphEdgeData *data)
 {
-	if (listing->nodes) {
-		for (size_t i = listing->n; i < listing->room; i++)
-			listing->nodes[i] = NULL;
-		if (edge_data)
-			memset(edge_data, 0, MIN(listing->n, listing->room) * sizeof(*edge_data));
-	}
+	static const CUgraphEdgeData plain;
+
+	if (listing->data && listing->n < listing->room)
+		listing->data[listing->n] = *data;
+	else if (listing->nodes && !listing->data && memcmp(data, &plain, sizeof(plain)) != 0)
+		listing->is_lossy = true;
+	list(listing, node, other);
+}
+
+static CUresult list_finish(struct listing *listing, size_t *ret_n)
+{
+	if (listing->is_lossy)
+		return CUDA_ERROR_LOSSY_QUERY;
+	for (size_t i = listing->n; listing->nodes && i < listing->room; i++)
+		listing->nodes[i] = NULL;
 	*ret_n = listing->nodes ? MIN(listing->n, listing->room) : listing->n;
 	return CUDA_SUCCESS;
 }
@@ -526,7 +581,7 @@ static CUresult graph_list(CUgraph handle, CUgraphNode *nodes, size_t *n, bool i
 	for (const struct node *node = graph->nodes; node; node = node->next)
 		if (!is_roots || node->n_dependencies == 0)
 			list(&listing, node, NULL);
-	return list_finish(&listing, NULL, n);
+	return list_finish(&listing, n);
 }
 
 CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
@@ -544,7 +599,7 @@ CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *num
 static CUresult graph_edges(
 	CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edge_data, size_t *n)
 {
-	struct listing listing = {.nodes = from, .others = to};
+	struct listing listing = {.nodes = from, .others = to, .data = edge_data};
 	const struct graph *graph = object_find(OBJECT_GRAPH, handle);
 
 	if (!graph || !n || !from != !to)
@@ -552,8 +607,8 @@ static CUresult graph_edges(
 	listing.room = *n;
 	for (const struct node *node = graph->nodes; node; node = node->next)
 		for (size_t i = 0; i < node->n_dependencies; i++)
-			list(&listing, node->dependencies[i], node);
-	return list_finish(&listing, edge_data, n);
+			list_edge(&listing, node->dependencies[i], node, &node->edge_data[i]);
+	return list_finish(&listing, n);
 }
 
 CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges)
@@ -573,20 +628,20 @@ CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
 static CUresult node_list(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *edge_data,
 	size_t *n, bool is_dependents)
 {
-	struct listing listing = {.nodes = nodes};
+	struct listing listing = {.nodes = nodes, .data = edge_data};
 	const struct node *node = object_find(OBJECT_NODE, handle);
 
 	if (!node || !n)
 		return CUDA_ERROR_INVALID_VALUE;
 	listing.room = *n;
 	for (size_t i = 0; !is_dependents && i < node->n_dependencies; i++)
-		list(&listing, node->dependencies[i], NULL);
+		list_edge(&listing, node->dependencies[i], NULL, &node->edge_data[i]);
 	for (const struct node *other = node->graph->nodes; is_dependents && other;
 		other = other->next)
 		for (size_t i = 0; i < other->n_dependencies; i++)
 			if (other->dependencies[i] == node)
-				list(&listing, other, NULL);
-	return list_finish(&listing, edge_data, n);
+				list_edge(&listing, other, NULL, &other->edge_data[i]);
+	return list_finish(&listing, n);
 }
 
 CUresult cuGraphNodeGetDependencies(

@@ -34,6 +34,7 @@ struct node {
 	struct graph **bodies; /* of a conditional node; owns a reference to each */
 	size_t n_bodies;
 	struct node **dependencies;
+	CUgraphEdgeData *edge_data; /* of the edge from each of them */
 	size_t n_dependencies;
 	const struct node *original; /* the node that it is a clone of; only compared */
 	void **param_pointers;       /* of a kernel node: for cuGraphKernelNodeGetParams() */
@@ -75,7 +76,14 @@ void graph_unref(struct graph *graph);
 /* Adds a node behind `dependencies'. Takes `work', on failure too. */
 CUresult node_new(struct graph *graph, struct node *const *dependencies, size_t n,
 	CUgraphNodeType type, struct work *work, struct node **ret_node);
-CUresult node_depend(struct node *node, struct node *const *on, size_t n);
+/* `data' NULL: plain edges. */
+CUresult node_depend(
+	struct node *node, struct node *const *on, const CUgraphEdgeData *data, size_t n);
+/*
+ * Only kernels have ports other than 0, and programmatic edges to other kernels. Captures make
+ * such edges to nodes of any type. `to' NULL: it is not known yet.
+ */
+bool edge_data_ok(const struct node *from, const struct node *to, const CUgraphEdgeData *data);
 /* Removes the node from its graph, whose nodes no longer depend on it. */
 void node_destroy(struct node *node);
 CUgraphNodeType node_type_of(const struct work *work);

@@ -463,15 +463,12 @@ CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphN
 		phGraphNode, hGraph, dependencies, NULL, numDependencies, nodeParams);
 }
 
-CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+static CUresult add_any(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
 	size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
-	(void)dependencyData;
 	if (nodeParams && nodeParams->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
 		return conditional_add(phGraphNode, hGraph, dependencies, numDependencies,
 			&nodeParams->conditional);
@@ -486,6 +483,31 @@ CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	else
 		result = any_work(nodeParams, &work);
 	return node_add(phGraphNode, hGraph, dependencies, numDependencies, result, &work);
+}
+
+CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+	size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	struct node *node;
+	CUresult result;
+
+	ENTER(CALL_CONTEXT);
+	result = add_any((CUgraphNode *)&node, hGraph, dependencies, numDependencies, nodeParams);
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (size_t i = 0; i < numDependencies && dependencyData; i++) {
+		node->edge_data[i] = dependencyData[i];
+		if (!edge_data_ok(node->dependencies[i], node, &dependencyData[i]))
+			result = CUDA_ERROR_INVALID_VALUE;
+	}
+	if (!phGraphNode)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		*phGraphNode = (CUgraphNode)node;
+	else
+		node_destroy(node);
+	return result;
 }
 
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)

@@ -9,12 +9,15 @@
 #include "launch.h"
 
 #include "tests/softgpu/driver/graph/conditional.h"
+#include "tests/softgpu/driver/graph/capture.h"
 #include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/event.h"
 #include "tests/softgpu/driver/stream/green.h"
 #include "kernel_log.h"
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/module/module.h"
 #include "tests/softgpu/driver/stream/stream.h"
+#include "tests/softgpu/driver/stream/trigger.h"
 #include "tests/softgpu/driver/copy/texture.h"
 
 #include <stdio.h>
@@ -62,6 +65,11 @@ static CUresult fault_result(const struct ptx_fault *fault)
 	}
 }
 
+static void pull(void *trigger)
+{
+	trigger_pull(trigger);
+}
+
 CUresult kernel_run(const struct kernel_work *kernel, const struct stream *stream)
 {
 	uint16_t sms[SMS_MAX];
@@ -76,7 +84,9 @@ CUresult kernel_run(const struct kernel_work *kernel, const struct stream *strea
 		.cancelled = &stream->cancelled,
 		.print = print,
 		.conditions = kernel->conditions,
-		.set_condition = condition_set};
+		.set_condition = condition_set,
+		.on_begun = kernel->trigger ? pull : NULL,
+		.begun_user = kernel->trigger};
 	struct ptx_fault fault = {.kind = PTX_FAULT_NONE};
 	int r;
 
@@ -237,6 +247,8 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 	kernel->shared_dynamic = launch->shared_dynamic;
 	kernel->graph_stack = 0;
 	kernel->is_cooperative = launch->is_cooperative;
+	kernel->is_serialized = launch->is_serialized;
+	kernel->trigger = NULL;
 	memcpy(kernel->grid, launch->grid, sizeof(kernel->grid));
 	memcpy(kernel->cluster, launch->cluster, sizeof(kernel->cluster));
 	memcpy(kernel->block, launch->block, sizeof(kernel->block));
@@ -260,6 +272,37 @@ static CUresult local_make_room(const struct launch *launch, struct context *con
 	return device_wait(context->device);
 }
 
+static CUresult launch_record(
+	const struct launch *launch, struct stream *stream, struct trigger *trigger)
+{
+	if (stream->capture)
+		return capture_launched(stream, launch);
+	if (launch->programmatic)
+		event_launched(launch->programmatic, stream, NULL);
+	if (launch->completion)
+		event_launched(launch->completion, stream, trigger);
+	return CUDA_SUCCESS;
+}
+
+static CUresult launch_recording(
+	const struct launch *launch, struct stream *stream, struct work *work)
+{
+	struct trigger *trigger = trigger_new();
+	CUresult result;
+
+	if (!trigger) {
+		work_fini(work);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (launch->completion && !stream->capture)
+		work->kernel.trigger = trigger_ref(trigger);
+	result = stream_push(stream, work);
+	if (result == CUDA_SUCCESS)
+		result = launch_record(launch, stream, trigger);
+	trigger_unref(trigger);
+	return result;
+}
+
 static CUresult launch_push(const struct launch *launch, CUstream handle)
 {
 	struct stream *stream;
@@ -275,7 +318,8 @@ static CUresult launch_push(const struct launch *launch, CUstream handle)
 	if (result != CUDA_SUCCESS)
 		return result;
 	stat_add(STAT_LAUNCHES, 1);
-	return stream_push(stream, &work);
+	return launch->programmatic || launch->completion ? launch_recording(launch, stream, &work)
+							  : stream_push(stream, &work);
 }
 
 ENTER_STREAM(cuLaunchKernel,
@@ -302,6 +346,27 @@ ENTER_STREAM(cuLaunchCooperativeKernel,
 			    .params = params},
 		stream))
 
+static CUresult launch_event(CUevent handle, int flags, struct event **ret_event)
+{
+	CUresult result = event_get(handle, ret_event);
+
+	return result == CUDA_SUCCESS ? event_check_launch(*ret_event, flags) : result;
+}
+
+/* All zeros: the kernel's own size. */
+static bool cluster_is_ok(const struct launch *launch, const CUlaunchAttribute *attribute)
+{
+	const uint32_t size[3] = {attribute->value.clusterDim.x, attribute->value.clusterDim.y,
+		attribute->value.clusterDim.z};
+
+	if (!size[0] && !size[1] && !size[2])
+		return true;
+	for (unsigned i = 0; i < 3; i++)
+		if (size[i] == 0 || launch->grid[i] % size[i])
+			return false;
+	return true;
+}
+
 /* Attributes of a launch that change no result are accepted and ignored. */
 static CUresult launch_attribute(struct launch *launch, const CUlaunchAttribute *attribute)
 {
@@ -310,29 +375,36 @@ static CUresult launch_attribute(struct launch *launch, const CUlaunchAttribute 
 		launch->is_cooperative = attribute->value.cooperative != 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		if (attribute->value.clusterDim.x == 0 || attribute->value.clusterDim.y == 0 ||
-			attribute->value.clusterDim.z == 0 ||
-			launch->grid[0] % attribute->value.clusterDim.x ||
-			launch->grid[1] % attribute->value.clusterDim.y ||
-			launch->grid[2] % attribute->value.clusterDim.z)
+		if (!cluster_is_ok(launch, attribute))
 			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 		launch->cluster[0] = attribute->value.clusterDim.x;
 		launch->cluster[1] = attribute->value.clusterDim.y;
 		launch->cluster[2] = attribute->value.clusterDim.z;
 		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+		launch->is_serialized = attribute->value.programmaticStreamSerializationAllowed;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+		launch->triggers_at_start = attribute->value.programmaticEvent.triggerAtBlockStart;
+		return launch_event(attribute->value.programmaticEvent.event,
+			attribute->value.programmaticEvent.flags, &launch->programmatic);
+	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+		return launch_event(attribute->value.launchCompletionEvent.event,
+			attribute->value.launchCompletionEvent.flags, &launch->completion);
 	case CU_LAUNCH_ATTRIBUTE_IGNORE:
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
 	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
 	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
 	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 		return CUDA_SUCCESS;
-	default:
+	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
 		return CUDA_ERROR_NOT_SUPPORTED;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
 	}
 }
 

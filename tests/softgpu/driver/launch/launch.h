@@ -14,6 +14,7 @@
 #define SHARED_MAX 232448
 
 struct context;
+struct event;
 struct green;
 
 /* A launch as the caller describes it. */
@@ -24,7 +25,10 @@ struct launch {
 	uint32_t block[3];
 	uint32_t shared_dynamic;
 	bool is_cooperative;
-	void **params; /* either these, or `extra' */
+	bool is_serialized; /* programmatic stream serialization */
+	bool triggers_at_start;
+	struct event *programmatic, *completion; /* that it records; NULL: none */
+	void **params;                           /* either these, or `extra' */
 	void **extra;
 };
 

@@ -14,6 +14,7 @@
 #include "tests/softgpu/driver/ipc.h"
 #include "tests/softgpu/driver/launch/launch.h"
 #include "stream.h"
+#include "trigger.h"
 
 #include <string.h>
 #include <time.h>
@@ -49,6 +50,7 @@ void event_unref(struct event *event)
 	stamp_unref(event->stamp);
 	stream_unref(event->stream);
 	event_share_unref(event->share);
+	trigger_unref(event->trigger);
 	free(event);
 }
 
@@ -88,7 +90,29 @@ static bool event_is_done(const struct event *event)
 		return event_share_reached(event->share, event_share_last(event->share));
 	if (event->is_of_context)
 		return streams_reached(event->context, NULL, event->ticket);
-	return !event->stream || stream_reached(event->stream, event->ticket);
+	return !event->stream || (event->trigger && event->trigger->is_pulled) ||
+	       stream_reached(event->stream, event->ticket);
+}
+
+void event_launched(struct event *event, struct stream *stream, struct trigger *trigger)
+{
+	trigger_unref(event->trigger);
+	event->trigger = trigger_ref(trigger);
+	stream_unref(event->stream);
+	capture_point_unref(event->captured);
+	event->captured = NULL;
+	event->is_of_context = false;
+	event->stream = stream_ref(stream);
+	event->ticket = stream->submitted;
+}
+
+CUresult event_check_launch(const struct event *event, int flags)
+{
+	if (flags)
+		return flags == CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_ILLEGAL_STATE
+							 : CUDA_ERROR_INVALID_VALUE;
+	return event->share || !(event->flags & CU_EVENT_DISABLE_TIMING) ? CUDA_ERROR_NOT_SUPPORTED
+									 : CUDA_SUCCESS;
 }
 
 CUresult event_record(struct event *event, struct stream *stream)
@@ -113,12 +137,7 @@ CUresult event_record(struct event *event, struct stream *stream)
 		return result;
 	}
 	stamp_unref(before);
-	stream_unref(event->stream);
-	capture_point_unref(event->captured);
-	event->captured = NULL;
-	event->is_of_context = false;
-	event->stream = stream_ref(stream);
-	event->ticket = stream->submitted;
+	event_launched(event, stream, NULL);
 	return CUDA_SUCCESS;
 }
 
@@ -138,7 +157,7 @@ CUresult event_await(struct event *event, struct stream *stream)
 		return CUDA_SUCCESS;
 	if (event->is_of_context)
 		return streams_depend(stream, event->context, event->ticket);
-	return stream_depend(stream, event->stream, event->ticket);
+	return stream_depend_early(stream, event->stream, event->ticket, event->trigger);
 }
 
 /* Takes `share'. */
@@ -267,6 +286,8 @@ CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (context_green(hCtx) || event->share)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	trigger_unref(event->trigger);
+	event->trigger = NULL;
 	stream_unref(event->stream);
 	event->stream = NULL;
 	capture_point_unref(event->captured);
@@ -328,6 +349,7 @@ static CUresult wait_foreign(const struct event *event)
 
 CUresult cuEventSynchronize(CUevent hEvent)
 {
+	struct trigger *trigger;
 	struct event *event;
 	CUresult result;
 
@@ -337,12 +359,14 @@ CUresult cuEventSynchronize(CUevent hEvent)
 		return result;
 	if (event->captured)
 		return capture_forbid_event(event);
+	trigger = trigger_ref(event->trigger);
 	if (is_foreign(event))
 		result = wait_foreign(event);
 	else if (event->is_of_context)
 		result = streams_wait_ticket(event->context, NULL, event->ticket);
 	else if (event->stream)
-		result = stream_wait(event->stream, event->ticket);
+		result = stream_wait_early(event->stream, event->ticket, trigger);
+	trigger_unref(trigger);
 	print_flush();
 	return result;
 }

@@ -13,6 +13,7 @@ struct context;
 struct event_share;
 struct graph_point;
 struct stream;
+struct trigger;
 
 /* The time of a record; the event and the work that fills it share it. */
 struct stamp {
@@ -31,6 +32,7 @@ struct event {
 	struct stream *stream; /* NULL until recorded; owns a reference */
 	bool is_of_context;    /* recorded last by cuCtxRecordEvent(); there is no `stream' */
 	uint64_t ticket;
+	struct trigger *trigger; /* of the launch of that ticket; NULL: none */
 	struct stamp *stamp;
 	struct event_share *share;    /* with CU_EVENT_INTERPROCESS: owned */
 	struct graph_point *captured; /* recorded in a capture: what a wait for the event joins */
@@ -44,6 +46,10 @@ CUresult event_get(CUevent handle, struct event **ret_event);
 
 /* Submits the record, even if the stream is being captured. */
 CUresult event_record(struct event *event, struct stream *stream);
+/* The stream's last work is a launch that records the event; NULL: when it ends. */
+void event_launched(struct event *event, struct stream *stream, struct trigger *trigger);
+/* Whether a launch may record it. */
+CUresult event_check_launch(const struct event *event, int flags);
 /* Makes the stream's further work wait for the last record. */
 CUresult event_await(struct event *event, struct stream *stream);
 

@@ -90,5 +90,5 @@ void queue_note(struct stream *stream, const struct work *work, uint64_t ticket)
 	if (!waits_for_word(work))
 		return;
 	stream_unref(last->stream);
-	*last = (struct dependency){stream_ref(stream), ticket};
+	*last = (struct dependency){.stream = stream_ref(stream), .ticket = ticket};
 }

@@ -14,6 +14,7 @@
 #include "green.h"
 #include "queue.h"
 #include "channels.h"
+#include "trigger.h"
 
 #include <signal.h>
 
@@ -85,8 +86,10 @@ static void stream_unlink(struct stream *stream)
 
 static void op_free(struct op *op)
 {
-	for (uint32_t i = 0; i < op->n_dependencies; i++)
+	for (uint32_t i = 0; i < op->n_dependencies; i++) {
 		stream_unref(op->dependencies[i].stream);
+		trigger_unref(op->dependencies[i].trigger);
+	}
 	free(op->dependencies);
 	work_fini(&op->work);
 	free(op);
@@ -98,14 +101,16 @@ static bool stream_is_dead(const struct stream *stream)
 	return stream->is_dropped || driver.fault != CUDA_SUCCESS;
 }
 
+static bool is_met(const struct dependency *on)
+{
+	return stream_reached(on->stream, on->ticket) || (on->trigger && on->trigger->is_pulled);
+}
+
 static void op_wait_dependencies(struct stream *stream, const struct op *op)
 {
-	for (uint32_t i = 0; i < op->n_dependencies; i++) {
-		const struct dependency *on = &op->dependencies[i];
-
-		while (!stream_reached(on->stream, on->ticket) && !stream_is_dead(stream))
+	for (uint32_t i = 0; i < op->n_dependencies; i++)
+		while (!is_met(&op->dependencies[i]) && !stream_is_dead(stream))
 			pthread_cond_wait(&driver.progress, &driver.lock);
-	}
 }
 
 static void op_run(struct stream *stream, struct op *op)
@@ -204,7 +209,8 @@ static int stream_start(struct stream *stream)
 	return 0;
 }
 
-static CUresult op_depend(struct op *op, struct stream *on, uint64_t ticket)
+static CUresult op_depend_early(
+	struct op *op, struct stream *on, uint64_t ticket, struct trigger *trigger)
 {
 	struct dependency *grown;
 
@@ -214,9 +220,14 @@ static CUresult op_depend(struct op *op, struct stream *on, uint64_t ticket)
 	if (!grown)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	op->dependencies = grown;
-	op->dependencies[op->n_dependencies].stream = stream_ref(on);
-	op->dependencies[op->n_dependencies++].ticket = ticket;
+	op->dependencies[op->n_dependencies++] =
+		(struct dependency){stream_ref(on), ticket, trigger_ref(trigger)};
 	return CUDA_SUCCESS;
+}
+
+static CUresult op_depend(struct op *op, struct stream *on, uint64_t ticket)
+{
+	return op_depend_early(op, on, ticket, NULL);
 }
 
 /*
@@ -304,12 +315,18 @@ CUresult stream_push(struct stream *stream, struct work *work)
 
 CUresult stream_depend(struct stream *stream, struct stream *on, uint64_t ticket)
 {
+	return stream_depend_early(stream, on, ticket, NULL);
+}
+
+CUresult stream_depend_early(
+	struct stream *stream, struct stream *on, uint64_t ticket, struct trigger *trigger)
+{
 	struct op *op = calloc(1, sizeof(*op));
 	CUresult result;
 
 	if (!op)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = op_depend(op, on, ticket);
+	result = op_depend_early(op, on, ticket, trigger);
 	if (result == CUDA_SUCCESS && op->n_dependencies > 0)
 		return op_submit(stream, op);
 	op_free(op);
@@ -323,8 +340,14 @@ bool stream_reached(const struct stream *stream, uint64_t ticket)
 
 CUresult stream_wait(struct stream *stream, uint64_t ticket)
 {
+	return stream_wait_early(stream, ticket, NULL);
+}
+
+CUresult stream_wait_early(struct stream *stream, uint64_t ticket, const struct trigger *trigger)
+{
 	stream_ref(stream);
-	while (!stream_reached(stream, ticket) && driver.fault == CUDA_SUCCESS)
+	while (!stream_reached(stream, ticket) && !(trigger && trigger->is_pulled) &&
+		driver.fault == CUDA_SUCCESS)
 		pthread_cond_wait(&driver.progress, &driver.lock);
 	stream_unref(stream);
 	return driver.fault;

@@ -23,11 +23,13 @@
 struct context;
 struct capture;
 struct green;
+struct trigger;
 
 /* Work of another stream that must be done first. */
 struct dependency {
 	struct stream *stream; /* owns a reference */
 	uint64_t ticket;
+	struct trigger *trigger; /* owns a reference; if it is pulled, that suffices. NULL: none */
 };
 
 struct op {
@@ -87,6 +89,9 @@ CUresult stream_push(struct stream *stream, struct work *work);
 
 /* The next work that is submitted also waits for this stream and ticket. */
 CUresult stream_depend(struct stream *stream, struct stream *on, uint64_t ticket);
+/* ... or for this trigger; NULL: only for the ticket. */
+CUresult stream_depend_early(
+	struct stream *stream, struct stream *on, uint64_t ticket, struct trigger *trigger);
 /* ... for all streams of a context, which stop at the same ticket. */
 CUresult streams_depend(struct stream *stream, struct context *on, uint64_t ticket);
 
@@ -96,6 +101,8 @@ uint64_t streams_ticket(void);
 /* Whether all its work up to `ticket' is done; and the wait for that. */
 bool stream_reached(const struct stream *stream, uint64_t ticket);
 CUresult stream_wait(struct stream *stream, uint64_t ticket);
+/* Until the trigger, too; NULL: none. */
+CUresult stream_wait_early(struct stream *stream, uint64_t ticket, const struct trigger *trigger);
 
 /* The same for the streams of a green context, or for all streams of the context. */
 bool streams_reached(const struct context *context, const struct green *green, uint64_t ticket);

@@ -16,6 +16,7 @@
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/module/module.h"
 #include "stream.h"
+#include "trigger.h"
 
 #include <string.h>
 
@@ -102,6 +103,7 @@ void work_fini(struct work *work)
 	case WORK_KERNEL:
 		module_unref(work->kernel.module);
 		condition_values_unref(work->kernel.conditions);
+		trigger_unref(work->kernel.trigger);
 		free(work->kernel.params);
 		break;
 	case WORK_COPY:
@@ -164,6 +166,7 @@ CUresult work_dup(const struct work *from, struct work *ret_work)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		module_ref(work.kernel.module);
 		condition_values_ref(work.kernel.conditions);
+		trigger_ref(work.kernel.trigger);
 		break;
 	case WORK_COPY:
 		if (!dup_into(&work.copy.staged, work.copy.width))

@@ -22,6 +22,7 @@ struct graph_memory;
 struct module;
 struct stamp;
 struct stream;
+struct trigger;
 
 enum work_kind {
 	WORK_NONE, /* only waits for its dependencies */
@@ -61,6 +62,8 @@ struct kernel_work {
 	void *params;    /* packed */
 	size_t params_size;
 	struct condition_values *conditions; /* of its graph, or NULL; owns a reference */
+	bool is_serialized;      /* has programmatic stream serialization; only in captures */
+	struct trigger *trigger; /* of its completion event, or NULL; owns a reference */
 };
 
 /* A box of bytes; height and depth are 1 for a plain copy. */
