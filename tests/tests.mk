@@ -95,6 +95,7 @@ unit_test_server_sm_loads := server/driver/sm_loads.c
 unit_test_server_sm_share := $(unit_test_server_session)
 unit_test_server_context_share := $(unit_test_server_session)
 unit_test_server_conditional := $(unit_test_server_session)
+unit_test_server_programmatic := $(unit_test_server_session)
 unit_test_server_green := $(unit_test_server_session)
 unit_test_server_launch_batch := $(unit_test_server_session)
 unit_test_server_background := $(unit_test_server_session)

@@ -21,9 +21,11 @@ _Atomic uint32_t captures_running;
 
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
+/* Of two edges from one node, the stronger counts: from its end, then from its trigger. */
 CUresult point_add(struct capture_point *point, const CUgraphNode *tips,
 	const CUgraphEdgeData *data, size_t n_tips)
 {
+	static const CUgraphEdgeData plain;
 	size_t n_room = point->n_tips + n_tips + 1;
 	CUgraphEdgeData *more_data;
 	CUgraphNode *more;
@@ -37,15 +39,16 @@ CUresult point_add(struct capture_point *point, const CUgraphNode *tips,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	point->data = more_data;
 	for (size_t i = 0; i < n_tips; i++) {
+		const CUgraphEdgeData *one = data ? &data[i] : &plain;
 		size_t k = 0;
 
 		while (k < point->n_tips && point->tips[k] != tips[i])
 			k++;
-		if (k < point->n_tips)
+		if (k < point->n_tips && point->data[k].from_port <= one->from_port)
 			continue;
+		point->n_tips += k == point->n_tips;
 		point->tips[k] = tips[i];
-		point->data[k] = data ? data[i] : (CUgraphEdgeData){0};
-		point->n_tips++;
+		point->data[k] = *one;
 	}
 	return CUDA_SUCCESS;
 }
@@ -196,7 +199,10 @@ static CUresult capture_look_wait(struct stream *stream, struct event *event, bo
 	return *ret_captures ? CUDA_SUCCESS : result;
 }
 
-/* Under the lock. Takes ownership of `op', on failure too. */
+/*
+ * Under the lock. Takes ownership of `op', on failure too. Afterwards the stream's only tip is the
+ * new node.
+ */
 static CUresult add_op(struct stream *stream, struct node_op *op)
 {
 	struct capture_point *point = stream->capture;
@@ -207,10 +213,12 @@ static CUresult add_op(struct stream *stream, struct node_op *op)
 		node_op_fini(op);
 		return point ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_ILLEGAL_STATE;
 	}
-	result = node_add(
-		point->recording->graph, op, point->tips, point->data, point->n_tips, &node);
+	result = node_add(point->recording->graph, op, point->tips, NULL, point->n_tips, &node);
 	if (result != CUDA_SUCCESS)
 		return result;
+	/* As in driver 580, also edges that a program cannot add. */
+	for (size_t i = 0; i < point->n_tips; i++)
+		node->before[i].data = point->data[i];
 	node->is_captured = true;
 	point->tips[0] = (CUgraphNode)node; /* a point always has space for one tip */
 	point->data[0] = (CUgraphEdgeData){0};
@@ -253,13 +261,72 @@ static CUresult capture_free(struct stream *stream, uint64_t address)
 	return result == CUDA_SUCCESS ? add_op(stream, &op) : result;
 }
 
+/* Under the lock. The event stands for these nodes from now on. */
+static CUresult event_capture(struct event *event, struct recording *recording,
+	const CUgraphNode *tips, const CUgraphEdgeData *data, size_t n_tips)
+{
+	struct capture_point *captured, *before = event->captured;
+	CUresult result = point_new(recording, tips, data, n_tips, &captured);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	atomic_store_explicit(&event->captured, captured, memory_order_release);
+	point_free(before);
+	return CUDA_SUCCESS;
+}
+
+/* Programmatic stream serialization: a kernel waits for the kernels before it by its own means. */
+static void serialize(const struct graph_node *node)
+{
+	for (uint32_t i = 0; i < node->n_before; i++) {
+		struct edge *edge = &node->before[i];
+
+		if (edge->node->op.type == CU_GRAPH_NODE_TYPE_KERNEL)
+			edge->data = (CUgraphEdgeData){
+				.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+				.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
+	}
+}
+
+/* Nodes that wait for the event get an edge from the port of the kernel that records it. */
+static CUresult capture_event_of(const struct stream *stream, struct event *event,
+	unsigned char port, CUgraphDependencyType type)
+{
+	const struct capture_point *point = stream->capture;
+	const CUgraphEdgeData data = {.from_port = port, .type = (unsigned char)type};
+
+	return event ? event_capture(event, point->recording, point->tips, &data, 1) : CUDA_SUCCESS;
+}
+
+static CUresult capture_events_of(const struct stream *stream, const struct launch *launch)
+{
+	const bool is_at_start = launch->attrs.attr_mask & WIRE_LAUNCH_ATTR_TRIGGER_AT_START;
+	CUresult result = capture_event_of(stream, launch->events->programmatic,
+		is_at_start ? CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER
+			    : CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+		CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
+
+	return result == CUDA_SUCCESS ? capture_event_of(stream, launch->events->completion,
+						CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER,
+						CU_GRAPH_DEPENDENCY_TYPE_DEFAULT)
+				      : result;
+}
+
 static CUresult capture_kernel(struct stream *stream, const struct launch *launch,
 	struct kernel *kernel, const uint8_t *params)
 {
 	struct node_op op;
 	CUresult result = node_op_of_kernel(stream->context, launch, kernel, params, &op);
 
-	return result == CUDA_SUCCESS ? capture_op(stream, &op) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	GRAPHS_LOCKED;
+	result = add_op(stream, &op);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (launch->attrs.attr_mask & WIRE_LAUNCH_ATTR_SERIALIZATION)
+		serialize((const struct graph_node *)stream->capture->tips[0]);
+	return launch->events ? capture_events_of(stream, launch) : CUDA_SUCCESS;
 }
 
 static CUresult capture_copy(
@@ -299,9 +366,8 @@ static CUresult capture_host(struct stream *stream, CUhostFn function, void *dat
 
 static CUresult capture_record(struct stream *stream, struct event *event, bool is_external)
 {
-	struct capture_point *captured, *before;
+	const struct capture_point *point;
 	struct node_op op;
-	CUresult result;
 
 	if (is_external) {
 		node_op_of_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &op);
@@ -312,14 +378,8 @@ static CUresult capture_record(struct stream *stream, struct event *event, bool 
 		return CUDA_ERROR_ILLEGAL_STATE;
 	if (stream->capture->recording->is_invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	result = point_new(stream->capture->recording, stream->capture->tips, stream->capture->data,
-		stream->capture->n_tips, &captured);
-	if (result != CUDA_SUCCESS)
-		return result;
-	before = event->captured;
-	atomic_store_explicit(&event->captured, captured, memory_order_release);
-	point_free(before);
-	return CUDA_SUCCESS;
+	point = stream->capture;
+	return event_capture(event, point->recording, point->tips, point->data, point->n_tips);
 }
 
 /* The stream waits for captured work, and thereby joins the capture. */

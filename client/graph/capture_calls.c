@@ -16,12 +16,15 @@
 
 static uint64_t last_id;
 
-static bool nodes_are_of(const struct graph *graph, const CUgraphNode *nodes, size_t n)
+/* Whether the next node of a stream can depend on them by such edges. */
+static bool nodes_are_of(
+	const struct graph *graph, const CUgraphNode *nodes, const CUgraphEdgeData *data, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct graph_node *node = nodes ? node_find(nodes[i]) : NULL;
 
-		if (!node || node->graph != graph)
+		if (!node || node->graph != graph ||
+			(data && !edge_data_ok(node, CU_GRAPH_NODE_TYPE_KERNEL, &data[i])))
 			return false;
 	}
 	return true;
@@ -102,7 +105,7 @@ CUresult local_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 	if (stream->capture)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	graph = graph_find(hGraph);
-	if (!graph || !nodes_are_of(graph, dependencies, numDependencies))
+	if (!graph || !nodes_are_of(graph, dependencies, dependencyData, numDependencies))
 		return CUDA_ERROR_INVALID_VALUE;
 	recording = calloc(1, sizeof(*recording));
 	if (!recording)
@@ -301,7 +304,8 @@ CUresult local_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNod
 	if (stream->capture->recording->is_invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES ||
-		!nodes_are_of(stream->capture->recording->graph, dependencies, numDependencies))
+		!nodes_are_of(stream->capture->recording->graph, dependencies, dependencyData,
+			numDependencies))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES)
 		return point_add(stream->capture, dependencies, dependencyData, numDependencies);

@@ -32,6 +32,7 @@ static CUresult edges_flush(struct edges *edges)
 	return n > 0 ? send_graph_edges(edges->graph, edges->list, n) : CUDA_SUCCESS;
 }
 
+/* Adds an edge from the end of node `from' if `data' is NULL. */
 static CUresult edges_add(
 	struct edges *edges, uint32_t from, uint32_t to, const CUgraphEdgeData *data)
 {
@@ -270,13 +271,19 @@ static CUresult send_child_edges(struct edges *edges, const struct graph_node *c
 	return result;
 }
 
+/* What only captures make has no meaning: the node then waits for the end of the one before. */
+static const CUgraphEdgeData *data_to_send(const struct edge *edge, const struct graph_node *node)
+{
+	return edge_data_ok(edge->node, node->op.type, &edge->data) ? &edge->data : NULL;
+}
+
 static CUresult send_edges_of(struct edges *edges, const struct graph_node *node)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (uint32_t i = 0; i < node->n_before && result == CUDA_SUCCESS; i++)
-		result = edges_add(
-			edges, node->before[i].node->last, node->first, &node->before[i].data);
+		result = edges_add(edges, node->before[i].node->last, node->first,
+			data_to_send(&node->before[i], node));
 	if (result == CUDA_SUCCESS && node->op.type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return send_child_edges(edges, node);
 	for (uint32_t i = node->first; i < node->last && result == CUDA_SUCCESS; i++)

@@ -161,6 +161,22 @@ static bool edge_is(
 	return edge->node == on && (!data || !memcmp(&edge->data, data, sizeof(*data)));
 }
 
+bool edge_data_ok(
+	const struct graph_node *from, CUgraphNodeType to_type, const CUgraphEdgeData *data)
+{
+	static const unsigned char zeros[sizeof(data->reserved)];
+
+	if (data->to_port || memcmp(data->reserved, zeros, sizeof(zeros)) ||
+		data->from_port > CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER)
+		return false;
+	if (data->from_port && from->op.type != CU_GRAPH_NODE_TYPE_KERNEL)
+		return false;
+	if (data->type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT)
+		return data->from_port != CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+	return data->type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC && data->from_port &&
+	       to_type == CU_GRAPH_NODE_TYPE_KERNEL;
+}
+
 CUresult node_depend(struct graph_node *node, struct graph_node *on, const CUgraphEdgeData *data)
 {
 	static const CUgraphEdgeData plain;
@@ -171,7 +187,7 @@ CUresult node_depend(struct graph_node *node, struct graph_node *on, const CUgra
 	if (node == on || node->graph != on->graph)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (uint32_t i = 0; i < node->n_before; i++)
-		if (edge_is(&node->before[i], on, data))
+		if (node->before[i].node == on)
 			return CUDA_ERROR_INVALID_VALUE;
 	before = array_resize(node->before, node->n_before + 1, sizeof(*before));
 	if (!before)
@@ -186,7 +202,6 @@ CUresult node_depend(struct graph_node *node, struct graph_node *on, const CUgra
 	return CUDA_SUCCESS;
 }
 
-/* Removes one entry: edges with other data may connect the same nodes. */
 static void forget_after(struct graph_node *on, const struct graph_node *node)
 {
 	uint32_t i = 0;

@@ -111,10 +111,17 @@ void node_free(struct graph_node *node);
 /* Replaces the op by another of the same type. Takes ownership of `op', on failure too. */
 CUresult node_set(struct graph_node *node, struct node_op *op);
 
-/* CUDA_ERROR_INVALID_VALUE: the nodes are in two graphs or are the same, or the edge exists. */
+/*
+ * Whether the program may make such an edge. Only kernels have ports other than 0, and programmatic
+ * edges to other kernels. Captures make programmatic edges to nodes of any type, too.
+ */
+bool edge_data_ok(
+	const struct graph_node *from, CUgraphNodeType to_type, const CUgraphEdgeData *data);
+
+/* CUDA_ERROR_INVALID_VALUE: the nodes are in two graphs or are the same, or have an edge. */
 CUresult node_depend(struct graph_node *node, struct graph_node *on, const CUgraphEdgeData *data);
 
-/* false: there is no such edge. */
+/* false: there is no such edge. `data' NULL: of any data. */
 bool node_undepend(
 	struct graph_node *node, const struct graph_node *on, const CUgraphEdgeData *data);
 

@@ -109,7 +109,7 @@ struct listing {
 	CUgraphNode *nodes, *others;
 	CUgraphEdgeData *data;
 	size_t n_room, n;
-	bool is_lossy; /* an edge has data, and the program did not ask for it */
+	bool is_lossy; /* a listed edge has data, and the program did not ask for it */
 };
 
 static void list_edge(struct listing *listing, const struct graph_node *node,
@@ -117,7 +117,7 @@ static void list_edge(struct listing *listing, const struct graph_node *node,
 {
 	static const CUgraphEdgeData plain;
 
-	if (data && !listing->data && memcmp(data, &plain, sizeof(plain)) != 0)
+	if (data && listing->nodes && !listing->data && memcmp(data, &plain, sizeof(plain)) != 0)
 		listing->is_lossy = true;
 	if (listing->nodes && listing->n < listing->n_room) {
 		listing->nodes[listing->n] = (CUgraphNode)node;
@@ -212,21 +212,12 @@ CUresult local_cuGraphNodeGetDependencies(
 	return local_cuGraphNodeGetDependencies_v2(hNode, dependencies, NULL, numDependencies);
 }
 
-static void list_edges_to(
+static void list_edge_to(
 	struct listing *listing, const struct graph_node *from, const struct graph_node *to)
 {
 	for (uint32_t i = 0; i < to->n_before; i++)
 		if (to->before[i].node == from)
 			list_edge(listing, to, NULL, &to->before[i].data);
-}
-
-/* Several edges to one node are adjacent in `before'. */
-static bool is_repeated(const struct graph_node *node, uint32_t at)
-{
-	for (uint32_t i = 0; i < at; i++)
-		if (node->after[i] == node->after[at])
-			return true;
-	return false;
 }
 
 CUresult local_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
@@ -241,8 +232,7 @@ CUresult local_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *d
 		return CUDA_ERROR_INVALID_VALUE;
 	listing.n_room = *numDependentNodes;
 	for (uint32_t i = 0; i < node->n_after; i++)
-		if (!is_repeated(node, i))
-			list_edges_to(&listing, node, node->after[i]);
+		list_edge_to(&listing, node, node->after[i]);
 	return list_end(&listing, numDependentNodes);
 }
 
@@ -275,9 +265,15 @@ CUresult local_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from
 	GRAPHS_LOCKED;
 	if (!edges_are_of(graph_find(hGraph), from, to, numDependencies))
 		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; i < numDependencies && result == CUDA_SUCCESS; i++)
-		result = node_depend((struct graph_node *)to[i], (struct graph_node *)from[i],
-			edgeData ? &edgeData[i] : NULL);
+	for (size_t i = 0; i < numDependencies && result == CUDA_SUCCESS; i++) {
+		struct graph_node *on = (struct graph_node *)from[i];
+		struct graph_node *node = (struct graph_node *)to[i];
+		const CUgraphEdgeData *data = edgeData ? &edgeData[i] : NULL;
+
+		result = data && !edge_data_ok(on, node->op.type, data)
+				 ? CUDA_ERROR_INVALID_VALUE
+				 : node_depend(node, on, data);
+	}
 	return result;
 }
 
@@ -290,7 +286,6 @@ CUresult local_cuGraphAddDependencies(
 CUresult local_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
 	const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
-	static const CUgraphEdgeData plain;
 	bool are_there = true;
 
 	GRAPHS_LOCKED;
@@ -301,7 +296,7 @@ CUresult local_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *f
 	for (size_t i = 0; i < numDependencies; i++)
 		are_there = node_undepend((struct graph_node *)to[i],
 				    (const struct graph_node *)from[i],
-				    edgeData ? &edgeData[i] : &plain) &&
+				    edgeData ? &edgeData[i] : NULL) &&
 			    are_there;
 	return are_there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -14,6 +14,18 @@
 #include "conditional.h"
 #include "exec.h"
 
+static bool edges_ok(const CUgraphNode *dependencies, const CUgraphEdgeData *data, size_t n,
+	CUgraphNodeType to_type)
+{
+	for (size_t i = 0; data && i < n; i++) {
+		const struct graph_node *from = node_find(dependencies[i]);
+
+		if (!from || !edge_data_ok(from, to_type, &data[i]))
+			return false;
+	}
+	return true;
+}
+
 /* Takes ownership of `op' if `result', which is that of making it, is CUDA_SUCCESS. */
 static CUresult add_node(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *data, size_t n, CUresult result, struct node_op *op)
@@ -23,7 +35,8 @@ static CUresult add_node(CUgraphNode *ret_node, CUgraph handle, const CUgraphNod
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!graph || !ret_node || (n > 0 && !dependencies)) {
+	if (!graph || !ret_node || (n > 0 && !dependencies) ||
+		!edges_ok(dependencies, data, n, op->type)) {
 		node_op_fini(op);
 		return CUDA_ERROR_INVALID_VALUE;
 	}

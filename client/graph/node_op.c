@@ -63,6 +63,8 @@ CUresult node_op_of_kernel(const struct context *context, const struct launch *l
 	made->kernel = kernel;
 	made->context = context;
 	made->launch = *launch;
+	made->launch.attrs.attr_mask &= WIRE_NODE_ATTR_ALL;
+	made->launch.events = NULL;
 	made->params_size = kernel->param_bytes;
 	made->params = copy_of(params, kernel->param_bytes);
 	made->pointers = calloc(kernel->n_params + 1, sizeof(void *));

@@ -232,7 +232,7 @@ CUresult node_op_any(const CUgraphNodeParams *params, struct node_op *ret_op)
 CUresult node_op_set_attribute(
 	struct node_op *op, CUlaunchAttributeID name, const CUlaunchAttributeValue *value)
 {
-	return launch_attribute_read(name, value, true, &op->kernel.launch.attrs);
+	return launch_attribute_read(name, value, &op->kernel.launch.attrs, NULL);
 }
 
 /* Attributes that are not stored have the driver's defaults. */

@@ -31,6 +31,10 @@
 #define CLUSTER_PORTABLE 8
 #define CLUSTER_LARGEST 16
 
+/* The preferred part of shared memory, in percent. */
+#define CARVEOUT_DEFAULT (-1)
+#define CARVEOUT_MAX 100
+
 static atomic_bool is_blocking;
 
 void launch_init(void)
@@ -204,17 +208,38 @@ CUresult launch_params(const struct kernel *kernel, void *const *kernelParams, v
 		     : gather_params(kernel, kernelParams, ret_params);
 }
 
-static CUresult launch_send(const struct launch *launch, const struct stream *stream,
+static uint32_t event_id_or_0(const struct event *event)
+{
+	return event ? event_id(event) : 0;
+}
+
+static __attribute__((noinline)) CUresult launch_send_with(const struct launch *launch,
+	struct stream *stream, const struct kernel *kernel, const uint8_t *params)
+{
+	static const struct launch_events none;
+	const struct launch_events *records = launch->events ? launch->events : &none;
+	const struct launch_attrs *attrs = &launch->attrs;
+	CUresult result = send_launch_with(stream_id(stream), kernel_id(kernel), launch->grid,
+		launch->block, launch->shared_bytes, attrs->attr_mask, attrs->cluster,
+		attrs->cluster_policy, attrs->priority, event_id_or_0(records->programmatic),
+		event_id_or_0(records->completion), params, kernel->param_bytes);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (records->programmatic)
+		event_launched(records->programmatic, stream);
+	if (records->completion)
+		event_launched(records->completion, stream);
+	return CUDA_SUCCESS;
+}
+
+static CUresult launch_send(const struct launch *launch, struct stream *stream,
 	const struct kernel *kernel, const uint8_t *params)
 {
-	const struct launch_attrs *attrs = &launch->attrs;
-
-	if (likely(!attrs->attr_mask))
+	if (likely(!launch->attrs.attr_mask))
 		return send_launch(stream_id(stream), kernel_id(kernel), launch->grid,
 			launch->block, launch->shared_bytes, params, kernel->param_bytes);
-	return send_launch_with(stream_id(stream), kernel_id(kernel), launch->grid, launch->block,
-		launch->shared_bytes, attrs->attr_mask, attrs->cluster, attrs->cluster_policy,
-		attrs->priority, params, kernel->param_bytes);
+	return launch_send_with(launch, stream, kernel, params);
 }
 
 /* CUDA_LAUNCH_BLOCKING=1: when a launch returns, its kernel has ended and its error is reported. */
@@ -324,24 +349,73 @@ static void attribute_flag(struct launch_attrs *attrs, uint32_t flag, bool is_se
 	attrs->attr_mask = is_set ? attrs->attr_mask | flag : attrs->attr_mask & ~flag;
 }
 
-/* Hints may be ignored; attributes that change what a launch does may not. */
-CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
-	bool is_node, struct launch_attrs *attrs)
+static CUresult hint_check(int value, int least, int greatest)
+{
+	return value >= least && value <= greatest ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The results of driver 580. */
+static CUresult attribute_event(CUevent handle, int flags, struct event **ret_event)
+{
+	struct event *event = slab_find(&events, handle);
+
+	if (!event || (context_current && event->context->device != context_current->device))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (flags)
+		return flags == CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_ILLEGAL_STATE
+							 : CUDA_ERROR_INVALID_VALUE;
+	if (!(event->flags & CU_EVENT_DISABLE_TIMING) || (event->flags & CU_EVENT_INTERPROCESS))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	*ret_event = event;
+	return CUDA_SUCCESS;
+}
+
+/* What only launches have. */
+static CUresult stream_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
+	struct launch_attrs *attrs, struct launch_events *ret_events)
 {
 	switch (name) {
 	case CU_LAUNCH_ATTRIBUTE_IGNORE:
-	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+		attribute_flag(attrs, WIRE_LAUNCH_ATTR_SERIALIZATION,
+			value->programmaticStreamSerializationAllowed);
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+		attrs->attr_mask |= WIRE_LAUNCH_ATTR_PROGRAMMATIC_EVENT;
+		attribute_flag(attrs, WIRE_LAUNCH_ATTR_TRIGGER_AT_START,
+			value->programmaticEvent.triggerAtBlockStart);
+		return attribute_event(value->programmaticEvent.event,
+			value->programmaticEvent.flags, &ret_events->programmatic);
+	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+		attrs->attr_mask |= WIRE_LAUNCH_ATTR_COMPLETION_EVENT;
+		return attribute_event(value->launchCompletionEvent.event,
+			value->launchCompletionEvent.flags, &ret_events->completion);
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* Hints may be ignored; attributes that change what a launch does may not. */
+CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
+	struct launch_attrs *attrs, struct launch_events *ret_events)
+{
+	switch (name) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		return hint_check(value->sharedMemCarveout, CARVEOUT_DEFAULT, CARVEOUT_MAX);
+	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+		return hint_check((int)value->nvlinkUtilCentricScheduling, 0, 1);
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
 		attribute_flag(attrs, WIRE_LAUNCH_ATTR_COOPERATIVE, value->cooperative);
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		attrs->attr_mask |= WIRE_LAUNCH_ATTR_CLUSTER;
+		/* All zeros: the kernel's own size. */
+		attribute_flag(attrs, WIRE_LAUNCH_ATTR_CLUSTER,
+			value->clusterDim.x || value->clusterDim.y || value->clusterDim.z);
 		attrs->cluster[0] = value->clusterDim.x;
 		attrs->cluster[1] = value->clusterDim.y;
 		attrs->cluster[2] = value->clusterDim.z;
@@ -355,27 +429,27 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 		attrs->priority = value->priority;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		if ((unsigned)value->memSyncDomain > CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE)
+			return CUDA_ERROR_INVALID_VALUE;
 		attribute_flag(attrs, WIRE_LAUNCH_ATTR_REMOTE_DOMAIN,
 			value->memSyncDomain == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
 		return CUDA_SUCCESS;
-	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-		if (is_node)
-			return CUDA_ERROR_INVALID_VALUE;
-		attribute_flag(attrs, WIRE_LAUNCH_ATTR_SERIALIZATION,
-			value->programmaticStreamSerializationAllowed);
-		return CUDA_SUCCESS;
-	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-		return refuse("cuLaunchKernelEx",
-			"events within a launch are not supported: record them between launches");
+	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+		return value->deviceUpdatableKernelNode.deviceUpdatable
+			       ? refuse("cuLaunchKernelEx",
+					 "kernels cannot change nodes of graphs: "
+					 "their handle of a node is memory of the server")
+			       : CUDA_SUCCESS;
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return ret_events ? stream_attribute_read(name, value, attrs, ret_events)
+				  : CUDA_ERROR_INVALID_VALUE;
 	}
 }
 
 CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
 	void **extra, CUstream implicit)
 {
+	struct launch_events launch_events = {0};
 	struct launch_attrs attrs = {0};
 	struct launch launch;
 
@@ -383,7 +457,7 @@ CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < config->numAttrs; i++) {
 		CUresult result = launch_attribute_read(
-			config->attrs[i].id, &config->attrs[i].value, false, &attrs);
+			config->attrs[i].id, &config->attrs[i].value, &attrs, &launch_events);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -395,5 +469,7 @@ CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void
 		.stream = config->hStream ? config->hStream : implicit,
 		.attrs = attrs,
 	};
+	if (launch_events.programmatic || launch_events.completion)
+		launch.events = &launch_events;
 	return launch_post(&launch, f, kernelParams, extra);
 }

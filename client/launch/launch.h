@@ -9,6 +9,8 @@
 
 #include "client/module/library.h"
 
+struct event;
+
 /* The attributes of a launch that the server must know; the bits are those of launch_with. */
 struct launch_attrs {
 	uint32_t attr_mask;
@@ -17,12 +19,19 @@ struct launch_attrs {
 	int32_t priority;
 };
 
+/* The events that a launch records while its kernel runs; NULL: none. */
+struct launch_events {
+	struct event *programmatic; /* when all blocks have triggered it, or ended */
+	struct event *completion;   /* when all blocks have begun */
+};
+
 struct launch {
 	uint32_t grid[3];
 	uint32_t block[3];
 	uint32_t shared_bytes;
-	CUstream stream; /* unused for a node */
+	CUstream stream; /* unused for a node, as is `events' */
 	struct launch_attrs attrs;
+	const struct launch_events *events; /* NULL: none */
 };
 
 /* Reads CUDA_LAUNCH_BLOCKING, as the driver does in cuInit(). */
@@ -35,8 +44,8 @@ CUresult launch_check(
 CUresult launch_params(const struct kernel *kernel, void *const *kernelParams, void *const *extra,
 	uint8_t *ret_params);
 
-/* Attributes that only streams have are refused for graph nodes. */
+/* `events' NULL: the attribute is of a graph node, which does not have all of them. */
 CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
-	bool is_node, struct launch_attrs *attrs);
+	struct launch_attrs *attrs, struct launch_events *events);
 
 #endif

@@ -75,20 +75,20 @@ bool event_is_done(struct event *event)
 }
 
 /*
- * The seqno of a graph's record comes after the whole launch; the event's node may
- * be done long before. So the server has to be asked.
+ * The seqno of a record within a graph or a launch comes after the whole launch; the event
+ * may be done long before. So the server has to be asked.
  */
 static bool event_is_asked_for(struct event *event)
 {
 	return event_is_shared(event) ||
-	       (atomic_load_explicit(&event->is_by_graph, memory_order_acquire) &&
+	       (atomic_load_explicit(&event->is_inside, memory_order_acquire) &&
 		       !event_is_done(event));
 }
 
-/* For a record by a graph, the driver knows. */
+/* For a record within a graph, the driver knows. */
 static bool event_may_be_done(struct event *event)
 {
-	return atomic_load_explicit(&event->is_by_graph, memory_order_acquire) ||
+	return atomic_load_explicit(&event->is_inside, memory_order_acquire) ||
 	       event_is_done(event);
 }
 
@@ -228,7 +228,7 @@ CUresult event_record(struct event *event, struct stream *stream)
 	result = timeline_record(stream, slab_id(&events, event), &event->seqno);
 	if (result == CUDA_SUCCESS) {
 		event->stream = stream;
-		atomic_store_explicit(&event->is_by_graph, false, memory_order_release);
+		atomic_store_explicit(&event->is_inside, false, memory_order_release);
 	}
 	pthread_mutex_unlock(&event->lock);
 	/* The record must exist before another process can hear of it in another way. */
@@ -245,8 +245,17 @@ void event_recorded(struct event *event, uint64_t serial, struct stream *stream,
 	pthread_mutex_lock(&event->lock);
 	event->stream = stream;
 	event->seqno = seqno;
-	atomic_store_explicit(&event->is_by_graph, true, memory_order_release);
+	atomic_store_explicit(&event->is_inside, true, memory_order_release);
 	pthread_mutex_unlock(&event->lock);
+}
+
+void event_launched(struct event *event, struct stream *stream)
+{
+	uint64_t seqno;
+
+	recorder.forget_event(event);
+	timeline_note(stream, &seqno);
+	event_recorded(event, event->serial, stream, seqno);
 }
 
 CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)

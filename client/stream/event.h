@@ -21,7 +21,8 @@ struct event {
 	pthread_mutex_t lock;                   /* protects the fields that follow */
 	struct stream *stream;                  /* NULL: never recorded */
 	uint64_t seqno;
-	atomic_bool is_by_graph; /* recorded by a graph, somewhere before that seqno */
+	atomic_bool
+		is_inside; /* recorded within a graph or a launch, somewhere before that seqno */
 };
 
 extern struct slab events;
@@ -39,6 +40,9 @@ struct stream *event_position(struct event *event, uint64_t *ret_seqno);
 
 /* Notes a record by a graph's node, if the event still has that serial. */
 void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t seqno);
+
+/* Notes a record by the launch that was just sent. */
+void event_launched(struct event *event, struct stream *stream);
 
 /* Opens the event of another process with that token. */
 CUresult event_open(struct context *context, const uint64_t token[2], CUevent *ret_handle);

@@ -124,22 +124,37 @@ static void graph_join(struct graph *graph, struct graph_node *from, struct grap
 	graph->n_joined++;
 }
 
+/* Only kernels have ports, and programmatic edges to other kernels. A copy may be a kernel here. */
+static bool edge_is_ok(const struct graph *graph, const struct graph_edge *edge)
+{
+	const struct graph_node *from = &graph->nodes[edge->from], *to = &graph->nodes[edge->to];
+
+	if (edge->to_port || edge->pad || edge->from_port > CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER)
+		return false;
+	if (edge->from_port && from->type != CU_GRAPH_NODE_TYPE_KERNEL)
+		return false;
+	if (edge->type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT)
+		return edge->from_port != CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+	return edge->type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC && edge->from_port &&
+	       to->type == CU_GRAPH_NODE_TYPE_KERNEL;
+}
+
 /* Calls that need a new driver are made only if the edge needs them. */
 static CUresult add_edge(struct graph *graph, const struct graph_edge *edge)
 {
-	const CUgraphEdgeData data = {
-		.from_port = edge->from_port, .to_port = edge->to_port, .type = edge->type};
+	const CUgraphEdgeData data = {.from_port = edge->from_port, .type = edge->type};
 	CUgraphNode from, to;
 	CUgraph body;
 
 	if (edge->from >= graph->n_nodes || edge->to >= graph->n_nodes ||
-		graph->nodes[edge->from].body != graph->nodes[edge->to].body)
+		graph->nodes[edge->from].body != graph->nodes[edge->to].body ||
+		!edge_is_ok(graph, edge))
 		return CUDA_ERROR_INVALID_VALUE;
 	body = graph_body(graph, graph->nodes[edge->to].body);
 	graph_join(graph, &graph->nodes[edge->from], &graph->nodes[edge->to]);
 	from = graph->nodes[edge->from].real;
 	to = graph->nodes[edge->to].real;
-	if (edge->from_port || edge->to_port || edge->type)
+	if (edge->from_port || edge->type)
 		return cuda.cuGraphAddDependencies_v2(body, &from, &to, &data, 1);
 	return cuda.cuGraphAddDependencies(body, &from, &to, 1);
 }

@@ -167,14 +167,9 @@ static CUresult set_attributes(
 {
 	CUresult result = CUDA_SUCCESS;
 
-	/*
-	 * Only streams have this attribute; the programmatic edge that replaces it in a graph does
-	 * more.
-	 */
 	for (unsigned i = 0; i < n_attributes && result == CUDA_SUCCESS; i++)
-		if (attributes[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-			result = cuda.cuGraphKernelNodeSetAttribute(
-				real, attributes[i].id, &attributes[i].value);
+		result = cuda.cuGraphKernelNodeSetAttribute(
+			real, attributes[i].id, &attributes[i].value);
 	return result;
 }
 

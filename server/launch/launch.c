@@ -19,6 +19,7 @@
 #include "server/session/session.h"
 #include "server/driver/closed_gpu.h"
 #include "server/driver/session_device.h"
+#include "server/stream/event.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
 
@@ -140,15 +141,78 @@ unsigned launch_attributes(CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX], 
 		next->id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
 		next++->value.priority = priority;
 	}
-	if (attr_mask & WIRE_LAUNCH_ATTR_SERIALIZATION) {
-		next->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-		next++->value.programmaticStreamSerializationAllowed = 1;
-	}
 	if (attr_mask & WIRE_LAUNCH_ATTR_REMOTE_DOMAIN) {
 		next->id = CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
 		next++->value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
 	}
 	return (unsigned)(next - attributes);
+}
+
+/* The events that a launch records; NULL: none. */
+struct launch_events {
+	struct event *programmatic, *completion;
+};
+
+/* The driver records such events only without timing, and within its process. */
+static CUresult find_event(struct session *session, const struct stream *stream, bool is_wanted,
+	uint32_t id, struct event **ret_event)
+{
+	struct event *event = is_wanted ? session_event(session, id) : NULL;
+
+	*ret_event = event;
+	if (!is_wanted)
+		return CUDA_SUCCESS;
+	if (!event)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!(event->flags & CU_EVENT_DISABLE_TIMING) || event->shared)
+		return CUDA_ERROR_INVALID_VALUE;
+	return event_make(event, stream->sdev);
+}
+
+static CUresult find_events(struct session *session, const struct stream *stream,
+	uint32_t attr_mask, uint32_t programmatic, uint32_t completion,
+	struct launch_events *ret_events)
+{
+	CUresult result =
+		find_event(session, stream, attr_mask & WIRE_LAUNCH_ATTR_PROGRAMMATIC_EVENT,
+			programmatic, &ret_events->programmatic);
+
+	return result == CUDA_SUCCESS
+		       ? find_event(session, stream, attr_mask & WIRE_LAUNCH_ATTR_COMPLETION_EVENT,
+				 completion, &ret_events->completion)
+		       : result;
+}
+
+/* What only a launch has. The stream's GPU is current. Returns the number of attributes. */
+static unsigned stream_attributes(
+	CUlaunchAttribute *attributes, uint32_t attr_mask, const struct launch_events *events)
+{
+	CUlaunchAttribute *next = attributes;
+
+	if (attr_mask & WIRE_LAUNCH_ATTR_SERIALIZATION) {
+		next->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+		next++->value.programmaticStreamSerializationAllowed = 1;
+	}
+	if (events->programmatic) {
+		next->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
+		next->value.programmaticEvent.event = events->programmatic->real;
+		next++->value.programmaticEvent.triggerAtBlockStart =
+			(attr_mask & WIRE_LAUNCH_ATTR_TRIGGER_AT_START) != 0;
+	}
+	if (events->completion) {
+		next->id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+		next++->value.launchCompletionEvent.event = events->completion->real;
+	}
+	return (unsigned)(next - attributes);
+}
+
+/* A later wait for an event looks whether this stream is blocked. */
+static void events_note(const struct launch_events *events, const struct stream *stream)
+{
+	if (events->programmatic)
+		events->programmatic->stream = stream->id;
+	if (events->completion)
+		events->completion->stream = stream->id;
 }
 
 /* Prepares everything for a plain launch, and makes the stream ready for it. */
@@ -171,7 +235,8 @@ static CUresult launch_prepare(struct session *session, struct stream *stream,
 
 CUresult do_launch_with(struct session *session, struct stream *stream, struct kernel *kernel,
 	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, uint32_t attr_mask,
-	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority, const void *params,
+	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority,
+	uint32_t programmatic_event, uint32_t completion_event, const void *params,
 	uint32_t params_size)
 {
 	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
@@ -186,6 +251,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 		CU_LAUNCH_PARAM_END,
 	};
 	const struct device_kernel *found;
+	struct launch_events events;
 	CUresult result;
 
 	if ((attr_mask & WIRE_LAUNCH_ATTR_CLUSTER) && !launch_cluster_ok(grid, cluster))
@@ -197,6 +263,10 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	size = kernel->param_bytes;
 	if (params_size < size)
 		return CUDA_ERROR_INVALID_VALUE;
+	result = find_events(
+		session, stream, attr_mask, programmatic_event, completion_event, &events);
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (kernel->prints && !printf_capture_begin(session, &kernel->print_history))
 		result = wait_to_print(session, stream, kernel, &config.hStream);
 	if (result != CUDA_SUCCESS)
@@ -205,12 +275,15 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	counter_add(session, COUNTER_LAUNCHES, 1);
 	config.numAttrs = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
 		session_device_priority(stream->sdev, priority));
+	config.numAttrs += stream_attributes(&attributes[config.numAttrs], attr_mask, &events);
 	result = TRACED(session, stream,
 		POST(session, stream->sdev->device,
 			cuda.cuLaunchKernelEx(
 				&config, found->function, NULL, size > 0 ? extra : NULL)),
 		.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);
-	if (result == CUDA_SUCCESS)
-		background_note(session, stream, 1);
-	return result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	events_note(&events, stream);
+	background_note(session, stream, 1);
+	return CUDA_SUCCESS;
 }

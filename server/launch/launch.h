@@ -10,14 +10,14 @@
 #include "server/module/kernel.h"
 #include "layout.h"
 
-#define LAUNCH_ATTRIBUTES_MAX 6
+#define LAUNCH_ATTRIBUTES_MAX 8
 
 bool launch_shape_ok(const struct device_facts *facts, const struct device_kernel *kernel,
 	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes);
 
 bool launch_cluster_ok(const uint32_t grid[3], const uint32_t cluster[3]);
 
-/* Fills in the attributes in attr_mask; returns their number. */
+/* Fills in the attributes in attr_mask that a node has, too; returns their number. */
 unsigned launch_attributes(CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX], uint32_t attr_mask,
 	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority);
 

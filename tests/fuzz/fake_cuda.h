@@ -38,7 +38,9 @@ struct fake_switches {
 struct fake_calls {
 	unsigned launches, graph_launches, copies, fills, waits, write_values, synchronizations,
 		limits_set, accesses_set, green_creates;
-	unsigned remote_launches;   /* in the remote domain of memory synchronisation */
+	unsigned remote_launches; /* in the remote domain of memory synchronisation */
+	unsigned launch_events;   /* recorded by launches */
+	unsigned programmatic_edges;
 	uint32_t last_param_sum;    /* of the bytes of the last kernel's parameters */
 	uint64_t last_texture_size; /* bytes of the last texture on memory without rows */
 };

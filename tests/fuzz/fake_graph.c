@@ -232,6 +232,30 @@ static CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraph
 	return CUDA_SUCCESS;
 }
 
+static CUresult add_edges_with(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
+	const CUgraphEdgeData *data, size_t n)
+{
+	const struct fake_graph *graph = (struct fake_graph *)handle;
+
+	for (size_t i = 0; i < n; i++) {
+		bool is_programmatic = data[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+
+		must(data[i].from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER ||
+				(data[i].from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC &&
+					is_programmatic),
+			"an edge from an odd port");
+		must(data[i].to_port == 0 && data[i].type <= CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC,
+			"an edge of an odd type");
+		must(graph->nodes[(uintptr_t)from[i] - 1].type == CU_GRAPH_NODE_TYPE_KERNEL,
+			"an edge from the port of no kernel");
+		must(!is_programmatic || graph->nodes[(uintptr_t)to[i] - 1].type ==
+						 CU_GRAPH_NODE_TYPE_KERNEL,
+			"a programmatic edge to no kernel");
+		fake_calls.programmatic_edges += is_programmatic;
+	}
+	return add_edges(handle, from, to, n);
+}
+
 static CUresult instantiate(CUgraphExec *ret, CUgraph handle, unsigned long long flags)
 {
 	const struct fake_graph *graph = (struct fake_graph *)handle;
@@ -327,6 +351,7 @@ void fake_graph_start(void)
 	cuda.cuGraphConditionalHandleCreate = create_condition;
 	cuda.cuGraphAddNode_v2 = add_conditional;
 	cuda.cuGraphAddDependencies = add_edges;
+	cuda.cuGraphAddDependencies_v2 = add_edges_with;
 	cuda.cuGraphInstantiateWithFlags = instantiate;
 	cuda.cuGraphExecDestroy = exec_destroy;
 	cuda.cuGraphExecKernelNodeSetParams_v2 = exec_set_kernel;

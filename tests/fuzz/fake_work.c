@@ -207,6 +207,13 @@ static CUresult launch_with(
 		if (attribute->id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN &&
 			attribute->value.memSyncDomain == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE)
 			fake_calls.remote_launches++;
+		if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
+			attribute->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) {
+			must(attribute->value.programmaticEvent.event &&
+					attribute->value.programmaticEvent.flags == 0,
+				"an odd event of a launch");
+			fake_calls.launch_events++;
+		}
 	}
 	return launch(function, config->gridDimX, config->gridDimY, config->gridDimZ,
 		config->blockDimX, config->blockDimY, config->blockDimZ, config->sharedMemBytes,

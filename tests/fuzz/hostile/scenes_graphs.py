@@ -77,12 +77,22 @@ class Graph:
     def kinds(self):
         return [kind for kind in self.KINDS if self.array is not None or "array" not in kind]
 
+    def edge_data(self, i):
+        """Ports, type and padding of the edge to the next node."""
+        if chance(self.c, 0.02):
+            return tuple(self.c.dice.choice((0, 1, 2, 3, 255)) for _ in range(4))
+        if self.nodes[i] != "kernel" or chance(self.c, 0.5):
+            return (0, 0, 0, 0)
+        is_kernel = self.nodes[i + 1] == "kernel"
+        return self.c.dice.choice(((1, 0, 1, 0), (2, 0, 1, 0))) if is_kernel else (2, 0, 0, 0)
+
     def build(self):
         c = self.c
         for node in range(c.dice.randint(1, NODES_MOST)):
             self.nodes.append(c.dice.choice(self.kinds()))
             self.put(self.nodes[-1], node)
-        edges = [(i, i + 1, 0, 0, 0, 0) for i in range(len(self.nodes) - 1) if chance(c, 0.6)]
+        edges = [(i, i + 1, *self.edge_data(i)) for i in range(len(self.nodes) - 1)
+                 if chance(c, 0.6)]
         if chance(c, 0.03):
             edges.append((len(self.nodes), 0, 1, 0, 1, 0))
         if edges:

@@ -8,8 +8,8 @@ from . import images
 from .scenes import chance, kernels, map_frame, new, some_memory, stream, use
 
 ATTRS = {name: wire.SPEC.limits["LAUNCH_ATTR_" + name] for name in
-         ("COOPERATIVE", "CLUSTER", "CLUSTER_POLICY", "PRIORITY", "SERIALIZATION",
-          "REMOTE_DOMAIN")}
+         ("COOPERATIVE", "CLUSTER", "CLUSTER_POLICY", "PRIORITY", "REMOTE_DOMAIN",
+          "SERIALIZATION", "PROGRAMMATIC_EVENT", "TRIGGER_AT_START", "COMPLETION_EVENT")}
 ONE = (1, 1, 1)
 # CUjitInputType: PTX is 1.
 PTX = 1
@@ -61,10 +61,13 @@ def scene_launches(c):
     kernel = kernel_of(c, c.dice.choice((b"h_empty", b"h_cluster", b"h_count", b"h_print")))
     mask = c.dice.choice((ATTRS["COOPERATIVE"], ATTRS["CLUSTER"],
                           ATTRS["CLUSTER_POLICY"] | ATTRS["CLUSTER"], ATTRS["PRIORITY"],
-                          ATTRS["SERIALIZATION"], ATTRS["REMOTE_DOMAIN"], 0))
+                          ATTRS["SERIALIZATION"], ATTRS["REMOTE_DOMAIN"],
+                          ATTRS["PROGRAMMATIC_EVENT"] | ATTRS["SERIALIZATION"],
+                          ATTRS["COMPLETION_EVENT"] | ATTRS["TRIGGER_AT_START"], 0))
     c.say("launch_with", stream=stream(c), kernel=kernel, grid=(2, 1, 1), block=ONE, shared_bytes=0,
           attr_mask=mask, cluster=c.dice.choice(((2, 1, 1), (0, 0, 0), (1, 1, 1), (3, 1, 1))),
-          cluster_policy=c.dice.randrange(3), params=bytes(64))
+          cluster_policy=c.dice.randrange(3), programmatic_event=c.known.id("event"),
+          completion_event=c.known.id("event"), params=bytes(64))
 
 
 def scene_kernels(c):

@@ -224,21 +224,21 @@ static void test_launches_with(void **state)
 
 	(void)state;
 	load(1, 1);
-	send_launch_with(0, 1, one, one, 0, 1, none, 0, 0, params, FAKE_PARAM_BYTES);
+	send_launch_with(0, 1, one, one, 0, 1, none, 0, 0, 0, 0, params, FAKE_PARAM_BYTES);
 	send_launch_with(
-		0, 1, two, one, 0, WIRE_LAUNCH_ATTR_ALL, two, 2, -5, params, FAKE_PARAM_BYTES);
+		0, 1, two, one, 0, WIRE_NODE_ATTR_ALL, two, 2, -5, 0, 0, params, FAKE_PARAM_BYTES);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.launches, 2);
 	assert_int_equal(fake_calls.remote_launches, 1);
-	send_launch_with(0, 1, one, one, 0, 2, two, 0, 0, params, FAKE_PARAM_BYTES);
+	send_launch_with(0, 1, one, one, 0, 2, two, 0, 0, 0, 0, params, FAKE_PARAM_BYTES);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_CLUSTER_SIZE);
-	send_launch_with(0, 1, two, one, 0, 2, none, 0, 0, params, FAKE_PARAM_BYTES);
+	send_launch_with(0, 1, two, one, 0, 2, none, 0, 0, 0, 0, params, FAKE_PARAM_BYTES);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_CLUSTER_SIZE);
-	send_launch_with(0, 1, many, one, 0, 2, many, 0, 0, params, FAKE_PARAM_BYTES);
+	send_launch_with(0, 1, many, one, 0, 2, many, 0, 0, 0, 0, params, FAKE_PARAM_BYTES);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_CLUSTER_SIZE);
-	send_launch_with(0, 1, wide, one, 0, 1, none, 0, 0, params, FAKE_PARAM_BYTES);
+	send_launch_with(0, 1, wide, one, 0, 1, none, 0, 0, 0, 0, params, FAKE_PARAM_BYTES);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
-	send_launch_with(0, 1, one, one, 0, 1, none, 0, 0, params, FAKE_PARAM_BYTES - 1);
+	send_launch_with(0, 1, one, one, 0, 1, none, 0, 0, 0, 0, params, FAKE_PARAM_BYTES - 1);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_kernel_clusters(1, 0, 0, two, one, 0, two, &value), CUDA_SUCCESS);
 	assert_int_equal(send_kernel_available_shared(1, 0, 2, 64, &bytes), CUDA_SUCCESS);
