@@ -117,7 +117,7 @@ unit_test_client_storage := client/device/storage.c
 unit_test_client_visible := client/device/visible.c
 unit_test_client_memory_limit := client/device/memory_limit.c client/device/visible.c proto/limit_text.c
 unit_test_client_address_map := client/memory/address_map.c client/util/slab.c
-unit_test_client_host := client/memory/host.c client/util/log.c client/util/logs.c
+unit_test_client_host := client/memory/host.c $(LOG)
 unit_test_client_heap := client/memory/heap.c
 unit_test_client_advice := client/memory/advice.c
 unit_test_client_logs := $(filter-out client/util/log.c,$(LOG))
@@ -133,7 +133,7 @@ unit_test_client_staging := client/stream/staging.c client/stream/timeline.c cli
 	proto/ring.c
 unit_test_client_timeline := client/stream/timeline.c client/util/sleep.c
 unit_test_client_context := client/entry/hooks.c client/device/context.c client/stream/context_share.c client/device/current.c client/context/primary.c \
-	client/context/context_calls.c client/device/storage.c $(LOG) client/context/coredump.c
+	client/context/context_calls.c client/context/limit.c client/device/storage.c $(LOG) client/context/coredump.c
 unit_test_client_trace := client/transport/trace.c $(LOG) $(GEN)/wire.c
 unit_test_proto_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
 PTX := $(wildcard tests/softgpu/ptx/*.c tests/softgpu/ptx/*/*.c)
