@@ -90,8 +90,19 @@ void device_quota_refund(struct device_quota *quota, uint64_t size)
 		quota_refund(&quota->quota, size);
 }
 
+void device_quota_keep(struct device_quota *quota, uint64_t size)
+{
+	if (quota)
+		atomic_fetch_add(&quota->exported, size);
+}
+
 void device_quotas_unref(struct session *session)
 {
-	for (unsigned i = 0; session && i < DEVICES_MAX; i++)
-		device_quota_unref(atomic_exchange(&session->quotas[i], NULL));
+	for (unsigned i = 0; session && i < DEVICES_MAX; i++) {
+		struct device_quota *quota = atomic_exchange(&session->quotas[i], NULL);
+
+		if (quota)
+			device_quota_refund(quota, atomic_exchange(&quota->exported, 0));
+		device_quota_unref(quota);
+	}
 }

@@ -39,6 +39,7 @@ struct allocation {
 	const struct device *device;
 	uint32_t n_mappings;
 	bool is_released; /* by the client: ends with its last mapping */
+	bool is_exported; /* a descriptor of it may exist longer than the allocation */
 };
 
 struct mapping {
@@ -120,7 +121,9 @@ static void allocation_free(struct allocation *allocation, bool device_lost)
 {
 	if (!device_lost)
 		cuda.cuMemRelease(allocation->handle);
-	if (allocation->memory)
+	if (allocation->is_exported)
+		device_quota_keep(allocation->memory, allocation->size);
+	else
 		device_quota_refund(allocation->memory, allocation->size);
 	device_quota_unref(allocation->memory);
 	account_free(allocation);
@@ -491,6 +494,7 @@ CUresult do_allocation_export(struct session *session, struct allocation *alloca
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	allocation->is_exported = true;
 	frame_init(&frame, FRAME_MEMORY, 1);
 	if (frame_send(session->connection, &frame, &fd, FRAME_SEND_MS) == 0)
 		return CUDA_SUCCESS;

@@ -122,6 +122,21 @@ def test_memory_of_another_process():
         equal(service.finish(owner)[0], 0)
 
 
+def test_exported_memory():
+    """A descriptor may keep memory after its owner's last call, so this counts to the owner's end."""
+    with mps.Service(SETTINGS) as service:
+        for _ in range(2):
+            out, _ = run(service, "export", 8 * MIB, LIMIT)
+            equal(numbers(out, "export"), [(64 * MIB, OUT_OF_MEMORY), (0, OUT_OF_MEMORY)])
+            equal(numbers(out, "full") + numbers(out, "in the end"),
+                  [(0, 64 * MIB, 64 * MIB)] * 3)
+        # Without a limit, the GPU's memory is what counts.
+        out, _ = run(service, "export", 64 * MIB, {})
+        (first, _), (second, _) = numbers(out, "export")
+        assert first == second > 800 * MIB, out
+        equal(numbers(out, "in the end"), numbers(out, "at first"))
+
+
 def test_pinned_memory_is_not_counted():
     with mps.Service(SETTINGS) as service:
         out, _ = run(service, "host", 16 * MIB, LIMIT)

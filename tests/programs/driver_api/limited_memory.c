@@ -18,6 +18,7 @@
 #define NAME "limited_memory"
 #include "../helpers/driver_program.h"
 #include <string.h>
+#include <unistd.h>
 
 #define PIECES_MAX 1000000
 #define KIB ((size_t)1 << 10)
@@ -34,6 +35,7 @@ union piece {
 	CUmipmappedArray mipmap;
 	CUmodule module;
 	CUgraph graph;
+	int fd;
 };
 
 static CUdevice device;
@@ -79,18 +81,43 @@ static CUresult take_pool(union piece *piece, size_t size)
 	return cuMemAllocFromPoolAsync(&piece->address, size, pool, NULL);
 }
 
-static CUresult take_create(union piece *piece, size_t size)
+static CUresult create(
+	CUmemGenericAllocationHandle *handle, size_t size, CUmemAllocationHandleType type)
 {
-	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = type};
 
 	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	prop.location.id = device;
-	return cuMemCreate(&piece->handle, size, &prop, 0);
+	return cuMemCreate(handle, size, &prop, 0);
+}
+
+static CUresult take_create(union piece *piece, size_t size)
+{
+	return create(&piece->handle, size, CU_MEM_HANDLE_TYPE_NONE);
 }
 
 static CUresult give_create(union piece *piece)
 {
 	return cuMemRelease(piece->handle);
+}
+
+/* Only a descriptor keeps the memory. */
+static CUresult take_export(union piece *piece, size_t size)
+{
+	const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	CUmemGenericAllocationHandle handle;
+	CUresult result = create(&handle, size, type);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	CHECK(cuMemExportToShareableHandle(&piece->fd, handle, type, 0));
+	return cuMemRelease(handle);
+}
+
+static CUresult give_export(union piece *piece)
+{
+	return close(piece->fd) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 /* Rows of 4 KiB. */
@@ -240,6 +267,7 @@ static const struct way {
 	{"async", take_async, give_async},
 	{"pool", take_pool, give_async},
 	{"create", take_create, give_create},
+	{"export", take_export, give_export},
 	{"array", take_array, give_array},
 	{"array_3d", take_array_3d, give_array},
 	{"mipmap", take_mipmap, give_mipmap},

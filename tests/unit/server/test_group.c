@@ -189,8 +189,14 @@ static void test_many_in_turn(void **state)
 		assert_int_equal(send_memory_alloc(0, 24 * MIB, &address), CUDA_SUCCESS);
 		assert_int_equal(
 			send_array_create(i, 0, 1024, 1024, 0, 0x20, 1, 0, 0), CUDA_SUCCESS);
-		assert_int_equal(
-			send_allocation_create(i, 0, 16 * MIB, false, 0, &granted), CUDA_SUCCESS);
+		assert_int_equal(send_allocation_create(i, 0, 16 * MIB, i % 3 == 0, 0, &granted),
+			CUDA_SUCCESS);
+		if (i % 3 == 0) {
+			assert_int_equal(send_allocation_export(i), CUDA_SUCCESS);
+			close(harness_read_memory(i, 16 * MIB));
+		}
+		if (i % 6 == 0)
+			send_allocation_release(i);
 		assert_int_equal(send_host_region(MIB, 0, 1, &address, &size), CUDA_SUCCESS);
 		assert_int_equal(
 			send_host_alloc(MIB, 1, &address, &start, &span, &is_pinned), CUDA_SUCCESS);

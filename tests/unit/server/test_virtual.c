@@ -14,6 +14,8 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "server/driver/device_quota.h"
+#include "server/session/session.h"
 #include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "send.h"
@@ -210,6 +212,41 @@ static void test_descriptors(void **state)
 	close(null);
 }
 
+static uint64_t charged(void)
+{
+	return quota_used(&harness.session->quotas[0]->quota);
+}
+
+/* Nobody can know how long a descriptor keeps memory: it counts once, to the session's end. */
+static void test_export_stays_charged(void **state)
+{
+	uint32_t device, compression;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(charged(), 0);
+	assert_int_equal(create(1, 0, 2 * UNIT, 1), CUDA_SUCCESS);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(send_allocation_export(1), CUDA_SUCCESS);
+		fds[i] = harness_read_memory(1, 2 * UNIT);
+		assert_true(fds[i] >= 0);
+	}
+	assert_int_equal(charged(), 2 * UNIT);
+	harness_send_memory(5, 0, fds[0]);
+	assert_int_equal(send_allocation_import(5, &device, &compression), CUDA_SUCCESS);
+	assert_int_equal(charged(), 2 * UNIT);
+	assert_int_equal(send_allocation_map(1, base, 2 * UNIT), CUDA_SUCCESS);
+	send_allocation_release(1);
+	send_allocation_release(5);
+	send_allocation_unmap(base, 2 * UNIT);
+	assert_int_equal(create(2, 0, UNIT, 1), CUDA_SUCCESS);
+	send_allocation_release(2);
+	assert_int_equal(harness_serve(), 0);
+	assert_int_equal(charged(), 2 * UNIT);
+	for (unsigned i = 0; i < 2; i++)
+		close(fds[i]);
+}
+
 /* A descriptor that the driver cannot have made: the session ends. */
 static void test_other_descriptors(void **state)
 {
@@ -272,6 +309,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_memory_is_reclaimed, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_descriptors, open_session, close_session),
+		cmocka_unit_test_setup_teardown(
+			test_export_stays_charged, open_session, close_session),
 		cmocka_unit_test_setup_teardown(
 			test_other_descriptors, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_compression, open_session, close_session),
