@@ -32,6 +32,7 @@
 /* `aside' is where the private mapping is meanwhile. */
 struct piece_of_pages {
 	uint64_t start, end, aside;
+	bool is_locked; /* by mlock() or mlockall(); not while it is aside */
 };
 
 struct exchange {
@@ -155,7 +156,7 @@ static int add_piece(struct exchange *exchange, const struct area *area, uint64_
 	if (exchange->n_pieces == PIECES_MAX)
 		return -E2BIG;
 	exchange->pieces[exchange->n_pieces++] =
-		(struct piece_of_pages){*at, end, exchange->aside + (*at - exchange->start)};
+		(struct piece_of_pages){*at, end, exchange->aside + (*at - exchange->start), false};
 	*at = end;
 	return 0;
 }
@@ -196,8 +197,8 @@ static int add_intact(struct exchange *exchange, const struct area *area)
 			continue;
 		if (exchange->n_intact == INTACT_MAX)
 			return -E2BIG;
-		exchange->intact[exchange->n_intact++] =
-			(struct piece_of_pages){start, end, piece->aside + (start - piece->start)};
+		exchange->intact[exchange->n_intact++] = (struct piece_of_pages){
+			start, end, piece->aside + (start - piece->start), piece->is_locked};
 	}
 	return 0;
 }
@@ -259,12 +260,29 @@ static int stopped_exchange(void *arg)
 	return 0;
 }
 
-/* Their mappings stay. Locked pages stay, too. */
-static void drop_aside(const struct exchange *exchange)
+/* Their mappings stay. The kernel refuses to drop locked pages. */
+static void drop_aside(struct exchange *exchange)
 {
-	for (unsigned i = 0; i < exchange->n_pieces; i++)
-		syscall(SYS_madvise, exchange->pieces[i].aside,
-			exchange->pieces[i].end - exchange->pieces[i].start, MADV_DONTNEED);
+	for (unsigned i = 0; i < exchange->n_pieces; i++) {
+		struct piece_of_pages *piece = &exchange->pieces[i];
+		uint64_t size = piece->end - piece->start;
+
+		if (syscall(SYS_madvise, piece->aside, size, MADV_DONTNEED) == 0)
+			continue;
+		piece->is_locked = syscall(SYS_munlock, piece->aside, size) == 0;
+		syscall(SYS_madvise, piece->aside, size, MADV_DONTNEED);
+	}
+}
+
+/* After their return. */
+static void lock_again(const struct exchange *exchange)
+{
+	for (unsigned i = 0; i < exchange->n_intact; i++) {
+		const struct piece_of_pages *part = &exchange->intact[i];
+
+		if (part->is_locked)
+			syscall(SYS_mlock, part->start, part->end - part->start);
+	}
 }
 
 static void check_result(int r)
@@ -484,8 +502,10 @@ void exchange_end(struct exchange *exchange)
 		r = populate_aside(exchange);
 	if (r == 0)
 		r = stop_threads_for(stopped_return, exchange);
-	if (r == 0)
+	if (r == 0) {
+		lock_again(exchange);
 		forget(exchange);
+	}
 	pthread_mutex_unlock(&exchange_lock);
 	if (r == 0)
 		exchange_free(exchange);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -111,6 +112,61 @@ static void test_bytes(void **state)
 	assert_int_equal(madvise(pages, SIZE, MADV_DONTNEED), 0);
 	assert_int_equal(pages[PAGE], 0);
 	munmap(other, SIZE);
+	munmap(pages, SIZE);
+}
+
+/* Of the mapping that contains `address', in KiB. */
+static unsigned locked_at(const void *address)
+{
+	FILE *maps = fopen("/proc/self/smaps", "r");
+	uint64_t start, end, at = (uintptr_t)address;
+	unsigned locked = 0;
+	bool is_it = false;
+	char line[256];
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			is_it = start <= at && at < end;
+		if (is_it)
+			(void)sscanf(line, "Locked: %u kB", &locked);
+	}
+	fclose(maps);
+	return locked;
+}
+
+static unsigned locked_in_all(void)
+{
+	FILE *status = fopen("/proc/self/status", "r");
+	unsigned locked = 0;
+	char line[256];
+
+	assert_non_null(status);
+	while (fgets(line, sizeof(line), status))
+		(void)sscanf(line, "VmLck: %u kB", &locked);
+	fclose(status);
+	return locked;
+}
+
+/* Locked pages are not locked twice, and are locked again afterwards. */
+static void test_locked(void **state)
+{
+	uint8_t *pages = pages_new();
+	unsigned before = locked_in_all();
+	struct exchange *exchange;
+
+	(void)state;
+	assert_int_equal(mlock(pages + 4 * PAGE, 8 * PAGE), 0);
+	assert_int_equal(locked_in_all(), before + 32);
+	assert_int_equal(try_exchange(pages, SIZE, &exchange), 0);
+	assert_int_equal(locked_in_all(), before);
+	check_bytes(pages);
+	exchange_end(exchange);
+	check_bytes(pages);
+	assert_int_equal(locked_in_all(), before + 32);
+	assert_int_equal(locked_at(pages), 0);
+	assert_int_equal(locked_at(pages + 4 * PAGE), 32);
+	assert_int_equal(locked_at(pages + 12 * PAGE), 0);
 	munmap(pages, SIZE);
 }
 
@@ -449,6 +505,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_locked),
 		cmocka_unit_test(test_no_lost_write),
 		cmocka_unit_test(test_main_thread_ended),
 		cmocka_unit_test(test_failures),
