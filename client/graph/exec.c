@@ -122,6 +122,8 @@ static void exec_free(struct exec *exec)
 		if (memory_remove(exec->bounces[i].allocated, MEMORY_KIND(MEMORY_PINNED), &range))
 			(void)host_free(exec->bounces[i].allocated);
 	graph_launch_fini(&exec->memory);
+	if (exec->image)
+		graph_release_references(exec->image, exec->stream);
 	graph_free(exec->image);
 	free(exec->names);
 	free(exec->calls);
@@ -243,7 +245,7 @@ static CUresult inherit_nodes(struct exec *fresh, const struct exec *exec)
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	graph_release_references(fresh->image);
+	graph_release_references(fresh->image, false);
 	free(fresh->names);
 	fresh->names = NULL;
 	fresh->n_names = 0;

@@ -44,6 +44,7 @@ void graphs_unlock(const bool *locked)
 {
 	(void)locked;
 	pthread_mutex_unlock(&lock);
+	user_objects_call_ends();
 }
 
 struct graph *graph_find(CUgraph handle)
@@ -90,7 +91,7 @@ void graph_free(struct graph *graph)
 		graph->first = node->next;
 		node_drop(node);
 	}
-	graph_release_references(graph);
+	graph_release_references(graph, false);
 	free(graph->conditions);
 	slab_give(&graphs, graph);
 }

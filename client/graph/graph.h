@@ -125,8 +125,12 @@ CUresult node_depend(struct graph_node *node, struct graph_node *on, const CUgra
 bool node_undepend(
 	struct graph_node *node, const struct graph_node *on, const CUgraphEdgeData *data);
 
-/* For user_object.c: releases the graph's references. */
-void graph_release_references(struct graph *graph);
+/*
+ * user_object.c: releases the graph's references; `is_worked': the graph was launched.
+ * graphs_unlock() calls the end functions of objects that have ended.
+ */
+void graph_release_references(struct graph *graph, bool is_worked);
+void user_objects_call_ends(void);
 CUresult graph_copy_references(const struct graph *from, struct graph *to);
 
 #endif

@@ -5,10 +5,12 @@
  * as the graphs. Any thread of the application.
  *
  * Invariant: an object's count is the sum of the references of the program and of
- * all graphs. At 0 the object ends, and the thread of host functions calls its end
- * function, which must not call CUDA: as in the driver, the program may hold a lock that
- * the function takes.
+ * all graphs. At 0 the object ends. Like driver 580, the call that takes the last
+ * reference calls the end function, without a lock of this library; if work has used the
+ * object, the thread of host functions does.
  */
+
+#include <stdatomic.h>
 
 #include "client/util/compat.h"
 #include "client/stream/callback.h"
@@ -30,19 +32,56 @@ static struct slab objects = {
 	.n_max = USER_OBJECTS_MAX,
 };
 
+/* An object that has ended, but whose end function has not been called yet. */
+struct ended_object {
+	struct ended_object *next;
+	void *pointer;
+	CUhostFn destroy;
+};
+
 static pthread_mutex_t lock =
 	PTHREAD_MUTEX_INITIALIZER; /* protects counts; taken inside the lock of graphs */
+static struct ended_object *_Atomic ended;
 
-static void user_object_end(struct user_object *object)
+void user_objects_call_ends(void)
 {
+	struct ended_object *object;
+
+	if (likely(!atomic_load_explicit(&ended, memory_order_relaxed)))
+		return;
+	object = atomic_exchange_explicit(&ended, NULL, memory_order_acquire);
+	while (object) {
+		struct ended_object *next = object->next;
+
+		callback_run_here(object->destroy, object->pointer);
+		free(object);
+		object = next;
+	}
+}
+
+static void user_object_end(struct user_object *object, bool is_worked)
+{
+	struct ended_object *end;
 	CUhostFn destroy = object->destroy;
 	void *pointer = object->pointer;
 
 	slab_give(&objects, object);
-	callback_run(destroy, pointer);
+	if (is_worked && callback_run(destroy, pointer))
+		return;
+	end = malloc(sizeof(*end));
+	if (!end) {
+		callback_run_here(destroy, pointer);
+		return;
+	}
+	*end = (struct ended_object){.pointer = pointer, .destroy = destroy};
+	end->next = atomic_load_explicit(&ended, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(
+		&ended, &end->next, end, memory_order_release, memory_order_relaxed))
+		;
 }
 
-static void user_object_unref(struct user_object *object, uint64_t count)
+/* `is_worked': the GPU has used it. Without the lock of graphs, call user_objects_call_ends(). */
+static void user_object_unref(struct user_object *object, uint64_t count, bool is_worked)
 {
 	bool is_last;
 
@@ -51,7 +90,7 @@ static void user_object_unref(struct user_object *object, uint64_t count)
 	is_last = object->count == 0;
 	pthread_mutex_unlock(&lock);
 	if (is_last)
-		user_object_end(object);
+		user_object_end(object, is_worked);
 }
 
 static void user_object_ref(struct user_object *object, uint64_t count)
@@ -61,10 +100,11 @@ static void user_object_ref(struct user_object *object, uint64_t count)
 	pthread_mutex_unlock(&lock);
 }
 
-void graph_release_references(struct graph *graph)
+void graph_release_references(struct graph *graph, bool is_worked)
 {
 	for (size_t i = 0; i < graph->n_references; i++)
-		user_object_unref(graph->references[i].object, graph->references[i].count);
+		user_object_unref(
+			graph->references[i].object, graph->references[i].count, is_worked);
 	free(graph->references);
 	graph->references = NULL;
 	graph->n_references = 0;
@@ -137,7 +177,8 @@ CUresult local_cuUserObjectRelease(CUuserObject object, unsigned int count)
 
 	if (!found || count == 0 || count > INT32_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	user_object_unref(found, count);
+	user_object_unref(found, count, false);
+	user_objects_call_ends();
 	return CUDA_SUCCESS;
 }
 
@@ -175,6 +216,6 @@ CUresult local_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsi
 	reference->count -= count;
 	if (reference->count == 0)
 		*reference = from->references[--from->n_references];
-	user_object_unref(found, count);
+	user_object_unref(found, count, false);
 	return CUDA_SUCCESS;
 }

@@ -255,17 +255,23 @@ static CUresult callback_enqueue(struct callback *callback)
 	return result;
 }
 
-void callback_run(CUhostFn function, void *data)
+bool callback_run(CUhostFn function, void *data)
 {
 	struct callback *callback = malloc(sizeof(*callback));
+
+	if (!callback)
+		return false;
+	*callback = (struct callback){.function = function, .data = data, .is_end = true};
+	if (callback_enqueue(callback) == CUDA_SUCCESS)
+		return true;
+	free(callback);
+	return false;
+}
+
+void callback_run_here(CUhostFn function, void *data)
+{
 	bool before = callback_is_running;
 
-	if (callback) {
-		*callback = (struct callback){.function = function, .data = data, .is_end = true};
-		if (callback_enqueue(callback) == CUDA_SUCCESS)
-			return;
-	}
-	free(callback);
 	callback_is_running = true;
 	function(data);
 	callback_is_running = before;

@@ -24,11 +24,11 @@ CUresult callback_expect(
 /* The GPU will not ask for the calls of that launch. */
 void callbacks_forget(uint64_t launch);
 
-/*
- * The thread runs the function soon, after a fault too. If there can be no thread, this
- * call runs it.
- */
-void callback_run(CUhostFn function, void *data);
+/* The thread runs the function soon, after a fault too. false: there can be no thread. */
+bool callback_run(CUhostFn function, void *data);
+
+/* This thread runs it now, as a host function. */
+void callback_run_here(CUhostFn function, void *data);
 
 /* Something waits for the end of work: the thread calls hooks.free_ended() until nothing does. */
 void callback_expect_ends(void);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Objects of the program that graphs keep alive. Their end functions are called when the
- * last reference ends, also if the program makes no call after that: it only sleeps, as
- * programs do that wait for such a function.
+ * Objects of the program that graphs keep alive. Their end functions are called in the call
+ * that drops the last reference, or, if work has used them, in a thread of the driver when
+ * the work has ended. Then the program makes no call: it only sleeps, as programs do that
+ * wait for such a function.
  */
 
 #define NAME "user_objects"
@@ -26,6 +27,7 @@ static CUfunction spin;
 static CUstream stream;
 static volatile unsigned *word; /* pinned: kernels run until it is not 0 */
 static atomic_int n_ended;
+static _Thread_local int n_ended_here;
 
 static void setup(void)
 {
@@ -46,14 +48,27 @@ static void setup(void)
 
 static void end(void *arg)
 {
+	CUdevice device;
+
+	EXPECT(CUDA_ERROR_NOT_PERMITTED, cuCtxGetDevice(&device));
+	n_ended_here += *(int *)arg;
 	atomic_fetch_add(&n_ended, *(int *)arg);
 }
 
+/* Of objects that work has used. */
 static void wait_for_ends(int n)
 {
+	int n_here = n_ended_here;
+
 	for (int i = 0; i < WAITS && atomic_load(&n_ended) < n; i++)
 		usleep(WAIT_US);
-	MUST(atomic_load(&n_ended) == n);
+	MUST(atomic_load(&n_ended) == n && n_ended_here == n_here);
+}
+
+/* Of other objects. */
+static void must_have_ended(int n, int n_here)
+{
+	MUST(atomic_load(&n_ended) == n && n_ended_here == n_here);
 }
 
 static CUuserObject object_new(int *counted, unsigned n_references)
@@ -156,31 +171,55 @@ static void ended_in_turn(void)
 /* Without work: by the last reference of the program, of a graph, and of its clone. */
 static void ended_by_calls(void)
 {
-	int counted, n_before = atomic_load(&n_ended);
+	int counted, n = atomic_load(&n_ended), n_here = n_ended_here;
 	CUgraph graph = graph_new(), clone;
 	CUuserObject object = object_new(&counted, 1);
+	CUgraphExec exec;
 
 	CHECK(cuUserObjectRetain(object, 2));
 	CHECK(cuUserObjectRelease(object, 2));
+	must_have_ended(n, n_here);
 	CHECK(cuUserObjectRelease(object, 1));
-	wait_for_ends(n_before + 1);
+	must_have_ended(n + 1, n_here + 1);
 	object = object_new(&counted, 1);
 	CHECK(cuGraphRetainUserObject(graph, object, 3, 0));
 	CHECK(cuUserObjectRelease(object, 1));
 	CHECK(cuGraphReleaseUserObject(graph, object, 1));
 	CHECK(cuGraphClone(&clone, graph));
 	CHECK(cuGraphReleaseUserObject(graph, object, 2));
-	usleep(RUN_US / 10);
-	MUST(atomic_load(&n_ended) == n_before + 1);
+	must_have_ended(n + 1, n_here + 1);
+	CHECK(cuGraphInstantiate(&exec, clone, 0));
 	CHECK(cuGraphDestroy(clone));
-	wait_for_ends(n_before + 2);
+	must_have_ended(n + 1, n_here + 1);
+	CHECK(cuGraphExecDestroy(exec));
+	must_have_ended(n + 2, n_here + 2);
 	CHECK(cuGraphDestroy(graph));
+}
+
+/* The launch has ended long ago. */
+static void ended_after_work(void)
+{
+	int counted, n_before = atomic_load(&n_ended);
+	CUgraph graph = graph_new();
+	CUgraphExec exec;
+
+	CHECK(cuGraphRetainUserObject(
+		graph, object_new(&counted, 1), 1, CU_GRAPH_USER_OBJECT_MOVE));
+	CHECK(cuGraphInstantiate(&exec, graph, 0));
+	CHECK(cuGraphDestroy(graph));
+	*word = 1;
+	CHECK(cuGraphLaunch(exec, stream));
+	CHECK(cuStreamSynchronize(stream));
+	MUST(atomic_load(&n_ended) == n_before);
+	CHECK(cuGraphExecDestroy(exec));
+	wait_for_ends(n_before + 1);
 }
 
 int main(void)
 {
 	setup();
 	ended_by_calls();
+	ended_after_work();
 	for (int i = 0; i < 3; i++)
 		ended_by_work();
 	ended_in_turn();

@@ -167,6 +167,9 @@ CUresult call_absent(const char *name);
 /* Marks the calling thread as inside a host function: no driver calls until unmarked. */
 void call_forbid(bool is_forbidden);
 
+/* graph/graph_extra.c: destroys the objects that the call has ended. Without the lock. */
+void user_objects_destroy(void);
+
 /* device.c: reads the environment into driver.devices. */
 CUresult devices_init(void);
 struct device *device_get(CUdevice dev); /* NULL for a bad ordinal */

@@ -60,6 +60,7 @@ void call_leave(const CUresult *entered)
 {
 	(void)entered;
 	pthread_mutex_unlock(&driver.lock);
+	user_objects_destroy();
 }
 
 CUresult call_absent(const char *name)

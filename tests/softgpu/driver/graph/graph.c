@@ -67,7 +67,7 @@ void graph_unref(struct graph *graph)
 				pending = graph_pend(node->bodies[i], pending);
 			node_free(node);
 		}
-		user_refs_drop(&graph->user_refs);
+		user_refs_drop(&graph->user_refs, false);
 		free(graph->conditions);
 		free(graph);
 	}

@@ -96,7 +96,7 @@ CUresult graph_add_child(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode
 CUresult graph_sort(struct graph *graph, struct node ***ret_nodes, size_t *ret_n);
 
 /* graph_extra.c */
-void user_refs_drop(struct user_ref **refs);
+void user_refs_drop(struct user_ref **refs, bool is_worked);
 CUresult user_refs_copy(const struct user_ref *from, struct user_ref **to);
 
 /* graph_exec.c: replaces a node's work in an executable graph by work of the same type. Takes

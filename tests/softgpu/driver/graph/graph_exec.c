@@ -168,7 +168,7 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t fl
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = exec_fill(exec, graph);
 	if (result != CUDA_SUCCESS) {
-		user_refs_drop(&exec->user_refs);
+		user_refs_drop(&exec->user_refs, false);
 		work_fini(&exec->assign);
 		steps_free(exec->steps, exec->n_steps);
 		free(exec);
@@ -269,7 +269,7 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 	exec_release(exec);
 	steps_free(exec->steps, exec->n_steps);
 	work_fini(&exec->assign);
-	user_refs_drop(&exec->user_refs);
+	user_refs_drop(&exec->user_refs, exec->last_stream != NULL);
 	stream_unref(exec->last_stream);
 	free(exec);
 	stat_add(STAT_GRAPH_EXECS, -1);

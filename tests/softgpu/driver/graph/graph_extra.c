@@ -3,8 +3,9 @@
  * Attributes of kernel nodes, objects to which graphs refer, children of
  * executable graphs, and the printing of a graph.
  *
- * Runs in any thread, under the driver's lock. The destructor of a user object
- * runs with the lock held: it may not call the driver.
+ * Runs in any thread, under the driver's lock. As in driver 580, the destructor of a user
+ * object runs in the call that drops the last reference, or in a thread of its own if work
+ * has used the object; in both, without the lock.
  */
 
 #include "tests/softgpu/driver/stream/context.h"
@@ -15,7 +16,8 @@
 
 struct user_object {
 	struct object object;
-	uint64_t refs; /* of the program and all graphs */
+	struct user_object *next; /* in `ended' */
+	uint64_t refs;            /* of the program and all graphs */
 	void *pointer;
 	CUhostFn destroy;
 };
@@ -110,23 +112,55 @@ CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 
 /* ---- user objects */
 
-static void user_object_unref(struct user_object *object, uint64_t count)
+static _Thread_local struct user_object *ended; /* by the call of this thread */
+
+static void user_object_destroy(struct user_object *object)
 {
+	call_forbid(true);
+	object->destroy(object->pointer);
+	call_forbid(false);
+	free(object);
+}
+
+static void *destroy_thread(void *arg)
+{
+	user_object_destroy(arg);
+	return NULL;
+}
+
+void user_objects_destroy(void)
+{
+	while (ended) {
+		struct user_object *object = ended;
+
+		ended = object->next;
+		user_object_destroy(object);
+	}
+}
+
+static void user_object_unref(struct user_object *object, uint64_t count, bool is_worked)
+{
+	pthread_t thread;
+
 	object->refs -= count;
 	if (object->refs > 0)
 		return;
 	object_remove(&object->object);
-	object->destroy(object->pointer);
-	free(object);
+	if (is_worked && pthread_create(&thread, NULL, destroy_thread, object) == 0) {
+		pthread_detach(thread);
+		return;
+	}
+	object->next = ended;
+	ended = object;
 }
 
-void user_refs_drop(struct user_ref **refs)
+void user_refs_drop(struct user_ref **refs, bool is_worked)
 {
 	while (*refs) {
 		struct user_ref *ref = *refs;
 
 		*refs = ref->next;
-		user_object_unref(ref->object, ref->count);
+		user_object_unref(ref->object, ref->count, is_worked);
 		free(ref);
 	}
 }
@@ -194,7 +228,7 @@ CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count)
 	object = object_find(OBJECT_USER, handle);
 	if (!object || count == 0 || count > object->refs)
 		return CUDA_ERROR_INVALID_VALUE;
-	user_object_unref(object, count);
+	user_object_unref(object, count, false);
 	return CUDA_SUCCESS;
 }
 
@@ -240,7 +274,7 @@ CUresult cuGraphReleaseUserObject(CUgraph hGraph, CUuserObject handle, unsigned 
 		*link = ref->next;
 		free(ref);
 	}
-	user_object_unref(object, count);
+	user_object_unref(object, count, false);
 	return CUDA_SUCCESS;
 }
 
