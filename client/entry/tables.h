@@ -28,6 +28,7 @@ bool host_green(CUcontext context, CUcontext *ret_primary);
  * The storage of a context; NULL is the current context. A green context has that of its primary
  * context.
  * CUDA_ERROR_INVALID_CONTEXT: there is no such context, or it is not active.
+ * CUDA_ERROR_CONTEXT_IS_DESTROYED: it was a green context.
  */
 CUresult host_storage(CUcontext context, struct storage **ret_storage);
 

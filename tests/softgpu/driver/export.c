@@ -18,6 +18,7 @@
  */
 
 #include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/current.h"
 #include "tests/softgpu/driver/stream/green.h"
 #include "client/entry/tables.h"
 #include "tests/softgpu/driver/sms.h"
@@ -57,7 +58,12 @@ CUresult host_storage(CUcontext handle, struct storage **ret_storage)
 	struct context *context;
 
 	ENTER(CALL_INIT);
-	if (context_get(handle, &context) != CUDA_SUCCESS || !context->is_active)
+	/* Only of the current context is it known that it has ended. */
+	if (context_get(handle, &context) != CUDA_SUCCESS)
+		return current_top() && (!handle || handle == current_top())
+			       ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+			       : CUDA_ERROR_INVALID_CONTEXT;
+	if (!context->is_active)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*ret_storage = &context->storage;
 	return CUDA_SUCCESS;
