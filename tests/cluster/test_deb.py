@@ -16,11 +16,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import harness  # pylint: disable=wrong-import-position
 import mps  # pylint: disable=wrong-import-position
-from debian_root import Root  # pylint: disable=wrong-import-position
+from debian_root import SOURCE, Root  # pylint: disable=wrong-import-position
 from harness import contains, equal, wait_for  # pylint: disable=wrong-import-position
 
-FOLDERS = ("Makefile", "README.md", "LICENSE", "client", "daemon", "docs", "include", "proto", "server",
-           "tests")
 PACKAGES = ("libmpsclient", "mps", "mps-compat", "mps-doc")
 PIPE = "/tmp/nvidia-mps"
 
@@ -63,7 +61,7 @@ def old_packages():
     source = os.path.join(harness.BUILD, "cluster", "old-source")
     shutil.rmtree(source, ignore_errors=True)
     os.makedirs(source)
-    for name in FOLDERS:
+    for name in SOURCE:
         subprocess.run(["cp", "-a", os.path.join(harness.ROOT, name), source], check=True)
     header = source + "/include/frame.h"
     with open(header, encoding="utf-8") as file:

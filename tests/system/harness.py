@@ -9,6 +9,7 @@ order (or those named on the command line) and ends with the line
 
 import os
 import random
+import subprocess
 import sys
 import time
 import traceback
@@ -28,6 +29,15 @@ class Skip(Exception):
 def need_root():
     if os.geteuid() != 0:
         raise Skip("needs root")
+
+
+def need_mounts():
+    """A namespace of mounts: root in a chroot whose root is no mount has none."""
+    need_root()
+    done = subprocess.run(["unshare", "--mount", "true"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Skip("no mount namespaces here: " + done.stderr.strip())
 
 
 def equal(got, want, about=""):

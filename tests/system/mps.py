@@ -49,8 +49,8 @@ def program(name):
 
 def program_sources():
     """The paths of the example programs' sources, in the order of the programs' names."""
-    return sorted((path for folder in PROGRAM_FOLDERS for path in
-                   glob.glob(os.path.join(ROOT, "tests", "programs", folder, "*.c*"))),
+    return sorted((path for folder in PROGRAM_FOLDERS for end in (".c", ".cu") for path in
+                   glob.glob(os.path.join(ROOT, "tests", "programs", folder, "*" + end))),
                   key=os.path.basename)
 
 

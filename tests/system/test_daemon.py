@@ -487,7 +487,8 @@ def test_files():
         equal(sorted(os.listdir(daemon.log)), ["control.log", "server.log"])
         with open(daemon.pipe + "/nvidia-cuda-mps-control.pid", encoding="utf-8") as file:
             equal(file.read(), "%d\n" % daemon.pid())
-        lines = daemon.read("control").splitlines()
+        # A container may have no /dev/kmsg.
+        lines = [line for line in daemon.read("control").splitlines() if "kernel's log" not in line]
         for line, part in zip(lines, (
                 "Starting control daemon using socket %s/control" % daemon.pipe,
                 "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=" + daemon.pipe,

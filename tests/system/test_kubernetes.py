@@ -20,7 +20,7 @@ import contained
 import harness
 import mps
 from contained import PRELOAD, Image
-from harness import Skip, contains, equal, need_root, wait_for
+from harness import Skip, contains, equal, need_mounts, wait_for
 
 CONTROL = "nvidia-cuda-mps-control"
 SERVER = "nvidia-cuda-mps-server"
@@ -265,7 +265,7 @@ class Claim:
     """The pod of a claim: a shell in the root of the driver, with the host's PIDs."""
 
     def __init__(self, option="", has_proc=True):
-        need_root()
+        need_mounts()
         if os.environ.get("MPS_SAN"):
             raise Skip("the driver's root lacks the sanitizers' libraries")
         self.folder = tempfile.mkdtemp(prefix="mps-claim-")

@@ -16,7 +16,8 @@ def read(path):
 
 
 def test_named_tests_exist():
-    files = glob.glob(os.path.join(ROOT, "tests", "**", "test_*.*"), recursive=True)
+    files = [path for end in ("py", "c") for path in
+             glob.glob(os.path.join(ROOT, "tests", "**", "test_*." + end), recursive=True)]
     known = {os.path.splitext(os.path.basename(path))[0] for path in files}
     for path in files:
         known.update(re.findall(r"^(?:def|static void) (test_\w+)\(", read(path), re.M))

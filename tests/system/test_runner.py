@@ -67,6 +67,13 @@ def test_not_executable():
     harness.contains(output, "chmod +x")
 
 
+def test_strays():
+    """What Python or an editor leaves beside a script is no test."""
+    code, output = runner_of({"test_it.py": "#!/bin/sh\nexit 0\n", "test_it.pyc": "\0",
+                              "test_it.py~": "#!/bin/sh\nexit 1\n"})
+    harness.equal((code, output.splitlines()[-1]), (0, "1 passed, 0 failed"), output)
+
+
 def test_crash():
     expect("#!/bin/sh\necho 3 passed, 0 failed\nkill -SEGV $$\n",
            1, "3 passed, 1 failed", "ended by signal 11")

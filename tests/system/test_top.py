@@ -51,7 +51,8 @@ def once(service, *words, env=None, **more):
 
 
 def live(service, *words, env=None, **more):
-    return Terminal([*TOP, "-d", "0.2", *words], dict(service.env, **(env or {})), **more)
+    own = {"TERM": "xterm", **(env or {})}
+    return Terminal([*TOP, "-d", "0.2", *words], dict(service.env, **own), **more)
 
 
 def row_of(process, end=""):
@@ -373,7 +374,7 @@ def test_stop():
     """Ctrl-Z gives the terminal back to the shell; fg draws everything again."""
     with mps.Service() as service:
         words = ["sh", "-c", SHELL, "sh", *TOP, "-d", "0.2"]
-        with Terminal(words, service.env) as screen:
+        with Terminal(words, dict(service.env, TERM="xterm")) as screen:
             screen.wait_for_text("0 clients")
             screen.send("\x1a")
             screen.wait_for_text(r"stopped: 1\d\d")

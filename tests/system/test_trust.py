@@ -14,7 +14,7 @@ import time
 
 import harness
 import mps
-from harness import Skip, contains, equal, need_root, wait_for
+from harness import Skip, contains, equal, need_mounts, need_root, wait_for
 
 STRANGER, USER = 1001, 1002
 NATIVE = "uses the GPU without MPS"
@@ -140,7 +140,7 @@ def test_front_end_of_an_unresponsive_daemon():
 
 def in_namespace(service, setup, *options, env=None):
     """process1 as an ordinary user in a user namespace, after root has run `setup' outside."""
-    need_root()
+    need_mounts()
     script = """%s
         exec setpriv --reuid %d --regid %d --clear-groups \
         unshare --user %s -- "$0" """ % (setup, USER, USER, " ".join(options))
