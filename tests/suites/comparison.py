@@ -150,10 +150,13 @@ class Comparison:
 
 
 def judge(path, real, known, args):
-    """Installs and runs one suite; returns its Comparison. None: it needs a GPU; False: it failed."""
+    """Installs and runs one suite; returns its Comparison. None: not here; False: it failed."""
     one = suites.Suite(path, real, args.out)
     if one.needs_gpu() and not real:
         say("%s: not run: needs a GPU's own machine code" % one.name)
+        return None
+    if args.short and not one.about.SHORT:
+        say("%s: not part of a short run" % one.name)
         return None
     began = time.monotonic()
     try:

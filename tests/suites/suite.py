@@ -10,13 +10,15 @@ A file there describes one suite:
     WITH_DEPENDENCIES  also what these packages ask for
     PREFER_INSTALLED   not if this machine's Python can import PACKAGE
     REQUIREMENTS_GPU   what pip installs in addition on a real GPU
+    SOURCE             a package that pip then builds from its source, which stays in `src'
     ENV, FOLDERS       variables of its programs, and variables that name an empty folder of a unit
     UNIT_LIMIT_S       the longest time of a unit
     STALL_S            a test that takes longer hangs
     NEEDS              `machine code' if the suite's kernels are not PTX, so that it needs a GPU
-    SHORT              the units of a short run
+    SHORT              the units of a short run; none: a short run leaves the suite out
     LEFT_OUT           patterns of the shell for UNIT or UNIT:TEST that do not run, with the reasons
     TOO_SLOW           the same, on the software GPU only
+    configure(source)     (optional) what to do with the unpacked source before it is built
     prepare(site, real)   (optional) what to do after the installation
     units(site)           the names of the units
     command(site, unit)   the arguments of Python that run a unit and report (outcomes.py)
@@ -124,32 +126,64 @@ class Suite:
             getattr(self.about, "REQUIREMENTS_GPU", []) if self.real else [])
         python = os.path.join(self.folder, "bin", "python")
         stamp = os.path.join(self.folder, "." + hashlib.sha256(
-            " ".join(wanted + [sys.version, str(self.real)]).encode()).hexdigest()[:16])
+            " ".join(wanted + [getattr(self.about, "SOURCE", ""), sys.version, str(self.real)])
+            .encode()).hexdigest()[:16])
         if os.path.exists(stamp):
             self.use(python)
             return
         shutil.rmtree(self.folder, ignore_errors=True)
         self.pip_install(python, wanted)
+        if hasattr(self.about, "SOURCE"):
+            self.build(python, self.about.SOURCE)
         self.use(python)
         if hasattr(self.about, "prepare"):
-            self.about.prepare(self.site, self.real)
+            self.prepare()
         with open(stamp, "w", encoding="ascii"):
             pass
 
+    def prepare(self):
+        """What the suite itself does after the installation."""
+        try:
+            self.about.prepare(self.site, self.real)
+        except subprocess.CalledProcessError as error:
+            raise CannotInstall("cannot be prepared: %s" % error) from error
+
     def pip_install(self, python, wanted):
         """The environment has no pip: that of this machine installs into it."""
+        extent = [] if getattr(self.about, "WITH_DEPENDENCIES", False) else ["--no-deps"]
+        self.must([sys.executable, "-m", "venv", "--without-pip", self.folder])
+        self.pip(["--python", python, "install", *extent, "--only-binary=:all:",
+                  "--root-user-action=ignore", *wanted])
+
+    def build(self, python, package):
+        """Fetches the source of a package, and builds it with what is installed."""
+        folder = os.path.join(self.folder, "src")
+        self.pip(["--python", python, "download", "--no-deps", "--no-build-isolation",
+                  "--no-binary=" + package.partition("==")[0], "--dest", folder, package])
+        archive = glob.glob(os.path.join(folder, "*"))[0]
+        shutil.unpack_archive(archive, folder)
+        os.unlink(archive)
+        source = glob.glob(os.path.join(folder, "*"))[0]
+        if hasattr(self.about, "configure"):
+            self.about.configure(source)
+        self.pip(["--python", python, "install", "--no-deps", "--no-build-isolation",
+                  "--root-user-action=ignore", source])
+
+    def pip(self, words):
+        """Runs pip, with the machine's own list of authorities."""
         env = dict(os.environ)
         if os.path.exists(AUTHORITIES):
             env.setdefault("PIP_CERT", AUTHORITIES)
-        extent = [] if getattr(self.about, "WITH_DEPENDENCIES", False) else ["--no-deps"]
-        pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *extent]
-        for words in ([sys.executable, "-m", "venv", "--without-pip", self.folder],
-                      [*pip, "--disable-pip-version-check", "--only-binary=:all:",
-                       "--root-user-action=ignore", *wanted]):
-            done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=1500,
-                                  check=False)
-            if done.returncode != 0:
-                raise CannotInstall("cannot be installed: " + (done.stderr or done.stdout).strip())
+        self.must([sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *words],
+                  env)
+
+    @staticmethod
+    def must(words, env=None):
+        """Runs a command of the installation."""
+        done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=1500,
+                              check=False)
+        if done.returncode != 0:
+            raise CannotInstall("cannot be installed: " + (done.stderr or done.stdout).strip())
 
     def importable(self):
         """Whether this machine's Python has the package already."""

@@ -26,7 +26,7 @@ CATALOGUE = """
     TITLE, DISTRIBUTION = "fake", ""
     PACKAGE = "json"
     REQUIREMENTS = []
-    SHORT = ("test_fine",)
+    SHORT = %r
     LEFT_OUT = {"test_left_out": "never ends"}
     STALL_S = 3
 
@@ -34,8 +34,8 @@ CATALOGUE = """
         return UNITS + ["test_left_out"]
 
     def command(_, unit):
-        return ["-c", "import sys; sys.path[:0] = [%r]; import outcomes; "
-                "outcomes.main(['unittest', %r])" % (FOLDER, unit)]
+        return ["-c", "import sys; sys.path[:0] = [%%r]; import outcomes; "
+                "outcomes.main(['unittest', %%r])" %% (FOLDER, unit)]
 """
 HEAD = """
     import ctypes, os, signal, subprocess, time, unittest
@@ -71,14 +71,14 @@ def write(folder, name, *parts):
             textwrap.dedent(part), " " * 4) for i, part in enumerate(parts)))
 
 
-def run(modules, known="", *args):
+def run(modules, known="", *args, short=("test_fine",)):
     """Runs a suite of these modules; returns the exit code and the output."""
     if os.environ.get("MPS_SAN"):
         raise harness.Skip("Python loads no sanitized libraries through mps-run")
     with tempfile.TemporaryDirectory(prefix="mps-suites-") as folder:
         os.mkdir(folder + "/catalogue")
         about = "FOLDER = %r\nUNITS = %r\n" % (folder, sorted(modules))
-        write(folder, "catalogue/fake.py", about + textwrap.dedent(CATALOGUE))
+        write(folder, "catalogue/fake.py", about + textwrap.dedent(CATALOGUE) % (short,))
         write(folder, "known", known)
         for name, text in modules.items():
             write(folder, name + ".py", HEAD, text)
@@ -133,6 +133,17 @@ def test_equal():
     contains(text, "as clients: 2 passed, 1 failed, 1 skipped")
     contains(text, "left out: test_left_out: never ends")
     contains(text, "1 passed, 0 failed, 0 skipped\n")
+
+
+def test_short():
+    """A suite without units of a short run is left out, and not installed."""
+    code, text = run({"test_fine": FINE}, "", "--short")
+    equal(code, 0, text)
+    contains(text, "1 passed, 0 failed, 0 skipped\n")
+    code, text = run({"test_fine": FINE}, "", "--short", short=())
+    equal(code, 0, text)
+    contains(text, "fake: not part of a short run\n")
+    contains(text, "0 passed, 0 failed, 1 skipped\n")
 
 
 def test_different():
