@@ -47,7 +47,7 @@ static void wait_for(const atomic_uint *count, unsigned wanted)
 	assert_int_equal(atomic_load(count), wanted);
 }
 
-static int start(void **state)
+static int begin(void **state)
 {
 	(void)state;
 	atomic_store(&n_trims, 0);
@@ -55,7 +55,7 @@ static int start(void **state)
 	return deferred_start();
 }
 
-static int stop(void **state)
+static int end(void **state)
 {
 	(void)state;
 	deferred_stop();
@@ -105,9 +105,9 @@ static void test_freed_beside_work(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_at_once_when_idle, start, stop),
-		cmocka_unit_test_setup_teardown(test_calls_beside_work, start, stop),
-		cmocka_unit_test_setup_teardown(test_freed_beside_work, start, stop),
+		cmocka_unit_test_setup_teardown(test_at_once_when_idle, begin, end),
+		cmocka_unit_test_setup_teardown(test_calls_beside_work, begin, end),
+		cmocka_unit_test_setup_teardown(test_freed_beside_work, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
