@@ -149,7 +149,7 @@ static bool device_of(CUdeviceptr address, enum sync_side side, unsigned *ret_de
 	if (range.kind == MEMORY_MAPPED)
 		*ret_device = range.allocation->device;
 	else
-		*ret_device = range.pool ? range.pool->device->index : range.context->device->index;
+		*ret_device = memory_device(&range)->index;
 	return true;
 }
 

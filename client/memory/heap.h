@@ -34,6 +34,7 @@ struct piece {
 	struct block *block;
 	uint64_t address, size;
 	bool is_used;
+	uint64_t counted;      /* bytes that the user of the heap counts as used */
 	struct stream *stream; /* if free: whose work may still use it; NULL: none */
 	uint64_t seqno;        /* its work is done when the stream has reached this */
 };

@@ -138,28 +138,32 @@ static CUresult host_take(uint64_t size, uint32_t payer, struct host_chunk *ret_
 }
 
 /* Managed memory counts against the memory limit of its GPU. */
-static uint32_t payer_of(const struct memory_range *range)
+CUresult host_block_new(uint32_t device, bool is_managed, uint64_t size, uint64_t *ret_address)
 {
-	return range->kind == MEMORY_MANAGED ? range->context->device->index + 1 : 0;
+	struct host_chunk chunk;
+	CUresult result = host_take(size, is_managed ? device + 1 : 0, &chunk);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if ((chunk.is_new || !chunk.is_pinned) && mapping_populate(chunk.start, chunk.span) < 0)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	else if (!chunk.is_pinned)
+		result = send_host_pin(device, chunk.address);
+	if (result == CUDA_SUCCESS)
+		*ret_address = chunk.address;
+	else
+		(void)host_free(chunk.address);
+	return result;
 }
 
 static CUresult pinned_alloc(struct memory_range *range)
 {
-	uint32_t payer = payer_of(range);
-	struct host_chunk chunk;
-	CUresult result = host_take(range->size, payer, &chunk);
+	const struct device *device = range->context->device;
+	bool is_managed = range->kind == MEMORY_MANAGED;
+	CUresult result = host_block_new(device->index, is_managed, range->size, &range->address);
 
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && payer && pools_make_room(range->context->device))
-		result = host_take(range->size, payer, &chunk);
-	if (result != CUDA_SUCCESS)
-		return result;
-	range->address = chunk.address;
-	if ((chunk.is_new || !chunk.is_pinned) && mapping_populate(chunk.start, chunk.span) < 0)
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	else if (!chunk.is_pinned)
-		result = send_host_pin(range->context->device->index, range->address);
-	if (result != CUDA_SUCCESS)
-		(void)host_free(range->address);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && is_managed && pools_make_room(device))
+		result = host_block_new(device->index, is_managed, range->size, &range->address);
 	return result;
 }
 

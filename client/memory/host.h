@@ -16,7 +16,13 @@
  */
 CUresult host_new(struct memory_range *range);
 
-/* Frees memory of host_new() that is no longer in the map. No work may use it any more. */
+/* Frees memory of this file that is in no map. No work may use it any more. */
 CUresult host_free(uint64_t address);
+
+/*
+ * Allocates `size' bytes that are in no map. The device pins them, and pays for managed
+ * memory.
+ */
+CUresult host_block_new(uint32_t device, bool is_managed, uint64_t size, uint64_t *ret_address);
 
 #endif

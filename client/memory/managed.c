@@ -45,62 +45,64 @@ CUresult local_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned in
 
 void managed_forget(const struct memory_range *range)
 {
+	if (!range->advised)
+		return;
 	pthread_mutex_lock(&advice_lock);
 	advised_free(range->advised);
 	pthread_mutex_unlock(&advice_lock);
 }
 
-/* Under the lock: the advice of the allocation, and the offset in it. NULL: not managed memory. */
-static struct advised *find_advised(CUdeviceptr ptr, size_t size, uint64_t *ret_offset)
+/* Whether it is within one managed allocation. */
+static bool find_managed(CUdeviceptr ptr, size_t size, struct memory_range *ret_range)
 {
-	struct memory_range range;
-
-	if (size == 0 || !memory_find(ptr, &range) || range.kind != MEMORY_MANAGED ||
-		!range_ok(ptr - range.address, size, range.size))
-		return NULL;
-	*ret_offset = ptr - range.address;
-	return range.advised;
+	return size > 0 && memory_find(ptr, ret_range) && memory_is_managed(ret_range) &&
+	       range_ok(ptr - ret_range->address, size, ret_range->size);
 }
 
 CUresult managed_check(CUdeviceptr ptr, size_t size)
 {
-	struct advice advice;
+	struct memory_range range;
 
-	return managed_advice(ptr, size, &advice);
+	return find_managed(ptr, size, &range) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult managed_advise(CUdeviceptr ptr, size_t size, CUmem_advise what, CUmemLocation location)
 {
-	struct advised *advised;
-	uint64_t offset;
+	struct memory_range range;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
 	pthread_mutex_lock(&advice_lock);
-	advised = find_advised(ptr, size, &offset);
-	if (advised)
-		result = advised_change(advised, offset, size, what, location) < 0
-				 ? CUDA_ERROR_OUT_OF_MEMORY
-				 : CUDA_SUCCESS;
+	if (find_managed(ptr, size, &range)) {
+		/* The place of a pool is the only advice about its memory. */
+		if (range.pool && what != ADVICE_PREFETCH)
+			result = CUDA_ERROR_NOT_SUPPORTED;
+		else
+			result = advised_change(range.advised, ptr - range.address, size, what,
+					 location) < 0
+					 ? CUDA_ERROR_OUT_OF_MEMORY
+					 : CUDA_SUCCESS;
+	}
 	pthread_mutex_unlock(&advice_lock);
 	return result;
 }
 
 CUresult managed_advice(CUdeviceptr ptr, size_t size, struct advice *ret_advice)
 {
-	const struct advised *advised;
-	uint64_t offset;
+	struct memory_range range;
+	bool is_managed;
 
 	pthread_mutex_lock(&advice_lock);
-	advised = find_advised(ptr, size, &offset);
-	if (advised)
-		*ret_advice = advised_common(advised, offset, size);
+	is_managed = find_managed(ptr, size, &range);
+	if (is_managed)
+		*ret_advice = advised_common(range.advised, ptr - range.address, size);
 	pthread_mutex_unlock(&advice_lock);
-	return advised ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return is_managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuStreamAttachMemAsync(
 	CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)
 {
+	struct memory_range range;
 	struct context *context;
 	struct stream *stream;
 	CUresult result = context_enter(&context);
@@ -111,5 +113,6 @@ CUresult local_cuStreamAttachMemAsync(
 		return result;
 	if (flags == 0 || (flags & (flags - 1)) || (flags & ~(unsigned)ATTACH_FLAGS))
 		return CUDA_ERROR_INVALID_VALUE;
-	return managed_check(dptr, length > 0 ? length : 1);
+	return find_managed(dptr, MAX(length, 1), &range) && !range.pool ? CUDA_SUCCESS
+									 : CUDA_ERROR_INVALID_VALUE;
 }

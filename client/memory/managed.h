@@ -7,7 +7,7 @@
 #include "advice.h"
 #include "memory.h"
 
-/* Frees the advice of a range that ends. */
+/* Frees the advice of a range that ends, if it has any. */
 void managed_forget(const struct memory_range *range);
 
 /* CUDA_ERROR_INVALID_VALUE: the range is not within one managed allocation. */

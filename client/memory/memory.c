@@ -43,6 +43,35 @@ bool memory_find(uint64_t address, struct memory_range *ret_range)
 	return range;
 }
 
+static bool is_from(const struct memory_range *range, enum pool_memory memory)
+{
+	return range->kind == MEMORY_POOLED && range->pool->memory == memory;
+}
+
+bool memory_is_pinned(const struct memory_range *range)
+{
+	return range->kind == MEMORY_PINNED || is_from(range, POOL_PINNED);
+}
+
+bool memory_is_managed(const struct memory_range *range)
+{
+	return range->kind == MEMORY_MANAGED || is_from(range, POOL_MANAGED);
+}
+
+/* Whether one of the devices may access it, as far as the program decides that. */
+static bool memory_admits(const struct memory_range *range, uint64_t devices)
+{
+	if (range->kind == MEMORY_MAPPED)
+		return range->readers & devices;
+	return !is_from(range, POOL_PINNED) ||
+	       atomic_load_explicit(&range->pool->granted, memory_order_relaxed) & devices;
+}
+
+bool memory_is_admitted(const struct memory_range *range)
+{
+	return memory_admits(range, UINT64_MAX);
+}
+
 /*
  * Whether one of the devices in `devices' may access all of it. `ret_first', if not
  * NULL, is the range of the first byte.
@@ -59,7 +88,7 @@ static bool memory_covers(
 		uint64_t span;
 
 		range = address_map_find(&memory_map, address);
-		if (!range || (range->kind == MEMORY_MAPPED && !(range->readers & devices)))
+		if (!range || !memory_admits(range, devices))
 			break;
 		if (ret_first && rest == size)
 			*ret_first = *range;
@@ -125,6 +154,11 @@ void memory_set_sync(uint64_t address, bool is_sync)
 	if (range)
 		range->is_sync = is_sync;
 	pthread_mutex_unlock(&memory_map_lock);
+}
+
+const struct device *memory_device(const struct memory_range *range)
+{
+	return range->pool && range->pool->device ? range->pool->device : range->context->device;
 }
 
 static void set_bit(uint64_t *bits, uint64_t bit, bool is_set)
@@ -264,8 +298,7 @@ static CUresult give_back(const struct memory_range *range)
 		return ipc_close_range(range);
 	if (range->kind == MEMORY_ALIAS)
 		return send_host_alias_end(range->address);
-	if (range->kind == MEMORY_MANAGED)
-		managed_forget(range);
+	managed_forget(range);
 	if (!range->pool)
 		return host_free(range->address);
 	if ((range->flags & MEMORY_EXPORTED) && !ipc_may_free(range, NULL))
@@ -295,20 +328,40 @@ void memory_end_context(struct context *context)
 	registered_end_context(context);
 }
 
+/* The advice about new memory of a managed pool: the pool's location. NULL: out of memory. */
+static struct advised *advised_by(const struct pool *pool, uint64_t size)
+{
+	struct advised *advised = advised_new(size);
+
+	if (!advised || advised_change(advised, 0, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
+				pool->preferred) == 0)
+		return advised;
+	advised_free(advised);
+	return NULL;
+}
+
 CUresult memory_alloc(struct pool *pool, uint64_t size, enum memory_kind kind,
 	struct stream *stream, struct memory_range *range)
 {
-	CUresult result = pool_alloc(pool, size, stream, &range->piece);
+	CUresult result;
 
+	if (pool->memory == POOL_MANAGED) {
+		range->advised = advised_by(pool, size);
+		if (!range->advised)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = pool_alloc(pool, size, stream, &range->piece);
+	if (result == CUDA_SUCCESS) {
+		range->pool = pool;
+		range->kind = kind;
+		range->address = range->piece->address;
+		range->size = size;
+		result = memory_add(range);
+		if (result == CUDA_ERROR_OUT_OF_MEMORY)
+			pool_free(pool, range->piece, stream);
+	}
 	if (result != CUDA_SUCCESS)
-		return result;
-	range->pool = pool;
-	range->kind = kind;
-	range->address = range->piece->address;
-	range->size = size;
-	result = memory_add(range);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY)
-		pool_free(pool, range->piece, stream);
+		advised_free(range->advised);
 	return result;
 }
 
@@ -412,7 +465,8 @@ CUresult local_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdevi
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!memory_find(dptr, &range))
+	/* The driver knows no range of a host pool unless a device may access it. */
+	if (!memory_find(dptr, &range) || (memory_is_pinned(&range) && !memory_is_admitted(&range)))
 		return CUDA_ERROR_NOT_FOUND;
 	if (pbase)
 		*pbase = range.address;

@@ -53,6 +53,16 @@ struct memory_range {
 /* A flag of allocated memory: another process may have it open. */
 #define MEMORY_EXPORTED 1u
 
+/* Whether it is pinned or managed memory, of a pool or not. */
+bool memory_is_pinned(const struct memory_range *range);
+bool memory_is_managed(const struct memory_range *range);
+
+/* Whether the program lets any device access it. It decides that for mappings and host pools. */
+bool memory_is_admitted(const struct memory_range *range);
+
+/* The device of memory that is no mapping. */
+const struct device *memory_device(const struct memory_range *range);
+
 /* A copy of the range that contains `address'; false: none in this map. */
 bool memory_find(uint64_t address, struct memory_range *ret_range);
 
@@ -60,8 +70,8 @@ bool memory_find(uint64_t address, struct memory_range *ret_range);
 bool memory_contains(uint64_t address, uint64_t size);
 
 /*
- * The same for memory that a device can access; mappings count if the device has
- * been given access.
+ * The same for memory that a device can access; mappings and memory of host pools count if
+ * the device has been given access.
  */
 bool memory_reaches(uint32_t device, uint64_t address, uint64_t size);
 

@@ -22,13 +22,19 @@ static bool pointer_find(CUdeviceptr ptr, struct memory_range *ret_range)
 /* Managed memory counts as device memory. */
 static bool is_host(const struct memory_range *range)
 {
-	return range->kind == MEMORY_PINNED || range->kind == MEMORY_REGISTERED ||
+	return memory_is_pinned(range) || range->kind == MEMORY_REGISTERED ||
 	       range->kind == MEMORY_ALIAS;
 }
 
 static bool has_host_pointer(const struct memory_range *range)
 {
-	return is_host(range) || range->kind == MEMORY_MANAGED;
+	return is_host(range) || memory_is_managed(range);
+}
+
+/* Memory of a host pool has none until a device may access it. */
+static bool has_device_pointer(const struct memory_range *range)
+{
+	return !memory_is_pinned(range) || memory_is_admitted(range);
 }
 
 static bool is_of_pool(const struct memory_range *range)
@@ -47,7 +53,7 @@ static CUdevice ordinal_of(const struct memory_range *range)
 {
 	if (range->kind == MEMORY_MAPPED)
 		return range->allocation->ordinal;
-	return range->pool ? range->pool->ordinal : range->context->ordinal;
+	return range->pool && range->pool->device ? range->pool->ordinal : range->context->ordinal;
 }
 
 /* What the current context's device may do there, as values of CUmemAccess_flags. */
@@ -74,10 +80,10 @@ static bool value_int(
 		*ret_value = range->kind != MEMORY_REGISTERED || range->other != 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		*ret_value = !is_host(range);
+		*ret_value = !is_host(range) && (!is_of_pool(range) || memory_is_managed(range));
 		return true;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		*ret_value = range->kind == MEMORY_MANAGED;
+		*ret_value = memory_is_managed(range);
 		return true;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 		*ret_value = range->kind == MEMORY_ALLOCATED;
@@ -121,6 +127,8 @@ static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
 		*ret_value = range->id;
 		return true;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*ret_value = has_device_pointer(range) ? range->address : 0;
+		return true;
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		*ret_value = range->address;
 		return true;
@@ -151,6 +159,8 @@ static CUresult pointer_attribute(void *data, CUpointer_attribute attribute,
 		*(unsigned *)data = value;
 		return CUDA_SUCCESS;
 	}
+	if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && !has_device_pointer(range))
+		return CUDA_ERROR_INVALID_VALUE;
 	if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && has_host_pointer(range))
 		wide = range->kind == MEMORY_ALIAS ? other_of(range, ptr) : ptr;
 	else if (!value_wide(range, ptr, attribute, &wide))
@@ -245,7 +255,8 @@ CUresult local_cuPointerSetAttribute(
 		return server_link_check(&server);
 	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !pointer_find(ptr, &range))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (is_of_pool(&range) || range.kind == MEMORY_MAPPED)
+	if (range.kind == MEMORY_MAPPED || range.kind == MEMORY_GRAPH ||
+		range.kind == MEMORY_IMPORTED)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return set_sync(&range, ptr, *(const unsigned *)value);
 }

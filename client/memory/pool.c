@@ -13,11 +13,13 @@
 #include <stdatomic.h>
 
 #include "client/util/compat.h"
+#include "host.h"
 #include "pool.h"
 #include "send.h"
 #include "client/stream/callback.h"
 #include "client/stream/timeline.h"
 #include "clock.h"
+#include "wire.h"
 
 #define POOLS_MAX 4096u
 /* A pool grows by its own size, to avoid many small blocks, but at most by this much. */
@@ -32,23 +34,31 @@
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *pools;
-static struct pool *_Atomic plain[DEVICES_MAX], *_Atomic defaults[DEVICES_MAX],
-	*_Atomic of_graphs[DEVICES_MAX];
+static struct pool *_Atomic plain[DEVICES_MAX], *_Atomic of_graphs[DEVICES_MAX],
+	*_Atomic defaults[POOL_HOMES];
 static struct slab pool_slab = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.object_size = sizeof(struct pool),
 	.n_max = POOLS_MAX,
 };
 
-static struct pool *new_locked(struct device *device, CUdevice ordinal, enum pool_kind kind)
+struct pool_home pool_home_of(struct device *device, CUdevice ordinal)
+{
+	return (struct pool_home){.number = device->index, .device = device, .ordinal = ordinal};
+}
+
+static struct pool *new_locked(const struct pool_home *home, enum pool_kind kind)
 {
 	struct pool *pool = slab_take(&pool_slab);
 
 	if (!pool)
 		return NULL;
 	pool->kind = kind;
-	pool->device = device;
-	pool->ordinal = ordinal;
+	pool->memory = home->memory;
+	pool->home = home->number;
+	pool->device = home->device;
+	pool->ordinal = home->ordinal;
+	pool->preferred = home->preferred;
 	pool->threshold = kind == POOL_PLAIN ? PLAIN_KEPT : 0;
 	/* The next launch needs the same amount; the program can trim the pool. */
 	if (kind == POOL_GRAPH)
@@ -61,18 +71,18 @@ static struct pool *new_locked(struct device *device, CUdevice ordinal, enum poo
 	return pool;
 }
 
-struct pool *pool_new(struct device *device, CUdevice ordinal, enum pool_kind kind)
+struct pool *pool_new(const struct pool_home *home, enum pool_kind kind)
 {
 	struct pool *pool;
 
 	pthread_mutex_lock(&pool_lock);
-	pool = new_locked(device, ordinal, kind);
+	pool = new_locked(home, kind);
 	pthread_mutex_unlock(&pool_lock);
 	return pool;
 }
 
 static struct pool *pool_once(
-	struct pool *_Atomic *place, struct device *device, CUdevice ordinal, enum pool_kind kind)
+	struct pool *_Atomic *place, const struct pool_home *home, enum pool_kind kind)
 {
 	struct pool *pool = atomic_load_explicit(place, memory_order_acquire);
 
@@ -80,8 +90,7 @@ static struct pool *pool_once(
 		return pool;
 	pthread_mutex_lock(&pool_lock);
 	if (!*place)
-		atomic_store_explicit(
-			place, new_locked(device, ordinal, kind), memory_order_release);
+		atomic_store_explicit(place, new_locked(home, kind), memory_order_release);
 	pool = *place;
 	pthread_mutex_unlock(&pool_lock);
 	return pool;
@@ -89,17 +98,21 @@ static struct pool *pool_once(
 
 struct pool *pool_plain(struct device *device, CUdevice ordinal)
 {
-	return pool_once(&plain[device->index], device, ordinal, POOL_PLAIN);
+	const struct pool_home home = pool_home_of(device, ordinal);
+
+	return pool_once(&plain[device->index], &home, POOL_PLAIN);
 }
 
-struct pool *pool_default(struct device *device, CUdevice ordinal)
+struct pool *pool_default(const struct pool_home *home)
 {
-	return pool_once(&defaults[device->index], device, ordinal, POOL_DEFAULT);
+	return pool_once(&defaults[home->number], home, POOL_DEFAULT);
 }
 
 struct pool *pool_graph(struct device *device, CUdevice ordinal)
 {
-	return pool_once(&of_graphs[device->index], device, ordinal, POOL_GRAPH);
+	const struct pool_home home = pool_home_of(device, ordinal);
+
+	return pool_once(&of_graphs[device->index], &home, POOL_GRAPH);
 }
 
 struct pool *pool_find(CUmemoryPool handle)
@@ -112,6 +125,31 @@ struct pool *pool_find(CUmemoryPool handle)
 	return pool;
 }
 
+/* The device on which the pool's memory is, or that pins host memory for a stream, and pays. */
+static struct device *device_for(const struct pool *pool, const struct stream *stream)
+{
+	return pool->device ? pool->device
+			    : atomic_load_explicit(&stream->context, memory_order_relaxed)->device;
+}
+
+static CUresult block_new(
+	const struct pool *pool, uint64_t size, const struct stream *stream, uint64_t *ret_address)
+{
+	unsigned index = device_for(pool, stream)->index;
+
+	if (pool->memory == POOL_OF_DEVICE)
+		return send_memory_alloc(index, size, ret_address);
+	return host_block_new(index, pool->memory == POOL_MANAGED, size, ret_address);
+}
+
+static void block_free(const struct pool *pool, uint64_t address)
+{
+	if (pool->memory == POOL_OF_DEVICE)
+		(void)send_memory_free(address);
+	else
+		(void)host_free(address);
+}
+
 /* Under the lock. Returns whether any memory was released. */
 static bool trim_locked(struct pool *pool, uint64_t size_kept)
 {
@@ -120,7 +158,7 @@ static bool trim_locked(struct pool *pool, uint64_t size_kept)
 
 	while (pool->heap.size > size_kept &&
 		heap_release(&pool->heap, pool->heap.size - size_kept, &address, &size)) {
-		(void)send_memory_free(address);
+		block_free(pool, address);
 		is_less = true;
 	}
 	return is_less;
@@ -137,7 +175,7 @@ static void trim_to_threshold(struct pool *pool)
 	else
 		while (pool->heap.empty_bytes > kept &&
 			heap_release(&pool->heap, UINT64_MAX, &address, &size))
-			(void)send_memory_free(address);
+			block_free(pool, address);
 }
 
 /* Under the lock. Frees a destroyed pool that has no block left. */
@@ -173,14 +211,26 @@ void pool_destroy(struct pool *pool)
 	pthread_mutex_unlock(&pool_lock);
 }
 
+/* As in the driver, the requested bytes count, not those of the piece. */
+static void pool_count(struct pool *pool, struct piece *piece, uint64_t size)
+{
+	piece->counted = size;
+	pool->used += size;
+	pool->used_high = MAX(pool->used_high, pool->used);
+}
+
+static uint64_t piece_size(uint64_t size)
+{
+	return ALIGN_UP(size, (uint64_t)HEAP_ALIGN);
+}
+
 static struct piece *pool_take_locked(struct pool *pool, uint64_t size, struct stream *stream)
 {
-	struct piece *piece = heap_take(&pool->heap, size, stream);
+	struct piece *piece = heap_take(&pool->heap, piece_size(size), stream);
 
 	if (!piece)
 		return NULL;
-	pool->used += piece->size;
-	pool->used_high = MAX(pool->used_high, pool->used);
+	pool_count(pool, piece, size);
 	return piece;
 }
 
@@ -218,7 +268,7 @@ static CUresult pool_grow(struct pool *pool, uint64_t block_size, uint64_t size,
 
 	if (pool->size_max > 0 && !range_ok(pool->heap.size, block_size, pool->size_max))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = send_memory_alloc(pool->device->index, block_size, &address);
+	result = block_new(pool, block_size, stream, &address);
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&pool_lock);
@@ -226,11 +276,17 @@ static CUresult pool_grow(struct pool *pool, uint64_t block_size, uint64_t size,
 		pool->size_high = MAX(pool->size_high, pool->heap.size);
 		*ret_piece = pool_take_locked(pool, size, stream);
 	} else {
-		(void)send_memory_free(address);
+		block_free(pool, address);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	pthread_mutex_unlock(&pool_lock);
 	return result;
+}
+
+/* Whether the pool may have memory for which the device pays, or that its work may use. */
+static bool pool_is_of(const struct pool *pool, const struct device *device)
+{
+	return !pool->device || pool->device == device;
 }
 
 static bool device_has_pending(const struct device *device)
@@ -239,7 +295,7 @@ static bool device_has_pending(const struct device *device)
 
 	pthread_mutex_lock(&pool_lock);
 	for (struct pool *pool = pools; pool && !is_found; pool = pool->next)
-		is_found = pool->device == device && heap_next_pending(&pool->heap, NULL);
+		is_found = pool_is_of(pool, device) && heap_next_pending(&pool->heap, NULL);
 	pthread_mutex_unlock(&pool_lock);
 	return is_found;
 }
@@ -251,7 +307,7 @@ bool pools_trim_device(const struct device *device)
 	pthread_mutex_lock(&pool_lock);
 	for (struct pool *pool = pools, *next; pool; pool = next) {
 		next = pool->next;
-		if (pool->device != device)
+		if (!pool_is_of(pool, device))
 			continue;
 		heap_reclaim(&pool->heap);
 		is_less |= trim_locked(pool, 0);
@@ -283,11 +339,9 @@ static struct piece *pool_take_pending(struct pool *pool, uint64_t size, struct 
 	uint64_t seqno;
 
 	pthread_mutex_lock(&pool_lock);
-	piece = heap_take_pending(&pool->heap, size, &before, &seqno);
-	if (piece) {
-		pool->used += piece->size;
-		pool->used_high = MAX(pool->used_high, pool->used);
-	}
+	piece = heap_take_pending(&pool->heap, piece_size(size), &before, &seqno);
+	if (piece)
+		pool_count(pool, piece, size);
 	pthread_mutex_unlock(&pool_lock);
 	if (piece && stream_follow(before, seqno, stream) != CUDA_SUCCESS)
 		pool_free_at(pool, TAKE_PTR(piece), before, seqno);
@@ -308,14 +362,15 @@ static CUresult wait_for_pending(const struct device *device, const struct strea
 static CUresult alloc_again(
 	struct pool *pool, uint64_t size, struct stream *stream, struct piece **ret_piece)
 {
+	struct device *device = device_for(pool, stream);
 	bool is_waiting;
 
 	*ret_piece = stream ? pool_take_pending(pool, size, stream) : NULL;
 	if (*ret_piece)
 		return CUDA_SUCCESS;
-	is_waiting = device_has_pending(pool->device);
+	is_waiting = device_has_pending(device);
 	if (is_waiting) {
-		CUresult result = wait_for_pending(pool->device, stream);
+		CUresult result = wait_for_pending(device, stream);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -324,24 +379,24 @@ static CUresult alloc_again(
 	if (*ret_piece)
 		return CUDA_SUCCESS;
 	/* After the wait, stream_waited() may have released the memory already. */
-	if (!pools_trim_device(pool->device) && !is_waiting)
+	if (!pools_trim_device(device) && !is_waiting)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	return pool_grow(pool, ALIGN_UP(size, pool->device->granularity), size, stream, ret_piece);
+	return pool_grow(pool, ALIGN_UP(size, device->granularity), size, stream, ret_piece);
 }
 
 CUresult pool_alloc(
 	struct pool *pool, uint64_t size, struct stream *stream, struct piece **ret_piece)
 {
+	const struct device *device = device_for(pool, stream);
 	uint64_t least, best;
 	CUresult result;
 
-	if (size > pool->device->heap_size)
+	if (size > (pool->memory == POOL_OF_DEVICE ? device->heap_size : WIRE_HOST_MAX))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	size = ALIGN_UP(size, (uint64_t)HEAP_ALIGN);
 	*ret_piece = pool_take(pool, size, stream);
 	if (*ret_piece)
 		return CUDA_SUCCESS;
-	least = ALIGN_UP(size, pool->device->granularity);
+	least = ALIGN_UP(size, device->granularity);
 	best = pool->kind == POOL_PLAIN ? least : MAX(least, MIN(pool->heap.size, BLOCK_MAX));
 	result = pool_grow(pool, best, size, stream, ret_piece);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && least < best)
@@ -363,7 +418,7 @@ void pool_free(struct pool *pool, struct piece *piece, struct stream *stream)
 void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream, uint64_t seqno)
 {
 	pthread_mutex_lock(&pool_lock);
-	pool->used -= piece->size;
+	pool->used -= piece->counted;
 	heap_give(&pool->heap, piece, stream, seqno);
 	if (!stream && pool_keeps_nothing(pool)) {
 		trim_to_threshold(pool);

@@ -3,10 +3,10 @@
 #define POOL_H
 
 /*
- * Pools of device memory. A pool gets blocks from the server and divides them here,
- * so that allocations and frees need no messages while a block has space. The
- * memory of cuMemAlloc() comes from a plain pool that the program does not see. Any
- * thread.
+ * Pools of device memory, of pinned memory and of managed memory. A pool gets blocks
+ * from the server and divides them here, so that allocations and frees need no
+ * messages while a block has space. The memory of cuMemAlloc() comes from a plain
+ * pool that the program does not see. Any thread.
  */
 
 #include "client/device/context.h"
@@ -20,17 +20,39 @@
 
 enum pool_kind {
 	POOL_PLAIN,   /* for cuMemAlloc() */
-	POOL_DEFAULT, /* a device's default pool */
+	POOL_DEFAULT, /* the default pool of a home */
 	POOL_CREATED,
 	POOL_GRAPH,    /* for graphs' allocations on a device */
 	POOL_IMPORTED, /* imported from another process: a name without memory of this process */
 };
 
+enum pool_memory {
+	POOL_OF_DEVICE,
+	POOL_PINNED,
+	POOL_MANAGED,
+};
+
+/* NUMA nodes that pools can name. */
+#define POOL_NODES 64
+#define POOL_HOMES (2u * (DEVICES_MAX + 2u + POOL_NODES))
+
+/* Where a program wants a pool's memory. Each home has a default pool and a current one. */
+struct pool_home {
+	unsigned number; /* unique, below POOL_HOMES */
+	enum pool_memory memory;
+	struct device *device; /* NULL: host memory, or managed memory that prefers no device */
+	CUdevice ordinal;
+	CUmemLocation preferred; /* of managed memory */
+};
+
 struct pool {
 	struct slab_head slab;
 	enum pool_kind kind;
-	struct device *device;
+	enum pool_memory memory;
+	unsigned home;
+	struct device *device; /* NULL: none */
 	CUdevice ordinal;
+	CUmemLocation preferred;
 	uint64_t size_max;         /* 0: unlimited */
 	bool is_shareable;         /* as a descriptor */
 	_Atomic uint32_t n_opened; /* for an imported pool: its open memory */
@@ -44,21 +66,26 @@ struct pool {
 	atomic_bool is_destroyed; /* exists until the last piece is freed */
 	uint64_t used, used_high, size_high;
 	uint64_t threshold;
-	_Atomic uint64_t granted; /* one bit per other device that has access */
-	int reuse[POOL_REUSES];   /* the program's settings; pools here reuse memory regardless */
+	/* To whom the program has given access: one bit per device, and the host. */
+	_Atomic uint64_t granted;
+	atomic_bool is_host_granted;
+	int reuse[POOL_REUSES]; /* the program's settings; pools here reuse memory regardless */
 };
 
 struct pool_size {
 	uint64_t size, size_high, used, used_high;
 };
 
+/* The home of pools of a device's memory. */
+struct pool_home pool_home_of(struct device *device, CUdevice ordinal);
+
 /* The pools that each device has. NULL: out of memory. */
 struct pool *pool_plain(struct device *device, CUdevice ordinal);
-struct pool *pool_default(struct device *device, CUdevice ordinal);
 struct pool *pool_graph(struct device *device, CUdevice ordinal);
 
 /* NULL: out of memory. */
-struct pool *pool_new(struct device *device, CUdevice ordinal, enum pool_kind kind);
+struct pool *pool_default(const struct pool_home *home);
+struct pool *pool_new(const struct pool_home *home, enum pool_kind kind);
 
 /* The program has destroyed a pool of its own; its allocations stay valid. */
 void pool_destroy(struct pool *pool);

@@ -104,12 +104,13 @@ CUresult local_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool p
 /* Under the lock. NULL: out of memory. */
 static struct pool *pool_import(CUdevice ordinal, const struct pool_file *file)
 {
+	const struct pool_home home = pool_home_of(device_get(ordinal), ordinal);
 	struct pool *pool = all_imported;
 
 	while (pool && memcmp(pool->name, file->name, sizeof(pool->name)) != 0)
 		pool = pool->next_imported;
 	if (!pool) {
-		pool = pool_new(device_get(ordinal), ordinal, POOL_IMPORTED);
+		pool = pool_new(&home, POOL_IMPORTED);
 		if (!pool)
 			return NULL;
 		memcpy(pool->name, file->name, sizeof(pool->name));

@@ -13,10 +13,12 @@
 #include "client.h"
 #include "client/device/hooks.h"
 #include "ipc.h"
+#include "managed.h"
 #include "memory.h"
 #include "pool.h"
 #include "pool_calls.h"
 #include "client/stream/stream.h"
+#include "client/transport/route.h"
 
 static CUresult stream_memory_enter(CUstream handle, struct context **ret_context,
 	struct stream **ret_stream, bool *ret_captures)
@@ -55,9 +57,13 @@ static CUresult stream_memory_alloc(
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	/* In a capture only the pool's device counts: the graph has its own memory. */
 	if (unlikely(captures)) {
-		result = recorder.alloc(stream, pool->ordinal, size, &range.address);
+		result = pool->memory == POOL_OF_DEVICE
+				 ? recorder.alloc(stream, pool->ordinal, size, &range.address)
+				 : refuse("cuMemAllocFromPoolAsync",
+					   "graphs allocate only memory of a GPU");
 	} else {
-		result = device_open(pool->device);
+		if (pool->device)
+			result = device_open(pool->device);
 		if (result == CUDA_SUCCESS)
 			result = memory_alloc(pool, size, MEMORY_POOLED, stream, &range);
 	}
@@ -117,6 +123,7 @@ CUresult local_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	if (!memory_remove(
 		    dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED), &range))
 		return free_other(dptr, stream);
+	managed_forget(&range);
 	if (unlikely(range.flags & MEMORY_EXPORTED) && !ipc_may_free(&range, stream))
 		return CUDA_SUCCESS;
 	pool_free(range.pool, range.piece, stream);

@@ -17,17 +17,15 @@
 
 enum sync_side sync_side_of(const struct memory_range *range)
 {
-	switch (range->kind) {
-	case MEMORY_PINNED:
-	case MEMORY_ALIAS:
+	if (memory_is_pinned(range))
+		return memory_is_admitted(range) ? SYNC_PINNED : SYNC_PAGEABLE;
+	if (range->kind == MEMORY_ALIAS)
 		return SYNC_PINNED;
-	case MEMORY_REGISTERED:
-		return SYNC_REGISTERED;
-	case MEMORY_MANAGED:
+	if (memory_is_managed(range))
 		return SYNC_MANAGED;
-	default:
-		return range->is_sync ? SYNC_DEVICE_ALWAYS : SYNC_DEVICE;
-	}
+	if (range->kind == MEMORY_REGISTERED)
+		return SYNC_REGISTERED;
+	return range->is_sync ? SYNC_DEVICE_ALWAYS : SYNC_DEVICE;
 }
 
 enum sync_side sync_side_at(CUdeviceptr address)

@@ -52,6 +52,7 @@ def test_each_way():
                                 ("pool", 700, 60), ("create", 2 * MIB, 64), ("array", 512, 60),
                                 ("array_3d", 1024, 60), ("mipmap", 512, 58), ("graph", 300, 60),
                                 ("managed", 4 * MIB, 64), ("managed", 10, 60),
+                                ("managed_pool", 700, 60), ("any_pool", 4 * MIB, 56),
                                 ("variable", 1024, 64), ("kernel", 3 * MIB, 63)):
             holds(service, way, kib, least)
 
@@ -139,8 +140,9 @@ def test_exported_memory():
 
 def test_pinned_memory_is_not_counted():
     with mps.Service(SETTINGS) as service:
-        out, _ = run(service, "host", 16 * MIB, LIMIT)
-        equal(numbers(out, "host")[0], (1024 * MIB, 0), out)
+        for way in "host", "host_pool":
+            out, _ = run(service, way, 16 * MIB, LIMIT)
+            equal(numbers(out, way)[0], (1024 * MIB, 0), out)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@
 
 #define NAME "limited_memory"
 #include "../helpers/driver_program.h"
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -70,15 +71,37 @@ static CUresult give_async(union piece *piece)
 	return cuMemFreeAsync(piece->address, NULL);
 }
 
-static CUresult take_pool(union piece *piece, size_t size)
+static CUresult take_from(
+	union piece *piece, size_t size, CUmemAllocationType type, CUmemLocationType place)
 {
-	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
+	CUmemPoolProps props = {.allocType = type};
 
-	props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	props.location.id = device;
+	props.location.type = place;
+	props.location.id = place == CU_MEM_LOCATION_TYPE_DEVICE ? device : 0;
 	if (!pool)
 		CHECK(cuMemPoolCreate(&pool, &props));
 	return cuMemAllocFromPoolAsync(&piece->address, size, pool, NULL);
+}
+
+static CUresult take_pool(union piece *piece, size_t size)
+{
+	return take_from(piece, size, CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE);
+}
+
+static CUresult take_host_pool(union piece *piece, size_t size)
+{
+	return take_from(piece, size, CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_HOST);
+}
+
+static CUresult take_managed_pool(union piece *piece, size_t size)
+{
+	return take_from(piece, size, CU_MEM_ALLOCATION_TYPE_MANAGED, CU_MEM_LOCATION_TYPE_DEVICE);
+}
+
+/* The GPU that allocates pays. */
+static CUresult take_any_pool(union piece *piece, size_t size)
+{
+	return take_from(piece, size, CU_MEM_ALLOCATION_TYPE_MANAGED, CU_MEM_LOCATION_TYPE_NONE);
 }
 
 static CUresult create(
@@ -266,6 +289,9 @@ static const struct way {
 	{"pitch", take_pitch, give_plain},
 	{"async", take_async, give_async},
 	{"pool", take_pool, give_async},
+	{"host_pool", take_host_pool, give_async},
+	{"managed_pool", take_managed_pool, give_async},
+	{"any_pool", take_any_pool, give_async},
 	{"create", take_create, give_create},
 	{"export", take_export, give_export},
 	{"array", take_array, give_array},
@@ -290,7 +316,8 @@ static void print_memory(const char *when)
 
 static void take_all(const struct way *way, size_t size)
 {
-	size_t most = way->take == take_host ? MOST_OF_HOST : MOST;
+	bool is_of_host = way->take == take_host || way->take == take_host_pool;
+	size_t most = is_of_host ? MOST_OF_HOST : MOST;
 	CUresult result = CUDA_SUCCESS;
 	size_t n = 0;
 

@@ -71,7 +71,7 @@ CUresult copy_run(const struct copy_work *copy)
 
 /*
  * Finds the kind of memory at one end of a copy. Host memory that begins in a
- * registration must end in it.
+ * registration must end in it. Memory of a host pool that no device reaches is pageable.
  */
 static CUresult end_classify(
 	uint64_t address, size_t size, bool is_host_allowed, bool is_array, bool *ret_device)
@@ -84,8 +84,8 @@ static CUresult end_classify(
 	}
 	if (!address)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret_device = range != NULL;
-	if (!range)
+	*ret_device = range && range_is_reached(range);
+	if (!*ret_device)
 		return is_host_allowed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	return range_reaches(address, size, NULL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -51,8 +51,10 @@ static struct range *host_find(const void *p)
 {
 	struct range *range = range_find((uint64_t)(uintptr_t)p);
 
-	return range && (range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED) ? range
-										       : NULL;
+	return range && !range->is_pooled &&
+			       (range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED)
+		       ? range
+		       : NULL;
 }
 
 CUresult cuMemFreeHost(void *p)

@@ -62,6 +62,13 @@ static CUresult note(CUdeviceptr dptr, size_t count, CUmem_advise what, CUmemLoc
 		       : CUDA_SUCCESS;
 }
 
+void managed_prefer(struct range *range, CUmemLocation place)
+{
+	if (place.type == CU_MEM_LOCATION_TYPE_DEVICE || place.type == CU_MEM_LOCATION_TYPE_HOST)
+		(void)note(range->start, range->end - range->start,
+			CU_MEM_ADVISE_SET_PREFERRED_LOCATION, place);
+}
+
 static CUresult advise(CUdeviceptr dptr, size_t count, CUmem_advise what, CUmemLocation place)
 {
 	const bool is_accessed =
@@ -78,6 +85,8 @@ static CUresult advise(CUdeviceptr dptr, size_t count, CUmem_advise what, CUmemL
 		result = place_check(&place);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (managed_find(dptr, count) && managed_find(dptr, count)->is_pooled)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (is_preferred && is_part) /* from then on, no location is reported */
 		what = CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
 	return note(dptr, count, what, place);

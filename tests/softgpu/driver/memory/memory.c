@@ -165,11 +165,11 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 		return capture_check_unsafe();
 	range = range_find(dptr);
 	if (!range || range->start != dptr || range->is_freeing ||
-		(range->kind != RANGE_DEVICE && range->kind != RANGE_MANAGED))
+		(range->kind != RANGE_DEVICE && range->kind != RANGE_MANAGED && !range->is_pooled))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = capture_check_unsafe();
 	if (result == CUDA_SUCCESS)
-		result = device_wait(range->device);
+		result = device_wait(range->device ? range->device : range->context->device);
 	range = range_find(dptr);
 	if (result != CUDA_SUCCESS || !range)
 		return result;
@@ -198,7 +198,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
 
 	ENTER(CALL_CONTEXT);
 	range = range_find(dptr);
-	if (!range)
+	if (!range || !range_is_reached(range))
 		return CUDA_ERROR_NOT_FOUND;
 	if (pbase)
 		*pbase = range->start;

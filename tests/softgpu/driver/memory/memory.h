@@ -36,13 +36,14 @@ enum range_kind {
 struct range {
 	uint64_t start, end;
 	enum range_kind kind;
-	bool is_accessible; /* of a mapped range: cuMemSetAccess() has granted access */
+	bool is_accessible; /* of a mapped range or a host pool: the program has granted access */
 	unsigned flags; /* of host memory, as the caller set them; of a mapped range, its access */
 	struct device *device;         /* NULL: memory of the host */
 	struct context *context;       /* the context that allocated it; NULL: none. Not owned */
 	struct allocation *allocation; /* mapped: owns a reference */
-	CUmemoryPool pool;             /* stream-ordered: not owned */
-	struct shared_memory *shared;  /* owned; NULL: no other process has a handle of it */
+	CUmemoryPool pool;             /* stream-ordered: not owned; NULL after its end */
+	bool is_pooled;
+	struct shared_memory *shared;      /* owned; NULL: no other process has a handle of it */
 	struct graph_memory *graph_memory; /* NULL: not allocated by a graph. Not owned */
 	struct advised *advised;           /* managed: owned; NULL: no advice */
 	uint64_t id;                       /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
@@ -56,7 +57,7 @@ struct range {
 /* -EEXIST if it touches another range, -ENOMEM. */
 int range_add(const struct range *range, struct range **ret_range);
 void range_remove(uint64_t start);
-void range_set_access(struct range *range, unsigned flags); /* of a mapped range */
+void range_set_access(struct range *range, unsigned flags); /* mapped, or of a host pool */
 struct range *range_find(uint64_t address);
 struct range *range_next(uint64_t address); /* the first range that ends after `address' */
 bool range_overlaps(uint64_t start, uint64_t end);
@@ -74,6 +75,9 @@ bool host_owns(uint64_t address);
 bool range_is_shareable(const struct range *range);
 
 bool range_is_managed(uint64_t address);
+
+/* Whether it has a device pointer: memory of a host pool, once a device may access it. */
+bool range_is_reached(const struct range *range);
 
 /* Whether it is registered memory of the program. Any thread, without the lock. */
 bool range_is_registered(uint64_t address);
@@ -97,6 +101,10 @@ void memory_free(struct range *range);
 void memory_free_async(uint64_t address);
 /* Frees everything that was allocated in this context, without waiting. */
 void memory_free_context(struct context *context);
+
+/* managed.c */
+/* For new memory of a pool: its place is the preferred location. */
+void managed_prefer(struct range *range, CUmemLocation place);
 
 /* ipc_memory.c */
 void shared_memory_free(struct shared_memory *shared);

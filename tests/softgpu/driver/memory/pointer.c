@@ -50,7 +50,9 @@ static CUresult answer_kind(
 		*ret = (struct answer){range->kind == RANGE_MANAGED, sizeof(int)};
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		*ret = (struct answer){range->device != NULL, sizeof(int)};
+		*ret = (struct answer){
+			range->device && (!range->is_pooled || range->kind == RANGE_MANAGED),
+			sizeof(int)};
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 		*ret = (struct answer){is_plain, sizeof(int)};
@@ -76,6 +78,8 @@ static CUresult answer_extent(
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*ret = (struct answer){range_is_reached(range) ? range->start : 0, sizeof(void *)};
+		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		*ret = (struct answer){range->start, sizeof(void *)};
 		return CUDA_SUCCESS;
@@ -103,14 +107,15 @@ static CUresult answer_range(const struct range *range, CUdeviceptr ptr,
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		*ret = (struct answer){(uintptr_t)range->context, sizeof(CUcontext)};
+		*ret = (struct answer){
+			range->is_pooled ? 0 : (uintptr_t)range->context, sizeof(CUcontext)};
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		*ret = (struct answer){range_type(range), sizeof(CUmemorytype)};
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		*ret = (struct answer){ptr, sizeof(CUdeviceptr)};
-		return CUDA_SUCCESS;
+		return range_is_reached(range) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
 		*ret = (struct answer){ptr, sizeof(void *)};
 		return range_is_host(range) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -118,7 +123,7 @@ static CUresult answer_range(const struct range *range, CUdeviceptr ptr,
 		*ret = (struct answer){(uint32_t)range_ordinal(range), sizeof(int)};
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		*ret = (struct answer){range->is_accessible
+		*ret = (struct answer){range->is_accessible || range->kind == RANGE_HOST
 					       ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
 					       : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE,
 			sizeof(int)};

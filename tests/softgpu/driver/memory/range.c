@@ -133,8 +133,13 @@ bool host_owns(uint64_t address)
 
 bool range_is_shareable(const struct range *range)
 {
-	return range->kind == RANGE_DEVICE && !range->pool && !range->graph_memory &&
+	return range->kind == RANGE_DEVICE && !range->is_pooled && !range->graph_memory &&
 	       !range->is_freeing;
+}
+
+bool range_is_reached(const struct range *range)
+{
+	return range->is_accessible || range->kind != RANGE_HOST;
 }
 
 bool range_is_managed(uint64_t address)
@@ -156,12 +161,17 @@ bool range_is_registered(uint64_t address)
 	return is_registered;
 }
 
-/* Mapped memory of a device is reachable for the devices that cuMemSetAccess() named. */
+/*
+ * Mapped memory of a device, and memory of a host pool, is reachable for the devices that the
+ * program has named.
+ */
 static bool range_admits(const struct range *range, const struct device *device)
 {
 	unsigned shift = (unsigned)(device - driver.devices) * ACCESS_BITS;
+	bool is_limited = (range->kind == RANGE_MAPPED && range->device) ||
+			  (range->kind == RANGE_HOST && range->is_pooled);
 
-	return range->kind != RANGE_MAPPED || !range->device || range->flags >> shift & ACCESS_MASK;
+	return !is_limited || range->flags >> shift & ACCESS_MASK;
 }
 
 /* `device' NULL: any device. */

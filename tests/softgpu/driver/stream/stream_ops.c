@@ -9,6 +9,7 @@
 #include "context.h"
 #include "green.h"
 #include "tests/softgpu/driver/launch/launch.h"
+#include "tests/softgpu/driver/memory/memory.h"
 #include "stream.h"
 
 #include <string.h>
@@ -220,10 +221,12 @@ ENTER_STREAM(cuStreamSetAttribute,
 
 static CUresult attach(CUstream handle, CUdeviceptr address, unsigned flags)
 {
+	const struct range *range = range_find(address);
 	struct stream *stream;
 
-	if (!address || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
-				flags != CU_MEM_ATTACH_SINGLE))
+	if (!address || (range && range->is_pooled) ||
+		(flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+			flags != CU_MEM_ATTACH_SINGLE))
 		return CUDA_ERROR_INVALID_VALUE;
 	return stream_get(handle, &stream);
 }
