@@ -2,7 +2,8 @@
 
 /*
  * Handles between processes: the server's tokens for memory, which has the same
- * address in all processes, and for events. Any thread of the application.
+ * address in all processes, and for events; and the driver's descriptors of memory for
+ * other devices. Any thread of the application.
  *
  * Invariant: memory that another process has open is not reused here. It is kept
  * until the server confirms that it is closed.
@@ -322,4 +323,37 @@ CUresult local_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = ticket_read(&handle, EVENT_MAGIC, &ticket);
 	return result == CUDA_SUCCESS ? event_open(context, ticket.token, phEvent) : result;
+}
+
+static CUresult get_dmabuf(CUdeviceptr address, size_t size, int *ret_fd)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&server.reading);
+	result = send_memory_dmabuf(address, size);
+	if (result == CUDA_SUCCESS && server_link_read_memory(&server, address, size, ret_fd) < 0)
+		result = CUDA_ERROR_MPS_RPC_FAILURE;
+	pthread_mutex_unlock(&server.reading);
+	return result;
+}
+
+CUresult local_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
+	CUmemRangeHandleType handleType, unsigned long long flags)
+{
+	CUresult result = server_link_check(&server);
+	int fd = -EBADF;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!handle || handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || size == 0 ||
+		(dptr | size) % MEMORY_PAGE != 0 || !memory_has_pages(dptr, size) ||
+		(flags & ~(unsigned long long)CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Only machines whose GPU has another way to the processor know this flag. */
+	if (flags != 0)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	result = get_dmabuf(dptr, size, &fd);
+	if (result == CUDA_SUCCESS)
+		*(int *)handle = fd;
+	return result;
 }

@@ -118,6 +118,51 @@ bool memory_reaches(uint32_t device, uint64_t address, uint64_t size)
 	return memory_covers(address, size, 1ull << device, NULL);
 }
 
+static bool is_device_memory(const struct memory_range *range)
+{
+	switch (range->kind) {
+	case MEMORY_ALLOCATED:
+	case MEMORY_GRAPH:
+	case MEMORY_MAPPED:
+		return true;
+	case MEMORY_POOLED:
+		return range->pool->memory == POOL_OF_DEVICE;
+	default:
+		return false;
+	}
+}
+
+/* The first range with a byte in the page that begins at `address'. NULL: none. */
+static const struct memory_range *range_in_page(uint64_t address)
+{
+	const struct memory_range *range = address_map_find(&memory_map, address);
+
+	if (!range)
+		range = address_map_next(&memory_map, address);
+	return range && range->address < address + MEMORY_PAGE ? range : NULL;
+}
+
+bool memory_has_pages(uint64_t address, uint64_t size)
+{
+	uint64_t at = address, end = address + size;
+
+	if (end < address)
+		return false;
+	pthread_mutex_lock(&memory_map_lock);
+	while (at < end) {
+		const struct memory_range *range = range_in_page(at);
+
+		if (!range || !is_device_memory(range))
+			break;
+		at = ALIGN_UP(range->address + range->size, MEMORY_PAGE);
+		/* It may begin with the end of another allocation; only mappings go on. */
+		if (range->kind != MEMORY_MAPPED && at != address + MEMORY_PAGE)
+			break;
+	}
+	pthread_mutex_unlock(&memory_map_lock);
+	return at >= end;
+}
+
 bool memory_overlaps(uint64_t address, uint64_t size)
 {
 	const struct memory_range *next;

@@ -78,6 +78,15 @@ bool memory_reaches(uint32_t device, uint64_t address, uint64_t size);
 /* Like memory_contains(), with a copy of the range of the first byte. */
 bool memory_find_whole(uint64_t address, uint64_t size, struct memory_range *ret_range);
 
+/* A page of the host. */
+#define MEMORY_PAGE 4096ull
+
+/*
+ * Whether whole pages of the host consist of device memory of this process. A page counts if
+ * any byte of it was allocated.
+ */
+bool memory_has_pages(uint64_t address, uint64_t size);
+
 /* Whether any byte of it is in a range. */
 bool memory_overlaps(uint64_t address, uint64_t size);
 

@@ -21,7 +21,8 @@ struct chunk {
 	uint64_t address, size;
 	CUmemGenericAllocationHandle handle;
 	bool is_shared;
-	bool is_free; /* or its session has ended and no other session has it open */
+	bool is_exported; /* a descriptor may hold its memory: arena_set_exported() */
+	bool is_free;     /* or its session has ended and no other session has it open */
 	/* Only for a shared chunk: */
 	uint32_t n_slots_used;
 	uint32_t n_slots;
@@ -149,7 +150,10 @@ static void chunk_end(struct arena *arena, struct chunk *chunk, bool device_lost
 		set_unused(arena, chunk, false);
 	else
 		give_back(arena, chunk);
-	device_quota_refund(arena->memory, chunk->size);
+	if (chunk->is_exported && !arena->is_ending)
+		device_quota_keep(arena->memory, chunk->size);
+	else
+		device_quota_refund(arena->memory, chunk->size);
 	arena->mapped -= chunk->size;
 	chunk_free(chunk);
 }
@@ -488,6 +492,16 @@ bool arena_chunk(
 	*ret_start = chunk->address;
 	*ret_size = chunk->size;
 	return true;
+}
+
+void arena_set_exported(struct arena *arena, uint64_t address, uint64_t size)
+{
+	for (uint64_t at = address; at < address + size;) {
+		struct chunk *chunk = arena->chunk_of[arena_page_of(arena, at)];
+
+		chunk->is_exported = true;
+		at = chunk->address + chunk->size;
+	}
 }
 
 bool arena_has(const struct arena *arena, uint64_t address, uint64_t size)

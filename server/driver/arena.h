@@ -101,6 +101,13 @@ void arena_end_unshared(struct arena *arena);
 bool arena_chunk(
 	const struct arena *arena, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
 
+/*
+ * A descriptor of these bytes, which are all mapped, goes to the client. Their chunks are of
+ * this session alone, so their memory goes back to the driver only, which keeps it for the
+ * descriptor.
+ */
+void arena_set_exported(struct arena *arena, uint64_t address, uint64_t size);
+
 /* Whether all these bytes are mapped. */
 bool arena_has(const struct arena *arena, uint64_t address, uint64_t size);
 

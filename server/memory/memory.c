@@ -19,6 +19,9 @@
 #include "server/stream/stream.h"
 #include "virtual.h"
 
+/* A client takes the frame of a descriptor at once. */
+#define FRAME_SEND_MS 100
+
 /* How long to wait for the session's own work, and for unused memory of other sessions. */
 #define IDLE_ROUNDS 100
 #define RECLAIM_ROUNDS 5
@@ -169,6 +172,56 @@ CUresult do_memory_free(struct session *session, uint64_t address)
 	session->has_unused = true;
 	session->n_freed++;
 	return arena_free(&sdev->arena, address);
+}
+
+static CUresult memory_send(struct session *session, uint64_t address, uint64_t size, int fd)
+{
+	struct frame_memory frame = {.address = address, .size = size};
+
+	frame_init(&frame, FRAME_MEMORY, 1);
+	if (frame_send(session->connection, &frame, &fd, FRAME_SEND_MS) == 0)
+		return CUDA_SUCCESS;
+	session_drop(session);
+	return CUDA_ERROR_MPS_RPC_FAILURE;
+}
+
+/* The GPU of memory that is the session's alone; NULL: of none. */
+static const struct device *memory_device(struct session *session, uint64_t address, uint64_t size)
+{
+	struct owner owner = owner_of(address);
+
+	/* A variable's page may hold others' variables. */
+	if (owner.session != session->id || owner.device == OWNER_HOST ||
+		!memory_check(session, address, size))
+		return NULL;
+	return owner.device == OWNER_RESERVED ? virtual_device(session, address)
+					      : device_get(owner.device);
+}
+
+/*
+ * The descriptor is the driver's own, for any process and device. It holds the memory, also after
+ * the session's end. No other session gets this memory from the server, only from the driver.
+ */
+CUresult do_memory_dmabuf(struct session *session, uint64_t address, uint64_t size)
+{
+	const struct device *device = memory_device(session, address, size);
+	_cleanup_close_ int fd = -EBADF;
+	struct session_device *sdev;
+	CUresult result;
+
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = session_device_get_entered(session, device->ordinal, &sdev);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuMemGetHandleForAddressRange(
+			&fd, address, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (owner_of(address).device == OWNER_RESERVED)
+		virtual_set_exported(session, address, size);
+	else
+		arena_set_exported(&sdev->arena, address, size);
+	return memory_send(session, address, size, fd);
 }
 
 /*

@@ -117,6 +117,15 @@ const struct device *virtual_device(const struct session *session, uint64_t addr
 		       : NULL;
 }
 
+void virtual_set_exported(struct session *session, uint64_t address, uint64_t size)
+{
+	const struct region *region = virtual_region_find(session, address, size);
+
+	for (uint32_t i = mapping_at(region, address);
+		i < region->n && region->mappings[i].address < address + size; i++)
+		region->mappings[i].allocation->is_exported = true;
+}
+
 static void allocation_free(struct allocation *allocation, bool device_lost)
 {
 	if (!device_lost)

@@ -136,6 +136,20 @@ static CUresult export(void *ret_fd, CUmemGenericAllocationHandle handle,
 	return CUDA_SUCCESS;
 }
 
+/* Of memory that is mapped with access. */
+static CUresult range_handle(void *ret_fd, CUdeviceptr address, size_t size,
+	CUmemRangeHandleType type, unsigned long long flags)
+{
+	int fd = memfd_create("fake-range", MFD_CLOEXEC);
+
+	BEGIN();
+	must(type == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD && flags == 0, "an odd range handle");
+	must_be_reached(address, size);
+	must(fd >= 0, "no memfd");
+	memcpy(ret_fd, &fd, sizeof(fd));
+	return CUDA_SUCCESS;
+}
+
 static CUresult import(CUmemGenericAllocationHandle *ret, void *fd, CUmemAllocationHandleType type)
 {
 	struct stat st;
@@ -365,6 +379,7 @@ void fake_memory_start(void)
 	cuda.cuMemUnmap = unmap;
 	cuda.cuMemSetAccess = set_access;
 	cuda.cuMemExportToShareableHandle = export;
+	cuda.cuMemGetHandleForAddressRange = range_handle;
 	cuda.cuMemImportFromShareableHandle = import;
 	cuda.cuMemGetAllocationPropertiesFromHandle = properties;
 	cuda.cuMemHostRegister_v2 = host_register;

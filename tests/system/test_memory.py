@@ -3,6 +3,7 @@
 # time limit: 300 s
 """Memory that is mapped, pooled or shared is freed with its last user."""
 
+import subprocess
 import sys
 import time
 
@@ -34,6 +35,23 @@ def test_orphans_at_once():
         for name, process in zip(names, running):
             code, out, err = service.finish(process)
             equal((code, out), (0, name + ": ok\n"), err)
+
+
+def test_descriptor_outlives_its_session():
+    """No other client gets memory of which a descriptor exists (a file on the software GPU)."""
+    word = (0x12345678).to_bytes(4, "little")
+    with mps.Service({"SOFTGPU_MEMORY_MIB": "256"}) as service:
+        program = service.popen("dma_buf", "hold", stdin=subprocess.PIPE)
+        number = program.stdout.readline().strip()
+        with open("/proc/%d/fd/%s" % (program.pid, number), "rb") as file:
+            equal(service.finish(program)[:2], (0, "dma_buf: ok\n"))
+            for way in "plain", "create":
+                out, _ = service.run("limited_memory", way, "4096")[1:]
+                assert "then 2" in out, out
+                service.run_ok("alloc_patterns")
+            content = file.read()
+            equal(content.count(word), len(content) // 4)
+            assert len(content) >= 4 << 20, len(content)
 
 
 def killed(name, *args):

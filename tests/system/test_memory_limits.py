@@ -138,6 +138,13 @@ def test_exported_memory():
         equal(numbers(out, "in the end"), numbers(out, "at first"))
 
 
+def test_memory_with_a_descriptor():
+    """It stays charged, even if its only descriptor is closed and it is freed."""
+    with mps.Service(SETTINGS) as service:
+        equal(service.run("dma_buf", "again", env=LIMIT)[:2], (0, "0 2\ndma_buf: ok\n"))
+        equal(service.run("dma_buf", "again")[:2], (0, "0 0\ndma_buf: ok\n"))
+
+
 def test_pinned_memory_is_not_counted():
     with mps.Service(SETTINGS) as service:
         for way in "host", "host_pool":

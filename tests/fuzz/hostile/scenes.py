@@ -103,6 +103,17 @@ def scene_pieces(c):
         c.say("memory_free", address=address + c.dice.choice((0, 0, 0, 0, 512, 1)))
 
 
+def scene_dmabuf(c):
+    """Takes a descriptor of its memory and frees the memory before the descriptor."""
+    address = some_memory(c, 4 << 20)
+    c.say("memory_dmabuf", address=address, size=c.dice.choice((4096, 1 << 20, 4 << 20)))
+    fd = c.take()
+    c.say("memory_free", address=address)
+    some_memory(c, 4 << 20)
+    if fd >= 0:
+        os.close(fd)
+
+
 def scene_full(c):
     """Asks for more memory than exists; or for most of it, where neighbours may fail."""
     sizes = (1 << 29, 1 << 28, 1 << 27) if c.manners.harms else (1 << 36, 1 << 44, (1 << 64) - 1)

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/driver/device_quota.h"
 #include "server/driver/grant.h"
@@ -318,6 +319,58 @@ static void test_too_many(void **state)
 		group_unref(held[i]);
 }
 
+/* Memory of which a descriptor may exist stays charged, but not after the session's end. */
+static void test_exported_memory_counts(void **state)
+{
+	uint64_t address, other;
+
+	(void)state;
+	set(1, "red", 64 * MIB);
+	for (unsigned is_exported = 0; is_exported < 2; is_exported++) {
+		open_member(1, UINT64_MAX, 0);
+		assert_int_equal(send_memory_alloc(0, 32 * MIB, &address), CUDA_SUCCESS);
+		if (is_exported) {
+			assert_int_equal(send_memory_dmabuf(address, 4096), CUDA_SUCCESS);
+			close(harness_read_memory(address, 4096));
+		}
+		send_memory_free(address);
+		assert_int_equal(send_memory_alloc(0, 40 * MIB, &other),
+			is_exported ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
+		assert_int_equal(send_memory_alloc(0, 32 * MIB, &address),
+			is_exported ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+		harness_close();
+	}
+	open_member(1, UINT64_MAX, 0);
+	assert_int_equal(count_pieces(2 * MIB), 32);
+	harness_close();
+}
+
+/* The same for memory that the client has mapped itself. */
+static void test_exported_mapping_counts(void **state)
+{
+	uint64_t base, size;
+	uint32_t granted;
+
+	(void)state;
+	set(1, "red", 64 * MIB);
+	open_member(1, UINT64_MAX, 0);
+	assert_int_equal(send_address_region(32 * MIB, &base, &size), CUDA_SUCCESS);
+	assert_int_equal(send_allocation_create(1, 0, 32 * MIB, 0, 0, &granted), CUDA_SUCCESS);
+	assert_int_equal(send_allocation_map(1, base, 32 * MIB), CUDA_SUCCESS);
+	assert_int_equal(send_memory_dmabuf(base, 4096), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_allocation_access(base, 32 * MIB, 0, 3), CUDA_SUCCESS);
+	assert_int_equal(send_memory_dmabuf(base, 4096), CUDA_SUCCESS);
+	close(harness_read_memory(base, 4096));
+	send_allocation_unmap(base, 32 * MIB);
+	send_allocation_release(1);
+	harness_serve();
+	assert_int_equal(count_pieces(2 * MIB), 16);
+	harness_close();
+	open_member(1, UINT64_MAX, 0);
+	assert_int_equal(count_pieces(2 * MIB), 32);
+	harness_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,6 +382,8 @@ int main(void)
 		cmocka_unit_test(test_daemon_is_replaced),
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_exported_memory_counts),
+		cmocka_unit_test(test_exported_mapping_counts),
 	};
 
 	return cmocka_run_group_tests_name("server group", tests, NULL, NULL);

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <unistd.h>
+
 #include "server/driver/device.h"
 #include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
@@ -56,11 +58,39 @@ static void test_memory_on_its_way_is_waited_for(void **state)
 	assert_in_range(n_creates, 2, 10);
 }
 
+/* Descriptors of ranges: only of memory that is the session's alone. */
+static void test_dmabuf(void **state)
+{
+	uint64_t address, small, region, region_size, pinned, start, span;
+	uint32_t is_pinned;
+	int fd;
+
+	(void)state;
+	assert_int_equal(send_memory_alloc(0, 4 * MIB, &address), CUDA_SUCCESS);
+	assert_int_equal(send_memory_alloc(0, 512, &small), CUDA_SUCCESS);
+	assert_int_equal(send_memory_dmabuf(address + MIB, MIB), CUDA_SUCCESS);
+	fd = harness_read_memory(address + MIB, MIB);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(send_memory_dmabuf(address + 3 * MIB, 16 * MIB), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_memory_dmabuf(address - MIB, MIB), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_memory_dmabuf(0, 4096), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_memory_dmabuf(UINT64_MAX, 4096), CUDA_ERROR_INVALID_VALUE);
+	send_memory_free(address);
+	harness_serve();
+	assert_int_equal(send_memory_dmabuf(address, MIB), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_host_region(MIB, 0, 0, &region, &region_size), CUDA_SUCCESS);
+	close(harness_read_memory(region, region_size));
+	assert_int_equal(send_host_alloc(MIB, 0, &pinned, &start, &span, &is_pinned), CUDA_SUCCESS);
+	assert_int_equal(send_memory_dmabuf(pinned, 4096), CUDA_ERROR_INVALID_VALUE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			test_memory_on_its_way_is_waited_for, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_dmabuf, open_session, close_session),
 	};
 
 	return cmocka_run_group_tests_name("server memory", tests, NULL, NULL);

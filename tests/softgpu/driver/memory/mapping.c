@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+/* A page of the host. */
+#define PAGE ((uint64_t)4096)
 /* How long cuMemSetAccess takes with several GPUs. */
 #define ACCESS_NS 200000
 
@@ -592,14 +594,46 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 	return CUDA_SUCCESS;
 }
 
+/* The ranges that make up these pages, each of the same device; NULL: they are not all there. */
+static const struct range *find_pages(uint64_t address, size_t size)
+{
+	const struct range *first = range_next(address);
+
+	for (uint64_t at = address; at < address + size;) {
+		const struct range *range = range_next(at);
+
+		if (!range || range->start >= at + PAGE || range->device != first->device ||
+			(range->kind != RANGE_DEVICE && range->kind != RANGE_MAPPED) ||
+			(range != first && range->kind != RANGE_MAPPED))
+			return NULL;
+		at = ALIGN_UP(range->end, PAGE);
+	}
+	return first;
+}
+
+/*
+ * A file in memory stands for a dma-buf: of an allocation, which it keeps alive, or of nothing.
+ * Nothing but a test looks into it.
+ */
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
 	CUmemRangeHandleType handleType, unsigned long long flags)
 {
-	ENTER(CALL_CONTEXT);
-	(void)handle;
-	(void)dptr;
-	(void)size;
-	(void)handleType;
-	(void)flags;
-	return CUDA_ERROR_NOT_SUPPORTED;
+	const struct range *range;
+	int fd;
+
+	ENTER(CALL_INIT);
+	if (!handle || handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || size == 0 ||
+		!is_aligned(dptr | size, PAGE) || size > UINT64_MAX - dptr || flags > 1)
+		return CUDA_ERROR_INVALID_VALUE;
+	range = find_pages(dptr, size);
+	if (!range || !range->device)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags != 0)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	fd = range->allocation ? fcntl(range->allocation->fd, F_DUPFD_CLOEXEC, 0)
+			       : memfd_create("softgpu-dmabuf", MFD_CLOEXEC);
+	if (fd < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	memcpy(handle, &fd, sizeof(fd));
+	return CUDA_SUCCESS;
 }
