@@ -147,10 +147,13 @@ CUresult local_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 /* A primary context survives its last user; it ends only by calls with its device. */
 CUresult local_cuCtxDetach(CUcontext ctx)
 {
-	struct context *context = context_find(ctx);
+	struct context *context;
+	CUresult result = context_enter(&context);
 	bool is_last;
 
-	if (!context || context != context_current)
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (context != context_find(ctx))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	pthread_mutex_lock(&context->lock);
 	is_last = context->n_attached == 0;
@@ -210,7 +213,7 @@ CUresult local_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 CUresult local_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 {
 	struct context *context = NULL;
-	CUresult result = context_named(ctx, &context);
+	CUresult result = context_named_active(ctx, &context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -235,11 +238,8 @@ CUresult local_cuCtxSynchronize(void)
 CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
 {
 	struct context *context = NULL;
-	CUresult result = context_named(ctx, &context);
+	CUresult result = context_named_active(ctx, &context);
 
-	if (result == CUDA_SUCCESS &&
-		!atomic_load_explicit(&context->is_active, memory_order_acquire))
-		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (result == CUDA_SUCCESS)
 		result = server_link_check(&server);
 	if (result == CUDA_SUCCESS)
@@ -251,11 +251,11 @@ CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
 
 CUresult local_cuCtxGetFlags(unsigned int *flags)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	/* Also after its end. */
+	const struct context *context = context_current;
 
-	if (result != CUDA_SUCCESS)
-		return result;
+	if (!context)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Primary contexts can always map host memory; in the driver, only this call says so. */

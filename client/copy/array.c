@@ -163,15 +163,28 @@ void arrays_end_context(struct context *context)
 	}
 }
 
-/* Waits as the driver does, but only for this process's work. */
-static CUresult array_destroy(struct array *array)
+/* An array names its context, so none has to be current. `is_mipmapped': which kind is meant. */
+static CUresult array_enter(const void *handle, bool is_mipmapped, struct array **ret_array)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	const struct array *slot = slab_slot(&arrays, handle);
+	CUresult result = context_check();
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!array || array->is_level)
+	*ret_array = is_mipmapped ? array_find_mipmapped((CUmipmappedArray)handle)
+				  : array_find((CUarray)handle);
+	return *ret_array ? CUDA_SUCCESS : context_missing(slot ? slot->context : NULL);
+}
+
+/* Waits as the driver does, but only for this process's work. */
+static CUresult array_destroy(const void *handle, bool is_mipmapped)
+{
+	struct array *array;
+	CUresult result = array_enter(handle, is_mipmapped, &array);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (array->is_level)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = streams_wait_device(array->context->device->index);
 	if (result != CUDA_SUCCESS)
@@ -208,7 +221,7 @@ CUresult local_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *p
 
 CUresult local_cuArrayDestroy(CUarray hArray)
 {
-	return array_destroy(array_find(hArray));
+	return array_destroy(hArray, false);
 }
 
 CUresult local_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
@@ -228,7 +241,7 @@ CUresult local_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 
 CUresult local_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 {
-	return array_destroy(array_find_mipmapped(hMipmappedArray));
+	return array_destroy(hMipmappedArray, true);
 }
 
 /* Under levels_lock. */
@@ -258,14 +271,11 @@ static CUresult level_new(struct array *mipmap, unsigned level)
 CUresult local_cuMipmappedArrayGetLevel(
 	CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level)
 {
-	struct array *mipmap = array_find_mipmapped(hMipmappedArray);
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct array *mipmap;
+	CUresult result = array_enter(hMipmappedArray, true, &mipmap);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!mipmap)
-		return CUDA_ERROR_INVALID_HANDLE;
 	if (!pLevelArray || level >= mipmap->n_levels)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&levels_lock);
@@ -278,23 +288,19 @@ CUresult local_cuMipmappedArrayGetLevel(
 }
 
 /* The array for a query that returns its result at `ret'. */
-static CUresult array_enter(CUarray handle, const void *ret, struct array **ret_array)
+static CUresult array_ask(CUarray handle, const void *ret, struct array **ret_array)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result = array_enter(handle, false, ret_array);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*ret_array = array_find(handle);
-	if (!*ret_array)
-		return CUDA_ERROR_INVALID_HANDLE;
 	return ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
 	struct array *array = NULL;
-	CUresult result = array_enter(hArray, pArrayDescriptor, &array);
+	CUresult result = array_ask(hArray, pArrayDescriptor, &array);
 
 	if (result == CUDA_SUCCESS)
 		*pArrayDescriptor = array->shape;
@@ -304,7 +310,7 @@ CUresult local_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescript
 CUresult local_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
 	struct array *array = NULL;
-	CUresult result = array_enter(hArray, pArrayDescriptor, &array);
+	CUresult result = array_ask(hArray, pArrayDescriptor, &array);
 
 	if (result == CUDA_SUCCESS)
 		*pArrayDescriptor = (CUDA_ARRAY_DESCRIPTOR){
@@ -321,7 +327,7 @@ CUresult local_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, 
 CUresult local_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)
 {
 	struct array *array = NULL;
-	CUresult result = array_enter(hArray, pPlaneArray, &array);
+	CUresult result = array_ask(hArray, pPlaneArray, &array);
 
 	(void)planeIdx;
 	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
@@ -330,34 +336,28 @@ CUresult local_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned in
 CUresult local_cuArrayGetMemoryRequirements(
 	CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device)
 {
-	struct array *found = NULL;
-	CUresult result = array_enter(array, memoryRequirements, &found);
-
-	(void)device;
-	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
+	(void)memoryRequirements, (void)array, (void)device;
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuArrayGetSparseProperties(
 	CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)
 {
-	struct array *found = NULL;
-	CUresult result = array_enter(array, sparseProperties, &found);
-
-	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
+	(void)sparseProperties, (void)array;
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuMipmappedArrayGetMemoryRequirements(
 	CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap,
 	CUdevice device)
 {
-	(void)memoryRequirements;
-	(void)device;
-	return array_find_mipmapped(mipmap) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+	(void)memoryRequirements, (void)mipmap, (void)device;
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuMipmappedArrayGetSparseProperties(
 	CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap)
 {
-	(void)sparseProperties;
-	return array_find_mipmapped(mipmap) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+	(void)sparseProperties, (void)mipmap;
+	return CUDA_ERROR_INVALID_VALUE;
 }

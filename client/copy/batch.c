@@ -26,12 +26,13 @@ bool batch_order_is_known(CUmemcpySrcAccessOrder order, unsigned flags)
 CUresult batch_enter(CUstream handle, struct stream **ret_stream, bool *ret_captures)
 {
 	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result;
 
+	if (!context_current || !handle || handle == CU_STREAM_LEGACY)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = context_enter(&context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!handle || handle == CU_STREAM_LEGACY)
-		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_resolve(context, handle, ret_stream);
 	return result == CUDA_SUCCESS ? recorder_look(*ret_stream, ret_captures) : result;
 }

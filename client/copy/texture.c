@@ -287,8 +287,6 @@ CUresult local_cuTexObjectGetResourceViewDesc(
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!texture->has_view)
-		return CUDA_ERROR_INVALID_VALUE;
 	*pResViewDesc = texture->view;
 	return CUDA_SUCCESS;
 }

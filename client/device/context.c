@@ -65,6 +65,15 @@ CUresult context_named(CUcontext handle, struct context **ret_context)
 	return CUDA_SUCCESS;
 }
 
+CUresult context_named_active(CUcontext handle, struct context **ret_context)
+{
+	CUresult result = context_named(handle, ret_context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return context_is_active(*ret_context) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 static void peers_end_context(struct context *context)
 {
 	struct context *other = atomic_load_explicit(&contexts, memory_order_acquire);

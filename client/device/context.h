@@ -55,6 +55,11 @@ extern _Thread_local struct context *context_current;
 /* The green context that made it current, or NULL. Only streams use it. */
 extern _Thread_local struct context *context_green;
 
+static inline bool context_is_active(const struct context *context)
+{
+	return atomic_load_explicit(&context->is_active, memory_order_acquire);
+}
+
 /*
  * The start of a call that works in a context: returns the current context if it is
  * active. Otherwise CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED, or
@@ -66,7 +71,7 @@ static inline CUresult context_enter(struct context **ret_context)
 
 	if (unlikely(!context))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (unlikely(!atomic_load_explicit(&context->is_active, memory_order_acquire)))
+	if (unlikely(!context_is_active(context)))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*ret_context = context;
 	return server_link_check(&server);
@@ -101,6 +106,25 @@ static inline void context_return(struct context_binding outer)
 /* Whether a program may set them: there is one way to wait at most. */
 bool context_flags_are_valid(unsigned flags);
 
+/*
+ * For a call that needs no context: an ended context that is current makes it fail, none does not.
+ */
+static inline CUresult context_check(void)
+{
+	const struct context *context = context_current;
+
+	if (unlikely(context && !context_is_active(context)))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	return server_link_check(&server);
+}
+
+/* The error of a handle that names no object, but perhaps one of that context before its end. */
+static inline CUresult context_missing(const struct context *context)
+{
+	return context && !context_is_active(context) ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+						      : CUDA_ERROR_INVALID_HANDLE;
+}
+
 /* Creates an inactive context. NULL: out of memory. */
 struct context *context_new(struct device *device, CUdevice ordinal, bool is_primary);
 
@@ -109,6 +133,9 @@ struct context *context_find(CUcontext handle);
 
 /* The context of the handle; for NULL the current one. Or CUDA_ERROR_INVALID_CONTEXT. */
 CUresult context_named(CUcontext handle, struct context **ret_context);
+
+/* The same, and CUDA_ERROR_CONTEXT_IS_DESTROYED after its end. */
+CUresult context_named_active(CUcontext handle, struct context **ret_context);
 
 /*
  * Ends an active context: waits for its work, calls the end functions of its

@@ -75,15 +75,15 @@ CUresult local_cuCtxGetCurrent(CUcontext *pctx)
 	return CUDA_SUCCESS;
 }
 
-/* A destroyed context cannot become current; an inactive primary context can. */
+/* A destroyed context cannot become current, but stay so; an inactive primary context can. */
 static CUresult find_bindable(CUcontext handle, struct context **ret_context)
 {
 	struct context *context = context_find(handle);
 
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!context->is_primary &&
-		!atomic_load_explicit(&context->is_active, memory_order_acquire))
+	if (!context->is_primary && !context_is_active(context) &&
+		context != context_named_current())
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*ret_context = context;
 	return CUDA_SUCCESS;

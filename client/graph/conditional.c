@@ -82,7 +82,7 @@ CUresult local_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_
 
 	if (!ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = context_named(ctx, &context);
+	result = context_named_active(ctx, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
 	GRAPHS_LOCKED;

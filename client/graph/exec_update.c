@@ -122,23 +122,25 @@ CUresult local_cuGraphExecKernelNodeSetParams(
 CUresult local_cuGraphExecMemcpyNodeSetParams(
 	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
+	CUresult result = node_op_context(ctx);
 	struct node_op op;
 
-	(void)ctx;
 	GRAPHS_LOCKED;
-	return exec_set_node(
-		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMCPY, node_op_copy(copyParams, &op), &op);
+	if (result == CUDA_SUCCESS)
+		result = node_op_copy(copyParams, &op);
+	return exec_set_node(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMCPY, result, &op);
 }
 
 CUresult local_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 	const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
+	CUresult result = node_op_context(ctx);
 	struct node_op op;
 
-	(void)ctx;
 	GRAPHS_LOCKED;
-	return exec_set_node(
-		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMSET, node_op_fill(memsetParams, &op), &op);
+	if (result == CUDA_SUCCESS)
+		result = node_op_fill(memsetParams, &op);
+	return exec_set_node(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMSET, result, &op);
 }
 
 CUresult local_cuGraphExecHostNodeSetParams(

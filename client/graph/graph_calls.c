@@ -133,6 +133,8 @@ static CUresult list_end(const struct listing *listing, size_t *ret_n)
 {
 	if (listing->is_lossy)
 		return CUDA_ERROR_LOSSY_QUERY;
+	if (listing->nodes && listing->n_room == 0)
+		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = listing->n; listing->nodes && i < listing->n_room; i++) {
 		listing->nodes[i] = NULL;
 		if (listing->others)

@@ -198,12 +198,13 @@ CUresult local_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams,
 	CUcontext ctx)
 {
+	CUresult result = node_op_context(ctx);
 	struct node_op op;
 
-	(void)ctx;
 	GRAPHS_LOCKED;
-	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		node_op_copy(copyParams, &op), &op);
+	if (result == CUDA_SUCCESS)
+		result = node_op_copy(copyParams, &op);
+	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies, result, &op);
 }
 
 CUresult local_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
@@ -230,12 +231,13 @@ CUresult local_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies,
 	const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
+	CUresult result = node_op_context(ctx);
 	struct node_op op;
 
-	(void)ctx;
 	GRAPHS_LOCKED;
-	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		node_op_fill(memsetParams, &op), &op);
+	if (result == CUDA_SUCCESS)
+		result = node_op_fill(memsetParams, &op);
+	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies, result, &op);
 }
 
 CUresult local_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)

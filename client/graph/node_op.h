@@ -83,6 +83,9 @@ CUresult node_op_of_kernel(const struct context *context, const struct launch *l
 CUresult node_op_of_memory_ops(const struct memory_op *ops, uint32_t n_ops, struct node_op *ret_op);
 void node_op_of_event(CUgraphNodeType type, struct event *event, struct node_op *ret_op);
 
+/* The context that a call names for a copy or a fill; NULL: none. It may not have ended. */
+CUresult node_op_context(CUcontext handle);
+
 /* From the driver's descriptions, in the current context (node_op_params.c). */
 CUresult node_op_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct node_op *ret_op);
 CUresult node_op_copy(const CUDA_MEMCPY3D *params, struct node_op *ret_op);

@@ -25,7 +25,7 @@ CUresult node_op_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct node_op
 	struct context *context;
 	struct kernel *kernel;
 	struct launch launch;
-	CUresult result = context_enter(&context);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -35,8 +35,11 @@ CUresult node_op_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct node_op
 		kernel_find(params->func ? (const void *)params->func : (const void *)params->kern);
 	if (!kernel)
 		return CUDA_ERROR_INVALID_HANDLE;
+	context = kernel->library->context;
 	if (!params->func && params->ctx)
 		result = context_named(params->ctx, &context);
+	else if (!context)
+		result = context_enter(&context);
 	launch = (struct launch){
 		.grid = {params->gridDimX, params->gridDimY, params->gridDimZ},
 		.block = {params->blockDimX, params->blockDimY, params->blockDimZ},
@@ -57,10 +60,16 @@ CUresult node_op_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct node_op
 	return result;
 }
 
-CUresult node_op_copy(const CUDA_MEMCPY3D *params, struct node_op *ret_op)
+CUresult node_op_context(CUcontext handle)
 {
 	struct context *context;
-	CUresult result = context_enter(&context);
+
+	return handle ? context_named_active(handle, &context) : CUDA_SUCCESS;
+}
+
+CUresult node_op_copy(const CUDA_MEMCPY3D *params, struct node_op *ret_op)
+{
+	CUresult result = context_check();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -73,8 +82,7 @@ CUresult node_op_copy(const CUDA_MEMCPY3D *params, struct node_op *ret_op)
 
 CUresult node_op_fill(const CUDA_MEMSET_NODE_PARAMS *params, struct node_op *ret_op)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result = context_check();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -106,14 +114,14 @@ CUresult node_op_memory_ops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, struct 
 {
 	struct memory_op ops[WIRE_MEMORY_OPS_MAX];
 	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result = context_check();
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!params || params->count == 0 || params->count > WIRE_MEMORY_OPS_MAX ||
 		!params->paramArray || params->flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = context_named(params->ctx, &context);
+	result = context_named_active(params->ctx, &context);
 	for (unsigned i = 0; i < params->count && result == CUDA_SUCCESS; i++) {
 		ops[i] = memory_op_of(&params->paramArray[i]);
 		result = memory_op_check(&ops[i]);
@@ -137,9 +145,9 @@ CUresult node_op_event(CUgraphNodeType type, CUevent handle, struct node_op *ret
 
 CUresult node_op_memory_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct node_op *ret_op)
 {
-	struct context *context;
+	struct context *context = context_current;
 	struct pool *pool;
-	CUresult result = context_enter(&context);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -148,6 +156,8 @@ CUresult node_op_memory_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct n
 	result = pool_of_graph(params, &pool);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (!context || !context_is_active(context))
+		context = pool->device->primary;
 	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
 	return graph_memory_new(context, pool, params, &ret_op->memory);
 }

@@ -151,45 +151,64 @@ CUresult local_cuKernelGetName(const char **name, CUkernel hfunc)
 CUresult local_cuKernelGetParamInfo(
 	CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
 	return kernel_param(kernel_find_kernel(kernel), paramIndex, paramOffset, paramSize);
+}
+
+/* A function names its context, so none has to be current. */
+static CUresult function_enter(CUfunction handle, struct kernel **ret_kernel)
+{
+	CUresult result = server_link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_kernel = kernel_find_function(handle);
+	return *ret_kernel ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult local_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct kernel *kernel;
+	CUresult result = function_enter(hfunc, &kernel);
 
-	return result == CUDA_SUCCESS ? kernel_attribute(pi, attrib, kernel_find_function(hfunc))
-				      : result;
+	return result == CUDA_SUCCESS ? kernel_attribute(pi, attrib, kernel) : result;
 }
 
 CUresult local_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
 	struct context *context;
-	CUresult result = context_enter(&context);
+	struct kernel *kernel;
+	CUresult result = function_enter(hfunc, &kernel);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return kernel_set_attribute(kernel_find_function(hfunc), context->device, attrib, value);
+	context = kernel->library->context;
+	/* The function may be that of a library's kernel, in the context that is current. */
+	result = context ? CUDA_SUCCESS : context_enter(&context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return kernel_set_attribute(kernel, context->device, attrib, value);
 }
 
 CUresult local_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct kernel *kernel;
+	CUresult result = function_enter(hfunc, &kernel);
 
-	return result == CUDA_SUCCESS ? cache_config(kernel_find_function(hfunc), config) : result;
+	return result == CUDA_SUCCESS ? cache_config(kernel, config) : result;
 }
 
 CUresult local_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct kernel *kernel;
+	CUresult result = function_enter(hfunc, &kernel);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!kernel_find_function(hfunc))
-		return CUDA_ERROR_INVALID_HANDLE;
 	return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
@@ -197,64 +216,54 @@ CUresult local_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 
 CUresult local_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 {
-	const struct kernel *kernel = kernel_find_function(hfunc);
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct kernel *kernel;
+	CUresult result = function_enter(hfunc, &kernel);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!hmod)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
 	*hmod = (CUmodule)kernel->library;
 	return CUDA_SUCCESS;
 }
 
 CUresult local_cuFuncGetName(const char **name, CUfunction hfunc)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct kernel *kernel;
+	CUresult result = function_enter(hfunc, &kernel);
 
-	return result == CUDA_SUCCESS ? kernel_name(name, kernel_find_function(hfunc)) : result;
+	return result == CUDA_SUCCESS ? kernel_name(name, kernel) : result;
 }
 
 CUresult local_cuFuncGetParamInfo(
 	CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct kernel *kernel;
+	CUresult result = function_enter(func, &kernel);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	return kernel_param(kernel_find_function(func), paramIndex, paramOffset, paramSize);
+	return result == CUDA_SUCCESS ? kernel_param(kernel, paramIndex, paramOffset, paramSize)
+				      : result;
 }
 
 /* The server has loaded the function before it could report its attributes. */
 CUresult local_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct kernel *kernel;
+	CUresult result = function_enter(function, &kernel);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!state)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!kernel_find_function(function))
-		return CUDA_ERROR_INVALID_HANDLE;
 	*state = CU_FUNCTION_LOADING_STATE_LOADED;
 	return CUDA_SUCCESS;
 }
 
 CUresult local_cuFuncLoad(CUfunction function)
 {
-	struct context *context;
 	struct kernel *kernel;
-	CUresult result = context_enter(&context);
+	CUresult result = function_enter(function, &kernel);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	kernel = kernel_find_function(function);
 	/* Asking for the parameters makes the server's driver load the function. */
-	return kernel ? kernel_measure(kernel) : CUDA_ERROR_INVALID_HANDLE;
+	return result == CUDA_SUCCESS ? kernel_measure(kernel) : result;
 }

@@ -42,7 +42,8 @@ static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **r
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!kernel)
+	if (!kernel ||
+		(kernel->library->context && kernel->library->context->device != context->device))
 		return CUDA_ERROR_INVALID_HANDLE;
 	*ret_legacy = atomic_load_explicit(&kernel->legacy, memory_order_acquire);
 	if (*ret_legacy)

@@ -98,12 +98,13 @@ static CUresult check_ranges(const CUdeviceptr *ptrs, const size_t *sizes, size_
 {
 	struct context *context;
 	struct stream *stream;
-	CUresult result = context_enter(&context);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!ptrs || !sizes || count == 0 || flags != 0 || !handle || handle == CU_STREAM_LEGACY)
 		return CUDA_ERROR_INVALID_VALUE;
+	result = context_enter(&context);
+	if (result != CUDA_SUCCESS)
+		return result;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		result = managed_check(ptrs[i], sizes[i]);
 	return result == CUDA_SUCCESS ? stream_resolve(context, handle, &stream) : result;
@@ -238,7 +239,8 @@ CUresult local_cuMemRangeGetAttributes(void **data, size_t *dataSizes,
 	CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count)
 {
 	struct advice advice;
-	CUresult result = server_link_check(&server);
+	struct context *context;
+	CUresult result = context_enter(&context);
 
 	if (result != CUDA_SUCCESS)
 		return result;

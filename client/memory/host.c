@@ -224,10 +224,10 @@ CUresult local_cuMemAllocHost_v2(void **pp, size_t bytesize)
 /* Needs no context. */
 CUresult local_cuMemFreeHost(void *p)
 {
-	if (server_link_check(&server) != CUDA_SUCCESS)
-		return server_link_check(&server);
-	if (!p)
-		return CUDA_SUCCESS;
+	CUresult result = context_check();
+
+	if (result != CUDA_SUCCESS || !p)
+		return result;
 	return memory_free((uintptr_t)p, MEMORY_KIND(MEMORY_PINNED));
 }
 

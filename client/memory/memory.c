@@ -471,8 +471,7 @@ CUresult memory_free(uint64_t address, unsigned kinds)
 
 CUresult local_cuMemFree_v2(CUdeviceptr dptr)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result = context_check();
 
 	/* The driver's check precedes that for 0, which cudaFree(NULL) passes on. */
 	if (result == CUDA_SUCCESS)

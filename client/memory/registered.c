@@ -243,8 +243,7 @@ static bool remove_range(uint64_t address, struct memory_range *ret_range)
 CUresult local_cuMemHostUnregister(void *p)
 {
 	struct memory_range range;
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result = context_check();
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -290,8 +290,8 @@ static CUresult global_ask_placed(struct library *library, struct context *conte
 CUresult library_global(
 	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct context *context = library->context;
+	CUresult result = context ? context_check() : context_enter(&context);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -172,8 +172,7 @@ CUresult local_cuModuleLoad(CUmodule *module, const char *fname)
 CUresult local_cuModuleUnload(CUmodule hmod)
 {
 	struct library *found = library_find(hmod);
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result = context_check();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -188,8 +187,7 @@ CUresult local_cuModuleUnload(CUmodule hmod)
 CUresult local_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
 	struct kernel *kernel = NULL;
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result = server_link_check(&server);
 
 	if (result == CUDA_SUCCESS && !hfunc)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -123,8 +123,7 @@ CUresult local_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKern
 
 CUresult local_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result = server_link_check(&server);
 
 	return result == CUDA_SUCCESS ? count_get(count, mod) : result;
 }
@@ -132,9 +131,8 @@ CUresult local_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
 CUresult local_cuModuleEnumerateFunctions(
 	CUfunction *functions, unsigned int numFunctions, CUmodule mod)
 {
-	struct context *context;
 	unsigned n = 0;
-	CUresult result = context_enter(&context);
+	CUresult result = server_link_check(&server);
 
 	if (result == CUDA_SUCCESS)
 		result = list_get((void **)functions, numFunctions, mod, &n);

@@ -49,6 +49,16 @@ static CUresult event_enter(CUevent handle, struct event **ret_event)
 	return *ret_event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+struct context *event_context(CUevent handle)
+{
+	const struct event *event = slab_slot(&events, handle);
+
+	if (!event || !event->context)
+		return NULL;
+	return slab_find(&events, handle) || !context_is_active(event->context) ? event->context
+										: NULL;
+}
+
 struct stream *event_position(struct event *event, uint64_t *ret_seqno)
 {
 	struct stream *stream;

@@ -27,13 +27,8 @@ struct event {
 
 extern struct slab events;
 
-/* The context of an event. NULL: no such event. */
-static inline struct context *event_context(CUevent handle)
-{
-	const struct event *event = slab_find(&events, handle);
-
-	return event ? event->context : NULL;
-}
+/* The context of an event, also after its end. NULL: no such event. */
+struct context *event_context(CUevent handle);
 
 /* The stream of its last record and the seqno behind it. NULL: never recorded. */
 struct stream *event_position(struct event *event, uint64_t *ret_seqno);

@@ -114,8 +114,10 @@ CUresult local_cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUde
 {
 	const struct context *context = context_find(hCtx);
 
-	if (!context || !atomic_load_explicit(&context->is_active, memory_order_acquire))
+	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!context_is_active(context))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return get_whole(context->ordinal, context->home ? context->green : NULL, resource, type);
 }
 

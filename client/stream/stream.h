@@ -91,15 +91,24 @@ static inline struct stream *stream_slot(CUstream handle)
 	return (struct stream *)handle;
 }
 
-/* The context of a stream of the program. NULL: the handle is none of those. */
+/* The context of a stream of the program, also after its end. NULL: the handle is none of those. */
 static inline struct context *stream_context(CUstream handle)
 {
 	struct stream *stream = stream_slot(handle);
+	struct context *context;
 
-	if (!stream ||
-		atomic_load_explicit(&stream->state, memory_order_acquire) != STREAM_USED)
+	if (!stream)
 		return NULL;
-	return atomic_load_explicit(&stream->context, memory_order_relaxed);
+	context = atomic_load_explicit(&stream->context, memory_order_relaxed);
+	if (likely(atomic_load_explicit(&stream->state, memory_order_acquire) == STREAM_USED) ||
+		(context && !context_is_active(context)))
+		return context;
+	return NULL;
+}
+
+static inline struct context *launch_config_context(const CUlaunchConfig *config)
+{
+	return config ? stream_context(config->hStream) : NULL;
 }
 
 /*

@@ -35,12 +35,13 @@ CUresult local_cuStreamCreate(CUstream *phStream, unsigned int Flags)
 CUresult local_cuStreamDestroy_v2(CUstream hStream)
 {
 	struct stream *stream = NULL;
-	CUresult result = stream_enter(hStream, &stream);
+	CUresult result;
 
+	if (!hStream || hStream == CU_STREAM_LEGACY || hStream == CU_STREAM_PER_THREAD)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = stream_enter(hStream, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if ((CUstream)stream != hStream)
-		return CUDA_ERROR_INVALID_HANDLE;
 	return stream_end(stream);
 }
 

@@ -59,14 +59,19 @@ void slab_give(struct slab *slab, void *object)
 	pthread_mutex_unlock(&slab->lock);
 }
 
-void *slab_find(const struct slab *slab, const void *handle)
+void *slab_slot(const struct slab *slab, const void *handle)
 {
 	uint8_t *base = atomic_load_explicit(&slab->base, memory_order_acquire);
 	uintptr_t at = (uintptr_t)handle - (uintptr_t)base;
-	struct slab_head *head;
 
 	if (!base || at >= slab->object_size * slab->n_max || at % slab->object_size != 0)
 		return NULL;
-	head = (void *)(base + at);
-	return atomic_load_explicit(&head->is_used, memory_order_acquire) ? head : NULL;
+	return base + at;
+}
+
+void *slab_find(const struct slab *slab, const void *handle)
+{
+	struct slab_head *head = slab_slot(slab, handle);
+
+	return head && atomic_load_explicit(&head->is_used, memory_order_acquire) ? head : NULL;
 }

@@ -32,6 +32,9 @@ void *slab_take(struct slab *slab);
 
 void slab_give(struct slab *slab, void *object);
 
+/* The object with this address, in use or not. NULL: the address is not that of an object. */
+void *slab_slot(const struct slab *slab, const void *handle);
+
 /* The object with this address. NULL: the address is not that of an object in use. */
 void *slab_find(const struct slab *slab, const void *handle);
 

@@ -389,7 +389,7 @@ class Parser:
         if not refused and not local:
             self.fail('expected: call SYMBOL local FLAGS, or: call SYMBOL refused "why"')
         flags = set((refused.group(3) if refused else local.group(2)).split())
-        for flag in sorted(flags - {"early", "implicit"}):
+        for flag in sorted(flags - {"early", "implicit", "current"}):
             self.fail(f"unknown flag '{flag}'")
         if refused:
             self.add_call(Call(self.line, refused.group(1), "refused", flags, refused.group(2)))

@@ -13,7 +13,8 @@ from .text import banner, wrapped
 
 # A call that names such an object works in the object's context, not in the current one: the
 # function that finds the context.
-OWNERS = {"CUstream": "stream_context", "CUevent": "event_context"}
+OWNERS = {"CUstream": "stream_context", "const CUlaunchConfig *": "launch_config_context",
+          "CUevent": "event_context"}
 
 PER_THREAD = re.compile(r"_pt(ds|sz)$")
 
@@ -27,6 +28,7 @@ class Stub:
     why: str = ""
     early: bool = False
     implicit: bool = False
+    current: bool = False
 
     @property
     def symbol(self):
@@ -50,7 +52,8 @@ def stub_of(spec, prototype):
     target = call.target if call.how == "alias" else call.symbol
     flags = spec.calls[target].flags
     how = "local" if target == symbol else "alias"
-    return Stub(prototype, how, target, early="early" in flags, implicit="implicit" in flags)
+    return Stub(prototype, how, target, early="early" in flags, implicit="implicit" in flags,
+                current="current" in flags)
 
 
 def types_of(headers, symbol):
@@ -118,7 +121,7 @@ def owner_of(stub):
     """The expression that finds the context of an object that the call names; or None."""
     for kind, find in OWNERS.items():
         for param in stub.prototype.params:
-            if stub.target and param.type == kind:
+            if stub.target and not stub.current and param.type == kind:
                 return f"{find}({param.name})"
     return None
 
