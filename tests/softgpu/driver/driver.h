@@ -106,6 +106,7 @@ enum call_needs {
 	CALL_ANYTIME, /* nothing, not even cuInit() */
 	CALL_INIT,    /* cuInit(), not in a forked child, not from a host function */
 	CALL_ALIVE,   /* that there was no fault */
+	CALL_OBJECT,  /* that no ended context is current: an argument names the context */
 	CALL_CONTEXT, /* an existing context, current on this thread */
 };
 

@@ -8,6 +8,7 @@
 
 #include "driver.h"
 #include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/current.h"
 #include "tests/softgpu/driver/stream/stream.h"
 
 struct driver driver = {
@@ -36,7 +37,9 @@ static CUresult call_check(enum call_needs needs)
 		return CUDA_SUCCESS;
 	if (driver.fault != CUDA_SUCCESS)
 		return driver.fault;
-	return needs == CALL_CONTEXT ? context_check() : CUDA_SUCCESS;
+	if (needs == CALL_ALIVE || (needs == CALL_OBJECT && !current_top()))
+		return CUDA_SUCCESS;
+	return context_check();
 }
 
 CUresult call_enter(const char *name, enum call_needs needs)

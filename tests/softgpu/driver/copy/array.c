@@ -162,7 +162,7 @@ CUresult cuArrayDestroy(CUarray hArray)
 	struct array *array;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_OBJECT);
 	array = array_find(hArray);
 	if (!array || array->mipmap)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -176,7 +176,7 @@ CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CU
 {
 	const struct array *array;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_OBJECT);
 	array = array_find(hArray);
 	if (!array)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -190,7 +190,7 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarra
 {
 	const struct array *array;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_OBJECT);
 	array = array_find(hArray);
 	if (!array)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -286,7 +286,7 @@ CUresult cuMipmappedArrayGetLevel(
 {
 	const struct mipmap *mipmap;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_OBJECT);
 	mipmap = mipmap_find(hMipmappedArray);
 	if (!mipmap)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -311,7 +311,7 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 	struct mipmap *mipmap;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_OBJECT);
 	mipmap = mipmap_find(hMipmappedArray);
 	if (!mipmap)
 		return CUDA_ERROR_INVALID_HANDLE;

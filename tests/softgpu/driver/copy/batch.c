@@ -9,6 +9,7 @@
  */
 
 #include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/current.h"
 #include "copy.h"
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/stream/stream.h"
@@ -81,8 +82,8 @@ static CUresult batch_copy(const struct batch *batch, size_t *ret_failed, CUstre
 	struct work work;
 	CUresult result;
 
-	if (!handle || handle == CU_STREAM_LEGACY || batch->n == 0 || !batch->dst || !batch->src ||
-		!batch->size || !attributes_are_known(batch))
+	if (!current_top() || !handle || handle == CU_STREAM_LEGACY || batch->n == 0 ||
+		!batch->dst || !batch->src || !batch->size || !attributes_are_known(batch))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_get(handle, &stream);
 	if (result == CUDA_SUCCESS && stream->capture)

@@ -9,6 +9,7 @@
 
 #include "array.h"
 #include "copy.h"
+#include "tests/softgpu/driver/stream/current.h"
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/stream/stream.h"
 
@@ -129,7 +130,7 @@ static CUresult batch_boxes(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t n, unsigne
 	struct work work;
 	CUresult result;
 
-	if (!handle || handle == CU_STREAM_LEGACY || !ops || n == 0 || flags != 0)
+	if (!current_top() || !handle || handle == CU_STREAM_LEGACY || !ops || n == 0 || flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_get(handle, &stream);
 	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {

@@ -385,7 +385,7 @@ CUresult cuTexObjectGetResourceViewDesc(
 
 	ENTER(CALL_CONTEXT);
 	origin = origin_of(&textures, texObject, pResViewDesc);
-	if (!origin || !origin->has_view)
+	if (!origin)
 		return CUDA_ERROR_INVALID_VALUE;
 	*pResViewDesc = origin->view;
 	return CUDA_SUCCESS;

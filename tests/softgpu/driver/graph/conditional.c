@@ -22,9 +22,9 @@ static CUresult context_is_given(CUcontext handle)
 {
 	struct context *context;
 
-	return handle && context_get(handle, &context) == CUDA_SUCCESS && context->is_active
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_CONTEXT;
+	if (!handle || context_get(handle, &context) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return context->is_active ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 static CUresult condition_new(struct graph *graph, const struct condition *condition,

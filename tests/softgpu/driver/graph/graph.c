@@ -564,6 +564,8 @@ static CUresult list_finish(struct listing *listing, size_t *ret_n)
 {
 	if (listing->is_lossy)
 		return CUDA_ERROR_LOSSY_QUERY;
+	if (listing->nodes && listing->room == 0)
+		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = listing->n; listing->nodes && i < listing->room; i++)
 		listing->nodes[i] = NULL;
 	*ret_n = listing->nodes ? MIN(listing->n, listing->room) : listing->n;

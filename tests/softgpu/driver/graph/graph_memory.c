@@ -115,7 +115,7 @@ CUresult graph_memory_alloc_work(CUDA_MEM_ALLOC_NODE_PARAMS *params, struct work
 		memcpy(access, params->accessDescs, params->accessDescCount * sizeof(*access));
 	memory->refs = 1;
 	memory->device = device_get(params->poolProps.location.id);
-	memory->context = context_current();
+	memory->context = context_current() ? context_current() : memory->device->primary;
 	memory->params = *params;
 	memory->params.accessDescs = access;
 	memory->params.dptr = 0;

@@ -22,6 +22,7 @@
 static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct work *ret_work)
 {
 	struct context *context = context_current();
+	const struct function *function;
 	struct launch launch;
 	CUcontext handle;
 	CUresult result;
@@ -29,6 +30,11 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct wor
 	if (!params || (!params->func && !params->kern))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* If there is a function, the driver ignores the context (measured). */
+	function = params->func ? object_find(OBJECT_FUNCTION, params->func) : NULL;
+	if (function)
+		context = function->module->context;
+	else if (params->func && !object_find(OBJECT_KERNEL, params->func))
+		return CUDA_ERROR_INVALID_HANDLE;
 	handle = params->func ? NULL : params->ctx;
 	if (handle && context_get(handle, &context) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -186,50 +192,58 @@ static CUresult exec_set_checked(CUgraphExec exec, CUgraphNode handle, CUgraphNo
 	return result == CUDA_SUCCESS ? exec_set(exec, handle, type, work) : result;
 }
 
+static bool has_ended(CUcontext handle)
+{
+	struct context *context;
+
+	return handle && context_get(handle, &context) == CUDA_SUCCESS && !context->is_active;
+}
+
 /* The four calls that have this form for every kind with one parameter structure. */
-#define NODE_CALLS(kind, type_name, params_type, to_work)                                          \
+#define NODE_CALLS(kind, type_name, params_type, to_work, needs)                                   \
 	CUresult cuGraphAdd##kind##Node(CUgraphNode *node, CUgraph graph,                          \
 		const CUgraphNode *dependencies, size_t n, const params_type *params)              \
 	{                                                                                          \
 		struct work work;                                                                  \
 		CUresult result;                                                                   \
                                                                                                    \
-		ENTER(CALL_CONTEXT);                                                               \
+		ENTER(needs);                                                                      \
 		result = to_work(params, &work);                                                   \
 		return node_add(node, graph, dependencies, n, result, &work);                      \
 	}                                                                                          \
-	NODE_SET_CALLS(kind, type_name, params_type, to_work)
+	NODE_SET_CALLS(kind, type_name, params_type, to_work, needs)
 
-#define NODE_SET_CALLS(kind, type_name, params_type, to_work)                                      \
+#define NODE_SET_CALLS(kind, type_name, params_type, to_work, needs)                               \
 	CUresult cuGraph##kind##NodeSetParams(CUgraphNode node, const params_type *params)         \
 	{                                                                                          \
 		struct work work;                                                                  \
 		CUresult result;                                                                   \
                                                                                                    \
-		ENTER(CALL_CONTEXT);                                                               \
+		ENTER(needs);                                                                      \
 		result = to_work(params, &work);                                                   \
 		return node_set(node, type_name, result, &work);                                   \
 	}
 
-#define EXEC_SET_CALL(kind, type_name, params_type, to_work)                                       \
+#define EXEC_SET_CALL(kind, type_name, params_type, to_work, needs)                                \
 	CUresult cuGraphExec##kind##NodeSetParams(                                                 \
 		CUgraphExec exec, CUgraphNode node, const params_type *params)                     \
 	{                                                                                          \
 		struct work work;                                                                  \
 		CUresult result;                                                                   \
                                                                                                    \
-		ENTER(CALL_CONTEXT);                                                               \
+		ENTER(needs);                                                                      \
 		result = to_work(params, &work);                                                   \
 		return exec_set_checked(exec, node, type_name, result, &work);                     \
 	}
 
-NODE_CALLS(Host, CU_GRAPH_NODE_TYPE_HOST, CUDA_HOST_NODE_PARAMS, host_work)
-EXEC_SET_CALL(Host, CU_GRAPH_NODE_TYPE_HOST, CUDA_HOST_NODE_PARAMS, host_work)
-NODE_CALLS(BatchMemOp, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CUDA_BATCH_MEM_OP_NODE_PARAMS, memop_work)
-EXEC_SET_CALL(
-	BatchMemOp, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CUDA_BATCH_MEM_OP_NODE_PARAMS, memop_work)
-NODE_SET_CALLS(Memcpy, CU_GRAPH_NODE_TYPE_MEMCPY, CUDA_MEMCPY3D, copy_work)
-NODE_SET_CALLS(Memset, CU_GRAPH_NODE_TYPE_MEMSET, CUDA_MEMSET_NODE_PARAMS, fill_work)
+NODE_CALLS(Host, CU_GRAPH_NODE_TYPE_HOST, CUDA_HOST_NODE_PARAMS, host_work, CALL_ALIVE)
+EXEC_SET_CALL(Host, CU_GRAPH_NODE_TYPE_HOST, CUDA_HOST_NODE_PARAMS, host_work, CALL_ALIVE)
+NODE_CALLS(BatchMemOp, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CUDA_BATCH_MEM_OP_NODE_PARAMS, memop_work,
+	CALL_OBJECT)
+EXEC_SET_CALL(BatchMemOp, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CUDA_BATCH_MEM_OP_NODE_PARAMS,
+	memop_work, CALL_OBJECT)
+NODE_SET_CALLS(Memcpy, CU_GRAPH_NODE_TYPE_MEMCPY, CUDA_MEMCPY3D, copy_work, CALL_OBJECT)
+NODE_SET_CALLS(Memset, CU_GRAPH_NODE_TYPE_MEMSET, CUDA_MEMSET_NODE_PARAMS, fill_work, CALL_OBJECT)
 
 CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams,
@@ -238,8 +252,9 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
-	(void)ctx;
+	ENTER(CALL_OBJECT);
+	if (has_ended(ctx))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	result = copy_work(copyParams, &work);
 	return node_add(phGraphNode, hGraph, dependencies, numDependencies, result, &work);
 }
@@ -250,8 +265,9 @@ CUresult cuGraphExecMemcpyNodeSetParams(
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
-	(void)ctx;
+	ENTER(CALL_OBJECT);
+	if (has_ended(ctx))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	result = copy_work(copyParams, &work);
 	return exec_set_checked(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMCPY, result, &work);
 }
@@ -263,8 +279,9 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
-	(void)ctx;
+	ENTER(CALL_OBJECT);
+	if (has_ended(ctx))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	result = fill_work(memsetParams, &work);
 	return node_add(phGraphNode, hGraph, dependencies, numDependencies, result, &work);
 }
@@ -275,8 +292,9 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNod
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
-	(void)ctx;
+	ENTER(CALL_OBJECT);
+	if (has_ended(ctx))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	result = fill_work(memsetParams, &work);
 	return exec_set_checked(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMSET, result, &work);
 }
@@ -288,7 +306,7 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	result = kernel_work(nodeParams, &work);
 	return node_add(phGraphNode, hGraph, dependencies, numDependencies, result, &work);
 }
@@ -308,7 +326,7 @@ CUresult cuGraphKernelNodeSetParams_v2(
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	result = kernel_work(nodeParams, &work);
 	return node_set(hNode, CU_GRAPH_NODE_TYPE_KERNEL, result, &work);
 }
@@ -326,7 +344,7 @@ CUresult cuGraphExecKernelNodeSetParams_v2(
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	result = kernel_work(nodeParams, &work);
 	return exec_set_checked(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_KERNEL, result, &work);
 }
@@ -355,7 +373,7 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	result = graph_memory_alloc_work(nodeParams, &work);
 	return node_add(phGraphNode, hGraph, dependencies, numDependencies, result, &work);
 }
@@ -366,7 +384,7 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	result = graph_memory_free_work(dptr, &work);
 	return node_add(phGraphNode, hGraph, dependencies, numDependencies, result, &work);
 }
@@ -492,7 +510,7 @@ CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct node *node;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	result = add_any((CUgraphNode *)&node, hGraph, dependencies, numDependencies, nodeParams);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -515,7 +533,7 @@ CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	result = any_work(nodeParams, &work);
 	return result == CUDA_SUCCESS ? node_set(hNode, nodeParams->type, result, &work) : result;
 }
@@ -526,7 +544,7 @@ CUresult cuGraphExecNodeSetParams(
 	struct work work;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	result = any_work(nodeParams, &work);
 	return result == CUDA_SUCCESS ? exec_set(hGraphExec, hNode, nodeParams->type, &work)
 				      : result;

@@ -435,13 +435,13 @@ static CUresult launch_ex(
 CUresult cuLaunchKernelEx(
 	const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
 {
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	return launch_ex(config, f, kernelParams, extra, false);
 }
 
 CUresult cuLaunchKernelEx_ptsz(
 	const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
 {
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	return launch_ex(config, f, kernelParams, extra, true);
 }

@@ -62,7 +62,7 @@ CUresult cuMemFreeHost(void *p)
 	struct range *range;
 	CUresult result;
 
-	ENTER(CALL_ALIVE);
+	ENTER(CALL_OBJECT);
 	if (!p)
 		return CUDA_SUCCESS;
 	range = host_find(p);
@@ -126,7 +126,7 @@ CUresult cuMemHostUnregister(void *p)
 	const struct range *range;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_OBJECT);
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	range = host_find(p);
@@ -135,7 +135,7 @@ CUresult cuMemHostUnregister(void *p)
 	if (range->start != (uint64_t)(uintptr_t)p)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* As driver 580 does on an H200. Meanwhile the memory may be unregistered elsewhere. */
-	result = device_wait(context_current()->device);
+	result = device_wait(range->context->device);
 	if (result != CUDA_SUCCESS)
 		return result;
 	range = host_find(p);

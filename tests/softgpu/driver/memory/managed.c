@@ -249,13 +249,13 @@ static CUresult tell_all(void **data, const size_t *sizes, const CUmem_range_att
 CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute,
 	CUdeviceptr devPtr, size_t count)
 {
-	ENTER(CALL_ALIVE);
+	ENTER(CALL_CONTEXT);
 	return tell_all(&data, &dataSize, &attribute, 1, devPtr, count);
 }
 
 CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes,
 	size_t numAttributes, CUdeviceptr devPtr, size_t count)
 {
-	ENTER(CALL_ALIVE);
+	ENTER(CALL_CONTEXT);
 	return tell_all(data, dataSizes, attributes, numAttributes, devPtr, count);
 }

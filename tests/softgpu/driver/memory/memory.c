@@ -160,7 +160,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 	struct range *range;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_OBJECT);
 	if (dptr == 0)
 		return capture_check_unsafe();
 	range = range_find(dptr);

@@ -21,6 +21,14 @@ static bool is_function(CUfunction handle)
 	return object_find(OBJECT_FUNCTION, handle);
 }
 
+/* The context of a function, which need not be current. */
+static struct context *context_of(CUfunction handle)
+{
+	const struct function *function = object_find(OBJECT_FUNCTION, handle);
+
+	return function->module->context;
+}
+
 static bool is_kernel(CUkernel handle)
 {
 	return object_find(OBJECT_KERNEL, handle);
@@ -171,33 +179,33 @@ static CUresult name_get(const char **name, const void *handle)
 
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	return is_function(hfunc) ? attribute_get(pi, attrib, hfunc) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	return is_function(hfunc) ? attribute_set(hfunc, attrib, value) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 {
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	return is_function(hfunc) ? cache_set(hfunc, config) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult cuFuncGetParamInfo(
 	CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	return is_function(func) ? param_info(func, paramIndex, paramOffset, paramSize)
 				 : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult cuFuncGetName(const char **name, CUfunction hfunc)
 {
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	return is_function(hfunc) ? name_get(name, hfunc) : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -206,12 +214,12 @@ CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 	struct function *function;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	if (!hmod)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!is_function(hfunc))
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = function_get(hfunc, context_current(), &function);
+	result = function_get(hfunc, context_of(hfunc), &function);
 	if (result == CUDA_SUCCESS)
 		*hmod = (CUmodule)function->module;
 	return result;
@@ -222,12 +230,12 @@ CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
 	struct function *found;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	if (!state)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!is_function(function))
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = function_get(function, context_current(), &found);
+	result = function_get(function, context_of(function), &found);
 	if (result == CUDA_SUCCESS)
 		*state = CU_FUNCTION_LOADING_STATE_LOADED;
 	return result;
@@ -237,8 +245,8 @@ CUresult cuFuncLoad(CUfunction function)
 {
 	struct function *found;
 
-	ENTER(CALL_CONTEXT);
-	return is_function(function) ? function_get(function, context_current(), &found)
+	ENTER(CALL_ALIVE);
+	return is_function(function) ? function_get(function, context_of(function), &found)
 				     : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -288,7 +296,7 @@ CUresult cuKernelGetName(const char **name, CUkernel hfunc)
 CUresult cuKernelGetParamInfo(
 	CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
-	ENTER(CALL_ALIVE);
+	ENTER(CALL_CONTEXT);
 	if (!is_kernel(kernel))
 		return CUDA_ERROR_INVALID_HANDLE;
 	load(kernel);

@@ -302,7 +302,7 @@ CUresult cuModuleUnload(CUmodule hmod)
 	struct module *module;
 	CUresult result;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_OBJECT);
 	module = object_find(OBJECT_MODULE, hmod);
 	if (!module)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -319,7 +319,7 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
 	struct module *module;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	if (!hfunc || !name || !*name)
 		return CUDA_ERROR_INVALID_VALUE;
 	module = object_find(OBJECT_MODULE, hmod);
@@ -338,7 +338,7 @@ CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
 {
 	const struct module *module;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	module = object_find(OBJECT_MODULE, mod);
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -352,7 +352,7 @@ CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunct
 {
 	struct module *module;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_ALIVE);
 	module = object_find(OBJECT_MODULE, mod);
 	if (!functions)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -367,7 +367,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, c
 {
 	const struct module *module;
 
-	ENTER(CALL_CONTEXT);
+	ENTER(CALL_OBJECT);
 	module = object_find(OBJECT_MODULE, hmod);
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;

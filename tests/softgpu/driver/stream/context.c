@@ -136,6 +136,7 @@ void context_stop(struct context *context)
 	stat_add(STAT_CONTEXTS, -1);
 }
 
+/* Its handle stays known, so that calls can say that it has ended. */
 static void context_free(struct context *context)
 {
 	struct context **link = &driver.contexts;
@@ -144,9 +145,6 @@ static void context_free(struct context *context)
 	while (*link != context)
 		link = &(*link)->next;
 	*link = context->next;
-	object_remove(&context->object);
-	pthread_mutex_destroy(&context->storage.lock);
-	free(context);
 }
 
 static struct context *context_find(const void *handle)
@@ -180,6 +178,11 @@ CUresult context_check(void)
 	if (!current_top())
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return context_current() ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+bool context_has_ended(void)
+{
+	return current_top() && !context_current();
 }
 
 CUresult context_get(CUcontext handle, struct context **ret_context)
@@ -363,6 +366,8 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 	context = object_find(OBJECT_CONTEXT, ctx);
 	if (!context || context->is_primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!context->is_active)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (current_top() == context)
 		current_pop();
 	context_free(context);
@@ -383,23 +388,39 @@ CUresult cuCtxGetCurrent(CUcontext *pctx)
 	return CUDA_SUCCESS;
 }
 
+/* A destroyed context cannot become current, but stay so; an inactive primary context can. */
+static CUresult bindable(CUcontext handle)
+{
+	const struct context *context = context_find(handle);
+
+	if (!context)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return context->is_active || context->is_primary || current_top() == handle
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 CUresult cuCtxSetCurrent(CUcontext ctx)
 {
+	CUresult result;
+
 	ENTER(CALL_INIT);
-	if (ctx && !context_find(ctx))
-		return CUDA_ERROR_INVALID_CONTEXT;
+	result = ctx ? bindable(ctx) : CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS)
+		return result;
 	current_pop();
 	return ctx ? current_push(ctx) : CUDA_SUCCESS;
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
+	CUresult result;
+
 	ENTER(CALL_INIT);
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!context_find(ctx))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return current_push(ctx);
+	result = bindable(ctx);
+	return result == CUDA_SUCCESS ? current_push(ctx) : result;
 }
 
 CUresult cuCtxPushCurrent(CUcontext ctx)
@@ -451,14 +472,15 @@ CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 
 CUresult cuCtxGetFlags(unsigned int *flags)
 {
-	CUresult result;
+	/* Also after its end. */
+	const struct context *context;
 
 	ENTER(CALL_INIT);
-	result = context_check();
-	if (result != CUDA_SUCCESS || !flags)
-		return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+	context = context_top();
+	if (!context || !flags)
+		return context ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
 	/* The driver adds it for primary contexts only. */
-	*flags = context_current()->flags | (context_current()->is_primary ? CU_CTX_MAP_HOST : 0);
+	*flags = context->flags | (context->is_primary ? CU_CTX_MAP_HOST : 0);
 	return CUDA_SUCCESS;
 }
 
@@ -480,6 +502,8 @@ CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (context_get(ctx, &context) != CUDA_SUCCESS)
 		return ctx ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
+	if (!context->is_active)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*ctxId = context_green(ctx) ? context_green(ctx)->id : context->id;
 	return CUDA_SUCCESS;
 }

@@ -57,6 +57,8 @@ void context_stop(struct context *context);
 struct context *context_current(void);
 bool context_is_sync(void); /* the current context has CU_CTX_SYNC_MEMOPS */
 CUresult context_check(void);
+/* An ended context is current; a handle that names no object may have ended with it. */
+bool context_has_ended(void);
 
 /* The context of a handle; NULL: the current context. A green context's is the primary one. */
 CUresult context_get(CUcontext handle, struct context **ret_context);

@@ -72,7 +72,8 @@ CUresult event_get(CUevent handle, struct event **ret_event)
 	struct event *event = object_find(OBJECT_EVENT, handle);
 
 	if (!event)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return context_has_ended() ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+					   : CUDA_ERROR_INVALID_HANDLE;
 	*ret_event = event;
 	return CUDA_SUCCESS;
 }
@@ -277,8 +278,10 @@ CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 	CUresult result;
 
 	ENTER(CALL_ALIVE);
-	if (!hCtx || context_get(hCtx, &context) != CUDA_SUCCESS || !context->is_active)
+	if (!hCtx || context_get(hCtx, &context) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!context->is_active)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	result = event_get(hEvent, &event);
 	if (result != CUDA_SUCCESS)
 		return result;

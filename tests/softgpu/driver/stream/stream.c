@@ -521,7 +521,8 @@ CUresult stream_get(CUstream handle, struct stream **ret_stream)
 	}
 	stream = object_find(OBJECT_STREAM, handle);
 	if (!stream)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return context_has_ended() ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+					   : CUDA_ERROR_INVALID_HANDLE;
 	if (!stream->context->is_active || (stream->is_green && !stream->green))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*ret_stream = stream;
