@@ -175,7 +175,7 @@ static void work_do(struct work *work)
 	report(STEP_DONE, work->index, work->result);
 }
 
-/* The device's primary context is as it was before the calls. */
+/* The context of the objects, or the primary context, is as it was before the calls. */
 static bool state_holds(enum state state, int was_active)
 {
 	unsigned int flags;
@@ -184,6 +184,10 @@ static bool state_holds(enum state state, int was_active)
 	if (!ends_context(state))
 		return api.cuCtxSetCurrent(owner) == CUDA_SUCCESS &&
 		       api.cuCtxSynchronize() == CUDA_SUCCESS;
+	/* A call may have stopped the GPU: that is the result of all later calls. */
+	if (state == STATE_STALE && api.cuCtxSetCurrent(current) == CUDA_SUCCESS &&
+		api.cuCtxSynchronize() != CUDA_SUCCESS)
+		return false;
 	MUST(api.cuDevicePrimaryCtxGetState(0, &flags, &is_active));
 	return is_active == was_active;
 }
