@@ -161,7 +161,7 @@ static CUresult box_post(const struct box *box, struct stream *stream, bool is_s
 	return is_sync || !box->dst.is_ours ? server_link_late_error(&server) : CUDA_SUCCESS;
 }
 
-CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_sync)
+static CUresult box_copy_by(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_sync, bool is_peer)
 {
 	struct stream *stream = NULL;
 	struct context *context;
@@ -177,8 +177,13 @@ CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_sync)
 		return result;
 	result = is_sync ? recorder.check_wait(stream) : recorder_look(stream, &captures);
 	if (unlikely(captures))
-		return recorder.copy(stream, &box, copy);
+		return is_peer ? recorder.forbid(stream) : recorder.copy(stream, &box, copy);
 	return result == CUDA_SUCCESS ? box_post(&box, stream, is_sync) : result;
+}
+
+CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_sync)
+{
+	return box_copy_by(copy, handle, is_sync, false);
 }
 
 static CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_sync)
@@ -240,7 +245,7 @@ static CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, b
 	whole.WidthInBytes = copy->WidthInBytes;
 	whole.Height = copy->Height;
 	whole.Depth = copy->Depth;
-	return box_copy(&whole, handle, is_sync);
+	return box_copy_by(&whole, handle, is_sync, true);
 }
 
 CUresult local_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, CUstream implicit)

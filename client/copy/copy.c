@@ -225,7 +225,7 @@ static CUresult copy_run(struct copy copy, CUstream handle)
 	if (!copy.is_sync)
 		result = recorder_look(stream, &captures);
 	if (unlikely(captures))
-		return copy_capture(&copy, stream);
+		return copy.is_peer ? recorder.forbid(stream) : copy_capture(&copy, stream);
 	return result == CUDA_SUCCESS ? copy_post(&copy, stream) : result;
 }
 

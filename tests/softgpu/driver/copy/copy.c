@@ -9,6 +9,7 @@
 
 #include "copy.h"
 
+#include "tests/softgpu/driver/graph/capture.h"
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/stream/stream.h"
@@ -277,15 +278,27 @@ ENTER_STREAM(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t siz
 ENTER_STREAM(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
 	copy_line(dst, src, size, any, stream, true))
 
+/* As driver 580 on an H100: copies between contexts cannot be captured. */
+CUresult copy_peer_check(CUstream handle)
+{
+	struct stream *stream;
+	CUresult result = stream_get(handle, &stream);
+
+	return result == CUDA_SUCCESS && stream->capture ? capture_forbid(stream) : result;
+}
+
 static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
 	CUcontext src_context, size_t size, CUstream handle, bool is_async)
 {
 	struct context *context;
+	CUresult result;
 
 	if (!dst_context || !src_context || context_get(dst_context, &context) != CUDA_SUCCESS ||
 		context_get(src_context, &context) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return copy_between(dst, src, size, on_device, handle, is_async);
+	result = copy_peer_check(handle);
+	return result == CUDA_SUCCESS ? copy_between(dst, src, size, on_device, handle, is_async)
+				      : result;
 }
 
 ENTER_DEFAULT_STREAM(cuMemcpyPeer,

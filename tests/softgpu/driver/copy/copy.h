@@ -26,6 +26,9 @@ bool copy_is_on_host(const struct copy_work *copy);
 CUresult copy_submit(struct copy_work *copy, CUstream handle, bool is_async, enum copy_end dst,
 	enum copy_end src);
 
+/* Before a copy between contexts. */
+CUresult copy_peer_check(CUstream handle);
+
 /* A box, of memory or arrays. */
 CUresult copy_submit_3d(const CUDA_MEMCPY3D *params, CUstream handle, bool is_async);
 

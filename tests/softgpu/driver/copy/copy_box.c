@@ -169,9 +169,10 @@ static CUresult box_2d(const CUDA_MEMCPY2D *c, CUstream handle, bool is_async)
 static CUresult box_peer(const CUDA_MEMCPY3D_PEER *c, CUstream handle, bool is_async)
 {
 	CUDA_MEMCPY3D whole = {0};
+	CUresult result = c ? copy_peer_check(handle) : CUDA_ERROR_INVALID_VALUE;
 
-	if (!c)
-		return CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		return result;
 	whole.srcXInBytes = c->srcXInBytes;
 	whole.srcY = c->srcY;
 	whole.srcZ = c->srcZ;
