@@ -28,15 +28,13 @@ static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)
 }
 
 /* Whether the shape is valid, wherever the memory is. */
-static bool fill_shape(struct fill *fill, uint64_t *ret_bytes)
+static bool fill_shape(const struct fill *fill, uint64_t *ret_bytes)
 {
-	if (fill->rows == 1)
-		fill->pitch = 0;
-	return fill->dst % fill->width == 0 && fill->pitch % fill->width == 0 &&
-	       fill_extent(fill, ret_bytes);
+	return fill->dst % fill->width == 0 &&
+	       (fill->rows == 1 || fill->pitch % fill->width == 0) && fill_extent(fill, ret_bytes);
 }
 
-CUresult fill_check(struct fill *fill)
+CUresult fill_check(const struct fill *fill)
 {
 	uint64_t bytes;
 

@@ -16,6 +16,6 @@ struct fill {
 };
 
 /* Whether a fill of at least one element lies in one range of this process. */
-CUresult fill_check(struct fill *fill);
+CUresult fill_check(const struct fill *fill);
 
 #endif

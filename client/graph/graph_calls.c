@@ -170,6 +170,17 @@ CUresult local_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_
 	return list_nodes(hGraph, rootNodes, numRootNodes, true);
 }
 
+/* The data of the edge between two nodes. */
+static const CUgraphEdgeData *edge_to(const struct graph_node *from, const struct graph_node *to)
+{
+	uint32_t i = 0;
+
+	while (to->before[i].node != from)
+		i++;
+	return &to->before[i].data;
+}
+
+/* In the order of the nodes from which they come, like the driver. */
 CUresult local_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
 	CUgraphEdgeData *edgeData, size_t *numEdges)
 {
@@ -182,8 +193,8 @@ CUresult local_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode
 		return CUDA_ERROR_INVALID_VALUE;
 	listing.n_room = *numEdges;
 	for (const struct graph_node *node = graph->first; node; node = node->next)
-		for (uint32_t i = 0; i < node->n_before; i++)
-			list_edge(&listing, node->before[i].node, node, &node->before[i].data);
+		for (uint32_t i = 0; i < node->n_after; i++)
+			list_edge(&listing, node, node->after[i], edge_to(node, node->after[i]));
 	return list_end(&listing, numEdges);
 }
 
@@ -214,14 +225,6 @@ CUresult local_cuGraphNodeGetDependencies(
 	return local_cuGraphNodeGetDependencies_v2(hNode, dependencies, NULL, numDependencies);
 }
 
-static void list_edge_to(
-	struct listing *listing, const struct graph_node *from, const struct graph_node *to)
-{
-	for (uint32_t i = 0; i < to->n_before; i++)
-		if (to->before[i].node == from)
-			list_edge(listing, to, NULL, &to->before[i].data);
-}
-
 CUresult local_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
 	CUgraphEdgeData *edgeData, size_t *numDependentNodes)
 {
@@ -234,7 +237,7 @@ CUresult local_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *d
 		return CUDA_ERROR_INVALID_VALUE;
 	listing.n_room = *numDependentNodes;
 	for (uint32_t i = 0; i < node->n_after; i++)
-		list_edge_to(&listing, node, node->after[i]);
+		list_edge(&listing, node->after[i], NULL, edge_to(node, node->after[i]));
 	return list_end(&listing, numDependentNodes);
 }
 

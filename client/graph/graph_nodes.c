@@ -11,6 +11,7 @@
 
 #include "client.h"
 #include "client/stream/event.h"
+#include "client/memory/registered.h"
 #include "conditional.h"
 #include "exec.h"
 
@@ -251,7 +252,7 @@ CUresult local_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PA
 		return CUDA_ERROR_INVALID_VALUE;
 	fill = &node->op.fill;
 	*nodeParams = (CUDA_MEMSET_NODE_PARAMS){
-		.dst = fill->dst,
+		.dst = registered_own(fill->dst),
 		.pitch = fill->pitch,
 		.value = fill->value,
 		.elementSize = fill->width,

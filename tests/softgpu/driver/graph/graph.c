@@ -270,6 +270,8 @@ static struct node *clone_of(const struct graph *clone, const struct node *origi
 	return NULL;
 }
 
+static CUresult graph_clone(struct graph *original, struct graph **ret_clone);
+
 /* The clone's node has the dependencies of its original, as clones. */
 static CUresult clone_node(struct graph *clone, const struct node *original)
 {
@@ -282,9 +284,12 @@ static CUresult clone_node(struct graph *clone, const struct node *original)
 	if (result != CUDA_SUCCESS)
 		return result;
 	node->original = original;
-	node->child = original->child;
+	if (original->child)
+		result = graph_clone(original->child, &node->child);
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (node->child)
-		node->child->refs++;
+		node->child->is_child = true;
 	for (size_t i = 0; i < original->n_dependencies && result == CUDA_SUCCESS; i++) {
 		on = clone_of(clone, original->dependencies[i]);
 		result = on ? node_depend(node, &on, &original->edge_data[i], 1)
