@@ -22,7 +22,6 @@ GAPS = {
     "eager": "an image that fails is refused at its first use only",
     "green_contexts": "cuGreenCtxRecordEvent",
     "launch_blocking": "CUDA_LAUNCH_BLOCKING",
-    "legacy_launch": "cuFuncSetBlockShape",
     "managed_cubin": "an initialised __managed__ variable cannot be freed",
     "managed_debug": "an initialised __managed__ variable cannot be freed",
     "managed_linked": "an initialised __managed__ variable cannot be freed",

@@ -303,7 +303,7 @@ static CUresult launch_recording(
 	return result;
 }
 
-static CUresult launch_push(const struct launch *launch, CUstream handle)
+CUresult launch_push(const struct launch *launch, CUstream handle)
 {
 	struct stream *stream;
 	struct work work;

@@ -36,6 +36,9 @@ struct launch {
 CUresult launch_work(const struct launch *launch, struct context *context, struct green *green,
 	struct work *ret_work);
 
+/* Puts a launch into a stream. */
+CUresult launch_push(const struct launch *launch, CUstream handle);
+
 /* How many blocks of this shape fit on an SM at once; 0 if none fits. */
 CUresult launch_occupancy(
 	CUfunction function, uint32_t block_size, size_t dynamic, int *ret_blocks);

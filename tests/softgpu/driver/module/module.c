@@ -33,6 +33,8 @@ static void module_free(struct module *module)
 	variables_free(&module->own);
 	variables_free(&module->managed);
 	code_unref(module->code);
+	for (uint32_t i = 0; i < module->n_functions; i++)
+		free(module->functions[i].legacy);
 	free(module->functions);
 	free(module);
 	stat_add(STAT_MODULES, -1);

@@ -14,6 +14,7 @@
 #include "tests/softgpu/ptx/ptx.h"
 
 struct context;
+struct legacy_launch;
 struct library;
 
 /* A translated image; at most one module's variables are bound to it. */
@@ -38,7 +39,8 @@ struct function {
 	struct module *module; /* not owned: it contains the function */
 	const struct ptx_kernel *kernel;
 	struct settings own;
-	struct settings *settings; /* of this function, or of the library's kernel */
+	struct settings *settings;    /* of this function, or of the library's kernel */
+	struct legacy_launch *legacy; /* NULL: no call has set any */
 };
 
 /* Memory for variables; all zero if there are none. */

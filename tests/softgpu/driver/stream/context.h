@@ -27,6 +27,7 @@ struct context {
 	bool is_active;
 	uint32_t refs; /* of a primary context: how often it is retained */
 	unsigned flags;
+	unsigned n_attached; /* by cuCtxAttach() */
 	uint64_t id;
 	size_t limits[CU_LIMIT_MAX];
 	atomic_uint n_loops;   /* of graphs that run now: conditional_work.c */
