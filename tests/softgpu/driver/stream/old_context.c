@@ -30,7 +30,7 @@ static CUresult detach(CUcontext ctx, bool *ret_is_last)
 {
 	struct context *context;
 
-	ENTER(CALL_INIT);
+	ENTER(CALL_CONTEXT);
 	if (!ctx || context_get(ctx, &context) != CUDA_SUCCESS || context != context_current())
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*ret_is_last = context->n_attached == 0 && !context->is_primary;
