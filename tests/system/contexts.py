@@ -19,6 +19,8 @@ STATES = ("own", "none", "null", "other", "dead", "stale", "reset")
 # What the driver does to a program that uses an object after its end: in a client, only the program
 # must survive. And what was not measured.
 UNDEFINED = {"crash", "hang", "fixture", "refused", "absent", "-"}
+# Only a reason that begins with the word, and with a colon, allows it.
+DEADLY = {"crash", "hang"}
 # The answer of a call that the software GPU does not serve, and of one without arguments for that.
 UNSERVED = {"801", "fixture"}
 NOT_RUN = "-"
@@ -74,8 +76,9 @@ def read_differences(who):
 
 
 def is_same(ours, driver):
-    return (ours in (driver, NOT_RUN)
-            or (driver in UNDEFINED and ours not in UNDEFINED))
+    if ours in DEADLY:
+        return False
+    return ours in (driver, NOT_RUN) or (driver in UNDEFINED and ours not in UNDEFINED)
 
 
 def unexplained(found, who):
@@ -88,10 +91,11 @@ def unexplained(found, who):
         for state in STATES:
             if is_same(row[state], driver[call][state]):
                 continue
-            covering = [d for d in differences if d.covers(call, state)]
+            covering = [d for d in differences if d.covers(call, state)
+                        and (row[state] not in DEADLY or d.reason.startswith(row[state] + ":"))]
             for difference in covering:
                 difference.is_used = True
-            if not covering or row[state] in ("crash", "hang"):
+            if not covering:
                 wrong.append("%s %s: %s, the driver %s"
                              % (call, state, row[state], driver[call][state]))
     return wrong, [d.line for d in differences if not d.is_used]
