@@ -4,7 +4,7 @@
  * The matrix of contexts: what each driver call answers if the thread's current context is not the
  * context of the objects that the call names.
  *
- *     contexts [--jobs N] [--seconds N] [--states NAME,NAME] [--call SYMBOL]
+ *     contexts [--jobs N] [--seconds N] [--hang-ms N] [--states NAME,NAME] [--call SYMBOL]
  *
  * Prints `SYMBOL STATE RESULT' as soon as a result is known: a CUresult, or a word. After N seconds
  * it ends with what it knows. On stderr: what the processes did, and how long it took.
@@ -32,9 +32,6 @@
 
 #define JOBS_MAX 64
 #define SETUP_MS 20000
-#define CALL_MS 1000
-/* Creating or ending a context takes a fraction of a second, more beside other processes. */
-#define CONTEXT_CALL_MS 5000
 /* Calls for one process if objects of an ended context may crash it. */
 #define BATCH_ENDED 64
 
@@ -62,6 +59,7 @@ static int *results[N_STATES];
 static struct batch *queue;
 static int n_queued;
 static struct job jobs[JOBS_MAX];
+static int hang_ms = 1000;
 
 static const char *const words[] = {
 	"unknown", "absent", "fixture", "crash", "hang", "-", "refused"};
@@ -195,7 +193,8 @@ static int step_limit_ms(const struct report *report)
 {
 	if (report->step != STEP_CALL)
 		return SETUP_MS;
-	return strstr(calls[report->call].symbol, "Ctx") ? CONTEXT_CALL_MS : CALL_MS;
+	/* To create or end a context takes a fraction of a second, more beside other processes. */
+	return strstr(calls[report->call].symbol, "Ctx") ? 5 * hang_ms : hang_ms;
 }
 
 static void job_read(struct job *job)
@@ -320,6 +319,8 @@ int main(int argc, char **argv)
 			n_jobs = atoi(argv[i + 1]);
 		else if (!strcmp(argv[i], "--seconds"))
 			seconds = atoll(argv[i + 1]);
+		else if (!strcmp(argv[i], "--hang-ms"))
+			hang_ms = atoi(argv[i + 1]);
 		else if (!strcmp(argv[i], "--states"))
 			only_states = argv[i + 1];
 		else if (!strcmp(argv[i], "--call"))
