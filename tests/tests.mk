@@ -123,7 +123,7 @@ unit_test_client_advice := client/memory/advice.c
 unit_test_client_logs := $(filter-out client/util/log.c,$(LOG))
 unit_test_client_image := client/module/image.c
 unit_test_client_mapping := client/util/mapping.c
-unit_test_client_host_map := client/util/host_map.c client/util/mapping.c proto/shm.c
+unit_test_client_host_map := client/util/host_map.c client/util/descriptor.c client/util/quiet.c proto/shm.c
 unit_test_client_exchange := client/memory/exchange.c client/util/stop_threads.c \
 	client/util/sleep.c client/util/mapping.c client/util/quiet.c proto/shm.c
 unit_libs_test_client_exchange := -Wl,--wrap=syscall -pthread

@@ -3,9 +3,7 @@
 /*
  * Regions of pinned memory, and their mapped chunks. Any thread of the application.
  *
- * Invariant: a chunk is mapped if and only if its count is not 0 or it is idle. The descriptor of
- * a region is used only while it still is the region's file: the program may close it and open
- * others.
+ * Invariant: a chunk is mapped if and only if its count is not 0 or it is idle.
  */
 
 #include <pthread.h>
@@ -13,9 +11,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "descriptor.h"
 #include "host_map.h"
 #include "layout.h"
-#include "mapping.h"
 #include "shm.h"
 
 /*
@@ -34,7 +32,7 @@ struct chunk_use {
 struct host_region {
 	struct host_region *next;
 	uint64_t base, size;
-	struct mapping file;
+	struct descriptor file;
 	struct chunk_use chunks[];
 };
 
@@ -64,14 +62,22 @@ static int try_page(uint64_t address)
 	return map == pointer(address) ? 0 : -EEXIST;
 }
 
+/* Takes `fd'. */
 static int region_open(struct host_region *region, int fd)
 {
 	int r = shm_check(fd, region->size);
 
-	region->file.fd = fd;
 	if (r == 0)
-		r = mapping_file(&region->file);
-	return r < 0 ? r : try_page(region->base);
+		r = try_page(region->base);
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	fd = descriptor_raise(fd);
+	if (fd < 0)
+		return fd;
+	descriptor_note(&region->file, fd);
+	return 0;
 }
 
 int host_map_add(uint64_t base, uint64_t size, int fd)
@@ -85,12 +91,11 @@ int host_map_add(uint64_t base, uint64_t size, int fd)
 		return -ENOMEM;
 	region->base = base;
 	region->size = size;
-	r = region_open(region, file);
+	r = region_open(region, TAKE_FD(file));
 	if (r < 0) {
 		free(region);
 		return r;
 	}
-	region->file.fd = TAKE_FD(file);
 	pthread_mutex_lock(&map_lock);
 	region->next = regions;
 	regions = region;
@@ -107,14 +112,6 @@ static struct host_region *region_at(uint64_t address, uint64_t size)
 		(address < region->base || !range_ok(address - region->base, size, region->size)))
 		region = region->next;
 	return region;
-}
-
-static bool has_its_file(const struct host_region *region)
-{
-	struct mapping now = {.fd = region->file.fd};
-
-	return mapping_file(&now) == 0 && now.filesystem == region->file.filesystem &&
-	       now.inode == region->file.inode;
 }
 
 static void idle_remove(unsigned i)
@@ -169,7 +166,7 @@ static int chunk_map(const struct host_region *region, uint64_t start, uint64_t 
 
 	if (idle_take(start, span))
 		return 0;
-	if (!has_its_file(region))
+	if (!descriptor_is_same(&region->file))
 		return -EBADF;
 	r = shm_map_part(region->file.fd, start - region->base, start, span);
 	return r < 0 ? r : 1;

@@ -108,6 +108,39 @@ static void test_idle(void **state)
 	host_map_unuse(base + 9 * HOST_PAGE);
 }
 
+/* How many mappings the kernel has among these addresses. */
+static unsigned count_mappings(uint64_t start, uint64_t end)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned long from, to;
+	unsigned n = 0;
+	char line[512];
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			n += from < end && start < to;
+	fclose(maps);
+	return n;
+}
+
+/* Chunks beside each other are one mapping: the kernel limits the number of mappings. */
+static void test_neighbours(void **state)
+{
+	const uint64_t base = BASE(13);
+
+	(void)state;
+	assert_int_equal(host_map_add(base, SIZE, region_file(1)), 0);
+	for (unsigned i = 0; i < N_PAGES; i += 2)
+		assert_int_equal(host_map_use(base + i * HOST_PAGE, HOST_PAGE), 1);
+	assert_int_equal(count_mappings(base, base + SIZE), N_PAGES / 2);
+	for (unsigned i = 1; i < N_PAGES; i += 2)
+		assert_int_equal(host_map_use(base + i * HOST_PAGE, HOST_PAGE), 1);
+	assert_int_equal(count_mappings(base, base + SIZE), 1);
+	for (unsigned i = 0; i < N_PAGES; i++)
+		host_map_unuse(base + i * HOST_PAGE);
+}
+
 /* A reply of the server that cannot be right. */
 static void test_no_region(void **state)
 {
@@ -196,6 +229,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_idle),
+		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_no_region),
 		cmocka_unit_test(test_in_use),
 		cmocka_unit_test(test_closed),
