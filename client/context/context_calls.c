@@ -272,7 +272,8 @@ CUresult local_cuCtxSetFlags(unsigned int flags)
 		return result;
 	if (!context_flags_are_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
-	context->flags = flags;
+	/* Like driver 580, which accepts the flags of core dumps and does not report them. */
+	context->flags = flags & ~(unsigned)(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE);
 	return CUDA_SUCCESS;
 }
 

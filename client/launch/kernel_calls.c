@@ -47,6 +47,12 @@ static CUresult kernel_set_attribute(
 	return result;
 }
 
+/* A function knows only whether larger clusters are allowed; a kernel keeps the number. */
+static int function_value(CUfunction_attribute attrib, int value)
+{
+	return attrib == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED ? value != 0 : value;
+}
+
 static CUresult kernel_param(
 	struct kernel *kernel, size_t index, size_t *ret_offset, size_t *ret_size)
 {
@@ -175,7 +181,11 @@ CUresult local_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfuncti
 	struct kernel *kernel;
 	CUresult result = function_enter(hfunc, &kernel);
 
-	return result == CUDA_SUCCESS ? kernel_attribute(pi, attrib, kernel) : result;
+	if (result == CUDA_SUCCESS)
+		result = kernel_attribute(pi, attrib, kernel);
+	if (result == CUDA_SUCCESS)
+		*pi = function_value(attrib, *pi);
+	return result;
 }
 
 CUresult local_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
@@ -191,7 +201,7 @@ CUresult local_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib,
 	result = context ? CUDA_SUCCESS : context_enter(&context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return kernel_set_attribute(kernel, context->device, attrib, value);
+	return kernel_set_attribute(kernel, context->device, attrib, function_value(attrib, value));
 }
 
 CUresult local_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)

@@ -169,5 +169,5 @@ CUresult local_cuStreamCopyAttributes(CUstream dst, CUstream src)
 	settings.unique = to->unique;
 	kept[stream_id(to)] = settings;
 	pthread_mutex_unlock(&lock);
-	return CUDA_SUCCESS;
+	return set_priority(to, context->device, from->priority);
 }

@@ -49,6 +49,11 @@ static void look_at_created(void)
 	MUST(flags_now() == 0);
 	CHECK(cuCtxSetFlags(CU_CTX_SCHED_BLOCKING_SYNC));
 	MUST(flags_now() == CU_CTX_SCHED_BLOCKING_SYNC);
+	/* These are accepted, and not reported. */
+	CHECK(cuCtxSetFlags(CU_CTX_COREDUMP_ENABLE));
+	MUST(flags_now() == 0);
+	CHECK(cuCtxSetFlags(CU_CTX_SCHED_BLOCKING_SYNC | CU_CTX_USER_COREDUMP_ENABLE));
+	MUST(flags_now() == CU_CTX_SCHED_BLOCKING_SYNC);
 	/* Two ways to wait. */
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuCtxSetFlags(CU_CTX_SCHED_SPIN | CU_CTX_SCHED_YIELD));
 	MUST(flags_now() == CU_CTX_SCHED_BLOCKING_SYNC);

@@ -97,6 +97,19 @@ static void check_priority(CUstream stream, int prints_range)
 	CHECK(cuMemFree(memory));
 }
 
+static void check_copied_priority(CUstream stream, CUstream other)
+{
+	CUstreamAttrValue value = {0}, got;
+	int least, greatest;
+
+	CHECK(cuCtxGetStreamPriorityRange(&least, &greatest));
+	value.priority = greatest;
+	CHECK(cuStreamSetAttribute(stream, PRIORITY, &value));
+	CHECK(cuStreamCopyAttributes(other, stream));
+	CHECK(cuStreamGetAttribute(other, PRIORITY, &got));
+	check(got.priority == greatest, "another priority than was copied");
+}
+
 static void check_window(CUstream stream, CUstream other)
 {
 	CUstreamAttrValue value = {0}, got;
@@ -140,6 +153,7 @@ int main(int argc, char **argv)
 	check_defaults(stream);
 	check_policies(stream);
 	check_priority(stream, argc > 1);
+	check_copied_priority(stream, other);
 	check_window(stream, other);
 	CHECK(cuStreamDestroy(stream));
 	/* A new stream in its place has the defaults. */

@@ -84,7 +84,8 @@ static CUresult attribute_get(int *value, CUfunction_attribute attribute, const 
 		*value = info->cluster[0] ? (int)info->cluster[axis] : settings->cluster[axis];
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-		*value = settings->is_non_portable;
+		*value = is_kernel((CUkernel)handle) ? settings->is_non_portable
+						     : settings->is_non_portable != 0;
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
 		*value = settings->cluster_policy;
@@ -123,7 +124,8 @@ static CUresult attribute_set(const void *handle, CUfunction_attribute attribute
 		settings->cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = value;
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-		settings->is_non_portable = value != 0;
+		/* As in driver 580, a kernel keeps the number. */
+		settings->is_non_portable = is_kernel((CUkernel)handle) ? value : value != 0;
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
 		if (value < 0 || value > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING)

@@ -489,7 +489,9 @@ CUresult cuCtxSetFlags(unsigned int flags)
 	ENTER(CALL_CONTEXT);
 	if (!flags_are_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
-	context_current()->flags = flags;
+	/* As driver 580 on an H100, which does not report the flags of core dumps. */
+	context_current()->flags =
+		flags & ~(unsigned)(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE);
 	return CUDA_SUCCESS;
 }
 
