@@ -31,7 +31,6 @@ GAPS = {
     "pool_ipc": "pools shared between processes",
     "print": "the size of the buffer of printf",
     "process_state": "a handler of SIGSEGV tells the program's errors from those of kernels",
-    "stream_attributes": "attributes of streams",
 }
 
 

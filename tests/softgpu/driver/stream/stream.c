@@ -43,6 +43,7 @@ struct stream *stream_new_in(
 	stream->refs = 1;
 	stream->flags = flags;
 	stream->priority = MIN(MAX(priority, STREAM_PRIORITY_GREATEST), 0);
+	stream->settings = (struct stream_settings){.policy = -1, .domains = {.remote = 1}};
 	stream->id = ++driver.last_id;
 	stream->queue = queue_home(stream);
 	stream->tail = &stream->head;

@@ -40,6 +40,14 @@ struct op {
 	struct dependency *dependencies;
 };
 
+/* The attributes of a stream, which have no effect here. */
+struct stream_settings {
+	CUaccessPolicyWindow window;
+	int policy; /* CUsynchronizationPolicy; -1: not set */
+	CUlaunchMemSyncDomainMap domains;
+	CUlaunchMemSyncDomain domain;
+};
+
 struct stream {
 	struct object object;
 	struct stream *next;     /* context::streams */
@@ -47,6 +55,7 @@ struct stream {
 	uint32_t refs;
 	unsigned flags;
 	int priority;
+	struct stream_settings settings;
 	uint64_t id;
 	bool is_green;       /* was made in a green context */
 	struct green *green; /* its green context; NULL once that has ended. Not owned */

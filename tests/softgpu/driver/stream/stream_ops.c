@@ -12,8 +12,6 @@
 #include "tests/softgpu/driver/memory/memory.h"
 #include "stream.h"
 
-#include <string.h>
-
 /*
  * The ticket at which a stream is idle. The default stream is idle when every
  * blocking stream is, because its next work would wait for them.
@@ -160,64 +158,6 @@ static CUresult get_device(CUstream handle, CUdevice *device)
 }
 
 ENTER_STREAM(cuStreamGetDevice, (CUstream stream, CUdevice *device), get_device(stream, device))
-
-static CUresult attribute_get(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue *value)
-{
-	struct stream *stream;
-	CUresult result = stream_get(handle, &stream);
-
-	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (result != CUDA_SUCCESS)
-		return result;
-	memset(value, 0, sizeof(*value));
-	switch (attribute) {
-	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-		value->priority = stream->priority;
-		return CUDA_SUCCESS;
-	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-		value->syncPolicy = CU_SYNC_POLICY_AUTO;
-		return CUDA_SUCCESS;
-	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-		return CUDA_SUCCESS;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-}
-
-ENTER_STREAM(cuStreamGetAttribute,
-	(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value),
-	attribute_get(stream, attribute, value))
-
-static CUresult attribute_set(
-	CUstream handle, CUstreamAttrID attribute, const CUstreamAttrValue *value)
-{
-	struct stream *stream;
-	CUresult result = stream_get(handle, &stream);
-
-	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (result != CUDA_SUCCESS)
-		return result;
-	switch (attribute) {
-	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-		stream->priority = MIN(MAX(value->priority, STREAM_PRIORITY_GREATEST), 0);
-		return CUDA_SUCCESS;
-	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-		return CUDA_SUCCESS;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-}
-
-ENTER_STREAM(cuStreamSetAttribute,
-	(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value),
-	attribute_set(stream, attribute, value))
 
 static CUresult attach(CUstream handle, CUdeviceptr address, unsigned flags)
 {
