@@ -287,7 +287,9 @@ CUresult local_cuTexObjectGetResourceViewDesc(
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*pResViewDesc = texture->view;
+	/* Like driver 580, which writes nothing if there is no view. */
+	if (texture->has_view)
+		*pResViewDesc = texture->view;
 	return CUDA_SUCCESS;
 }
 

@@ -387,7 +387,9 @@ CUresult cuTexObjectGetResourceViewDesc(
 	origin = origin_of(&textures, texObject, pResViewDesc);
 	if (!origin)
 		return CUDA_ERROR_INVALID_VALUE;
-	*pResViewDesc = origin->view;
+	/* As driver 580 on an H100, which writes nothing if there is no view. */
+	if (origin->has_view)
+		*pResViewDesc = origin->view;
 	return CUDA_SUCCESS;
 }
 
