@@ -149,7 +149,7 @@ CUresult node_set(struct graph_node *node, struct node_op *op)
 	}
 	/* Separate calls set a kernel's attributes. */
 	if (op->type == CU_GRAPH_NODE_TYPE_KERNEL)
-		op->kernel.launch.attrs = node->op.kernel.launch.attrs;
+		node_op_copy_attributes(op, &node->op);
 	node_op_fini(&node->op);
 	node->op = *op;
 	node_adopt_inner_graphs(node);

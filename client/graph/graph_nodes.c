@@ -191,7 +191,7 @@ CUresult local_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 	to = find_node(dst, CU_GRAPH_NODE_TYPE_KERNEL);
 	if (!from || !to)
 		return CUDA_ERROR_INVALID_VALUE;
-	to->op.kernel.launch.attrs = from->op.kernel.launch.attrs;
+	node_op_copy_attributes(&to->op, &from->op);
 	return CUDA_SUCCESS;
 }
 

@@ -65,6 +65,8 @@ CUresult node_op_of_kernel(const struct context *context, const struct launch *l
 	made->launch = *launch;
 	made->launch.attrs.attr_mask &= WIRE_NODE_ATTR_ALL;
 	made->launch.events = NULL;
+	made->launch.hints = NULL;
+	made->hints = launch->hints ? *launch->hints : LAUNCH_HINTS_NONE;
 	made->params_size = kernel->param_bytes;
 	made->params = copy_of(params, kernel->param_bytes);
 	made->pointers = calloc(kernel->n_params + 1, sizeof(void *));

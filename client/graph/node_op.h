@@ -20,6 +20,7 @@ struct node_op_kernel {
 	struct kernel *kernel;
 	const struct context *context; /* on whose SMs it runs */
 	struct launch launch;
+	struct launch_hints hints;
 	uint8_t *params; /* owned */
 	uint32_t params_size;
 	void **pointers; /* owned: to each parameter in `params', for queries */
@@ -102,6 +103,7 @@ CUresult node_op_any(const CUgraphNodeParams *params, struct node_op *ret_op);
 /* The attributes of kernels. CUDA_ERROR_INVALID_VALUE: a node cannot have the attribute. */
 CUresult node_op_set_attribute(
 	struct node_op *op, CUlaunchAttributeID name, const CUlaunchAttributeValue *value);
+void node_op_copy_attributes(struct node_op *to, const struct node_op *from);
 CUresult node_op_get_attribute(
 	const struct node_op *op, CUlaunchAttributeID name, CUlaunchAttributeValue *ret_value);
 

@@ -242,47 +242,86 @@ CUresult node_op_any(const CUgraphNodeParams *params, struct node_op *ret_op)
 CUresult node_op_set_attribute(
 	struct node_op *op, CUlaunchAttributeID name, const CUlaunchAttributeValue *value)
 {
-	return launch_attribute_read(name, value, &op->kernel.launch.attrs, NULL);
+	struct launch_attrs attrs = op->kernel.launch.attrs;
+	struct launch_hints hints = op->kernel.hints;
+	CUresult result = launch_attribute_read(name, value, &attrs, &hints, NULL);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	op->kernel.launch.attrs = attrs;
+	op->kernel.hints = hints;
+	return CUDA_SUCCESS;
 }
 
-/* Attributes that are not stored have the driver's defaults. */
+void node_op_copy_attributes(struct node_op *to, const struct node_op *from)
+{
+	to->kernel.launch.attrs = from->kernel.launch.attrs;
+	to->kernel.hints = from->kernel.hints;
+}
+
+/* The nearest priority of a stream, like the driver. */
+static int priority_of(const struct node_op_kernel *kernel)
+{
+	const struct device *device = kernel->context->device;
+	const struct launch_attrs *attrs = &kernel->launch.attrs;
+
+	if (!(attrs->attr_mask & WIRE_LAUNCH_ATTR_PRIORITY))
+		return 0;
+	return MAX(device->priority_greatest, MIN(attrs->priority, device->priority_least));
+}
+
+static CUresult get_hint(const struct launch_hints *hints, CUlaunchAttributeID name,
+	CUlaunchAttributeValue *ret_value)
+{
+	switch (name) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+		ret_value->accessPolicyWindow = hints->window;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		ret_value->memSyncDomainMap = hints->domains;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		ret_value->sharedMemCarveout = hints->carveout;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+		ret_value->deviceUpdatableKernelNode.deviceUpdatable = 0;
+		ret_value->deviceUpdatableKernelNode.devNode = NULL;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* Writes only the attribute's member of the value, like the driver. */
 CUresult node_op_get_attribute(
 	const struct node_op *op, CUlaunchAttributeID name, CUlaunchAttributeValue *ret_value)
 {
 	const struct launch_attrs *attrs = &op->kernel.launch.attrs;
+	bool has_cluster = attrs->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER;
+	bool has_policy = attrs->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER_POLICY;
 
-	memset(ret_value, 0, sizeof(*ret_value));
 	switch (name) {
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
 		ret_value->cooperative = (attrs->attr_mask & WIRE_LAUNCH_ATTR_COOPERATIVE) != 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		ret_value->clusterDim.x =
-			attrs->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER ? attrs->cluster[0] : 0;
-		ret_value->clusterDim.y =
-			attrs->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER ? attrs->cluster[1] : 0;
-		ret_value->clusterDim.z =
-			attrs->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER ? attrs->cluster[2] : 0;
+		ret_value->clusterDim.x = has_cluster ? attrs->cluster[0] : 0;
+		ret_value->clusterDim.y = has_cluster ? attrs->cluster[1] : 0;
+		ret_value->clusterDim.z = has_cluster ? attrs->cluster[2] : 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-		if (attrs->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER_POLICY)
-			ret_value->clusterSchedulingPolicyPreference =
-				(CUclusterSchedulingPolicy)attrs->cluster_policy;
+		ret_value->clusterSchedulingPolicyPreference =
+			(CUclusterSchedulingPolicy)(has_policy ? attrs->cluster_policy : 0);
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-		ret_value->priority =
-			attrs->attr_mask & WIRE_LAUNCH_ATTR_PRIORITY ? attrs->priority : 0;
+		ret_value->priority = priority_of(&op->kernel);
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-		if (attrs->attr_mask & WIRE_LAUNCH_ATTR_REMOTE_DOMAIN)
-			ret_value->memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
-		return CUDA_SUCCESS;
-	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+		ret_value->memSyncDomain = attrs->attr_mask & WIRE_LAUNCH_ATTR_REMOTE_DOMAIN
+						   ? CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE
+						   : CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
 		return CUDA_SUCCESS;
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return get_hint(&op->kernel.hints, name, ret_value);
 	}
 }

@@ -349,6 +349,20 @@ static void attribute_flag(struct launch_attrs *attrs, uint32_t flag, bool is_se
 	attrs->attr_mask = is_set ? attrs->attr_mask | flag : attrs->attr_mask & ~flag;
 }
 
+/* All zeros: the kernel's own size. */
+static CUresult attribute_cluster(struct launch_attrs *attrs, uint32_t x, uint32_t y, uint32_t z)
+{
+	bool is_set = x || y || z;
+
+	if (is_set && (x == 0 || y == 0 || z == 0))
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	attribute_flag(attrs, WIRE_LAUNCH_ATTR_CLUSTER, is_set);
+	attrs->cluster[0] = x;
+	attrs->cluster[1] = y;
+	attrs->cluster[2] = z;
+	return CUDA_SUCCESS;
+}
+
 static CUresult hint_check(int value, int least, int greatest)
 {
 	return value >= least && value <= greatest ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -399,13 +413,17 @@ static CUresult stream_attribute_read(CUlaunchAttributeID name, const CUlaunchAt
 
 /* Hints may be ignored; attributes that change what a launch does may not. */
 CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
-	struct launch_attrs *attrs, struct launch_events *ret_events)
+	struct launch_attrs *attrs, struct launch_hints *hints, struct launch_events *ret_events)
 {
 	switch (name) {
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+		hints->window = value->accessPolicyWindow;
+		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		hints->domains = value->memSyncDomainMap;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		hints->carveout = value->sharedMemCarveout;
 		return hint_check(value->sharedMemCarveout, CARVEOUT_DEFAULT, CARVEOUT_MAX);
 	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 		return hint_check((int)value->nvlinkUtilCentricScheduling, 0, 1);
@@ -413,13 +431,8 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 		attribute_flag(attrs, WIRE_LAUNCH_ATTR_COOPERATIVE, value->cooperative);
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		/* All zeros: the kernel's own size. */
-		attribute_flag(attrs, WIRE_LAUNCH_ATTR_CLUSTER,
-			value->clusterDim.x || value->clusterDim.y || value->clusterDim.z);
-		attrs->cluster[0] = value->clusterDim.x;
-		attrs->cluster[1] = value->clusterDim.y;
-		attrs->cluster[2] = value->clusterDim.z;
-		return CUDA_SUCCESS;
+		return attribute_cluster(
+			attrs, value->clusterDim.x, value->clusterDim.y, value->clusterDim.z);
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
 		attrs->attr_mask |= WIRE_LAUNCH_ATTR_CLUSTER_POLICY;
 		attrs->cluster_policy = (uint32_t)value->clusterSchedulingPolicyPreference;
@@ -450,14 +463,15 @@ CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void
 	void **extra, CUstream implicit)
 {
 	struct launch_events launch_events = {0};
+	struct launch_hints hints = LAUNCH_HINTS_NONE;
 	struct launch_attrs attrs = {0};
 	struct launch launch;
 
 	if (!config || (config->numAttrs > 0 && !config->attrs))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < config->numAttrs; i++) {
-		CUresult result = launch_attribute_read(
-			config->attrs[i].id, &config->attrs[i].value, &attrs, &launch_events);
+		CUresult result = launch_attribute_read(config->attrs[i].id,
+			&config->attrs[i].value, &attrs, &hints, &launch_events);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -468,6 +482,7 @@ CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void
 		.shared_bytes = config->sharedMemBytes,
 		.stream = config->hStream ? config->hStream : implicit,
 		.attrs = attrs,
+		.hints = &hints,
 	};
 	if (launch_events.programmatic || launch_events.completion)
 		launch.events = &launch_events;

@@ -25,13 +25,24 @@ struct launch_events {
 	struct event *completion;   /* when all blocks have begun */
 };
 
+/* Attributes that have no effect for a client; for queries of graph nodes. */
+struct launch_hints {
+	CUaccessPolicyWindow window;
+	CUlaunchMemSyncDomainMap domains;
+	unsigned carveout;
+};
+
+/* Those of a launch without such attributes. */
+#define LAUNCH_HINTS_NONE ((struct launch_hints){.domains = {.remote = 1}})
+
 struct launch {
 	uint32_t grid[3];
 	uint32_t block[3];
 	uint32_t shared_bytes;
-	CUstream stream; /* unused for a node, as is `events' */
+	CUstream stream; /* unused for a node, as are the last two members */
 	struct launch_attrs attrs;
 	const struct launch_events *events; /* NULL: none */
+	const struct launch_hints *hints;   /* NULL: none */
 };
 
 /* Reads CUDA_LAUNCH_BLOCKING, as the driver does in cuInit(). */
@@ -46,6 +57,6 @@ CUresult launch_params(const struct kernel *kernel, void *const *kernelParams, v
 
 /* `events' NULL: the attribute is of a graph node, which does not have all of them. */
 CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
-	struct launch_attrs *attrs, struct launch_events *events);
+	struct launch_attrs *attrs, struct launch_hints *hints, struct launch_events *events);
 
 #endif

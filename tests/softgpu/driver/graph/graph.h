@@ -40,7 +40,6 @@ struct node {
 	void **param_pointers;       /* of a kernel node: for cuGraphKernelNodeGetParams() */
 	uint64_t mark;               /* the last sort that visited it */
 	bool is_followed; /* its branch continues in another node, as of the last instantiation */
-	int priority;     /* of a kernel node; only for queries */
 	bool is_captured; /* by a stream */
 };
 
@@ -96,6 +95,7 @@ CUresult graph_add_child(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode
 CUresult graph_sort(struct graph *graph, struct node ***ret_nodes, size_t *ret_n);
 
 /* graph_extra.c */
+void kernel_copy_attributes(struct kernel_work *to, const struct kernel_work *from);
 void user_refs_drop(struct user_ref **refs, bool is_worked);
 CUresult user_refs_copy(const struct user_ref *from, struct user_ref **to);
 

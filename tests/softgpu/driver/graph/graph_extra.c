@@ -10,9 +10,11 @@
 
 #include "tests/softgpu/driver/stream/context.h"
 #include "graph.h"
+#include "tests/softgpu/driver/launch/launch.h"
 #include "tests/softgpu/driver/module/module.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct user_object {
 	struct object object;
@@ -29,33 +31,68 @@ static struct node *kernel_node(CUgraphNode handle)
 	return node && node->type == CU_GRAPH_NODE_TYPE_KERNEL ? node : NULL;
 }
 
+/* As driver 580 on an H100. */
 CUresult cuGraphKernelNodeSetAttribute(
 	CUgraphNode hNode, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
 {
+	struct kernel_work *kernel;
 	struct node *node;
+	CUresult result;
 
 	ENTER(CALL_INIT);
 	node = kernel_node(hNode);
 	if (!node || !value)
 		return CUDA_ERROR_INVALID_VALUE;
+	kernel = &node->work.kernel;
 	switch (attr) {
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-		if (value->cooperative && node->work.kernel.has_buffer)
+		if (value->cooperative && kernel->has_buffer)
 			return CUDA_ERROR_INVALID_VALUE;
-		node->work.kernel.is_cooperative = value->cooperative != 0;
+		kernel->is_cooperative = value->cooperative != 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		node->work.kernel.cluster[0] = value->clusterDim.x;
-		node->work.kernel.cluster[1] = value->clusterDim.y;
-		node->work.kernel.cluster[2] = value->clusterDim.z;
+		if (!value->clusterDim.x != !value->clusterDim.y ||
+			!value->clusterDim.x != !value->clusterDim.z)
+			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+		kernel->cluster[0] = value->clusterDim.x;
+		kernel->cluster[1] = value->clusterDim.y;
+		kernel->cluster[2] = value->clusterDim.z;
 		return CUDA_SUCCESS;
-	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-		node->priority = value->priority;
+	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+		return CUDA_SUCCESS;
+	default:
+		result = launch_hint(&kernel->hints, attr, value);
+		return result == CUDA_ERROR_NOT_FOUND ? CUDA_ERROR_INVALID_VALUE : result;
+	}
+}
+
+static CUresult hint_get(const struct kernel_hints *hints, CUlaunchAttributeID attr,
+	CUlaunchAttributeValue *ret_value)
+{
+	static const CUlaunchMemSyncDomainMap usual = {.remote = 1};
+
+	switch (attr) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+		ret_value->accessPolicyWindow = hints->window;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		ret_value->clusterSchedulingPolicyPreference = hints->policy;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+		ret_value->priority = hints->priority;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		ret_value->memSyncDomainMap = hints->has_domains ? hints->domains : usual;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-		node->work.kernel.domain = value->memSyncDomain;
+		ret_value->memSyncDomain = hints->domain;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		ret_value->sharedMemCarveout = hints->carveout;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+		ret_value->deviceUpdatableKernelNode.deviceUpdatable = 0;
+		ret_value->deviceUpdatableKernelNode.devNode = NULL;
 		return CUDA_SUCCESS;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
@@ -65,31 +102,33 @@ CUresult cuGraphKernelNodeSetAttribute(
 CUresult cuGraphKernelNodeGetAttribute(
 	CUgraphNode hNode, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
 {
+	const struct kernel_work *kernel;
 	const struct node *node;
 
 	ENTER(CALL_INIT);
 	node = kernel_node(hNode);
 	if (!node || !value_out)
 		return CUDA_ERROR_INVALID_VALUE;
-	*value_out = (CUlaunchAttributeValue){0};
+	kernel = &node->work.kernel;
 	switch (attr) {
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-		value_out->cooperative = node->work.kernel.is_cooperative;
+		value_out->cooperative = kernel->is_cooperative;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		value_out->clusterDim.x = node->work.kernel.cluster[0];
-		value_out->clusterDim.y = node->work.kernel.cluster[1];
-		value_out->clusterDim.z = node->work.kernel.cluster[2];
-		return CUDA_SUCCESS;
-	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-		value_out->priority = node->priority;
-		return CUDA_SUCCESS;
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-		value_out->memSyncDomain = node->work.kernel.domain;
+		value_out->clusterDim.x = kernel->cluster[0];
+		value_out->clusterDim.y = kernel->cluster[1];
+		value_out->clusterDim.z = kernel->cluster[2];
 		return CUDA_SUCCESS;
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return hint_get(&kernel->hints, attr, value_out);
 	}
+}
+
+void kernel_copy_attributes(struct kernel_work *to, const struct kernel_work *from)
+{
+	to->is_cooperative = from->is_cooperative;
+	to->hints = from->hints;
+	memcpy(to->cluster, from->cluster, sizeof(to->cluster));
 }
 
 CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
@@ -102,11 +141,7 @@ CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 	to = kernel_node(dst);
 	if (!from || !to)
 		return CUDA_ERROR_INVALID_VALUE;
-	to->priority = from->priority;
-	to->work.kernel.is_cooperative = from->work.kernel.is_cooperative;
-	to->work.kernel.domain = from->work.kernel.domain;
-	for (unsigned i = 0; i < 3; i++)
-		to->work.kernel.cluster[i] = from->work.kernel.cluster[i];
+	kernel_copy_attributes(&to->work.kernel, &from->work.kernel);
 	return CUDA_SUCCESS;
 }
 

@@ -179,6 +179,9 @@ static CUresult node_set(
 		work_fini(work);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
+	/* Separate calls set a kernel's attributes. */
+	if (work->kind == WORK_KERNEL)
+		kernel_copy_attributes(&work->kernel, &node->work.kernel);
 	work_fini(&node->work);
 	node->work = *work;
 	free(node->param_pointers);

@@ -247,6 +247,7 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 	kernel->shared_dynamic = launch->shared_dynamic;
 	kernel->graph_stack = 0;
 	kernel->is_cooperative = launch->is_cooperative;
+	kernel->hints = launch->hints;
 	kernel->is_serialized = launch->is_serialized;
 	kernel->trigger = NULL;
 	memcpy(kernel->grid, launch->grid, sizeof(kernel->grid));
@@ -367,9 +368,43 @@ static bool cluster_is_ok(const struct launch *launch, const CUlaunchAttribute *
 	return true;
 }
 
+CUresult launch_hint(
+	struct kernel_hints *hints, CUlaunchAttributeID name, const CUlaunchAttributeValue *value)
+{
+	switch (name) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+		hints->window = value->accessPolicyWindow;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		hints->policy = value->clusterSchedulingPolicyPreference;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+		hints->priority = MIN(MAX(value->priority, STREAM_PRIORITY_GREATEST), 0);
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		hints->domains = value->memSyncDomainMap;
+		hints->has_domains = true;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		if ((unsigned)value->memSyncDomain > CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE)
+			return CUDA_ERROR_INVALID_VALUE;
+		hints->domain = value->memSyncDomain;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		if ((int)value->sharedMemCarveout < -1 || (int)value->sharedMemCarveout > 100)
+			return CUDA_ERROR_INVALID_VALUE;
+		hints->carveout = value->sharedMemCarveout;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_NOT_FOUND;
+	}
+}
+
 /* Attributes of a launch that change no result are accepted and ignored. */
 static CUresult launch_attribute(struct launch *launch, const CUlaunchAttribute *attribute)
 {
+	CUresult result;
+
 	switch (attribute->id) {
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
 		launch->is_cooperative = attribute->value.cooperative != 0;
@@ -392,19 +427,14 @@ static CUresult launch_attribute(struct launch *launch, const CUlaunchAttribute 
 		return launch_event(attribute->value.launchCompletionEvent.event,
 			attribute->value.launchCompletionEvent.flags, &launch->completion);
 	case CU_LAUNCH_ATTRIBUTE_IGNORE:
-	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
 	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
 		return CUDA_ERROR_NOT_SUPPORTED;
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		result = launch_hint(&launch->hints, attribute->id, &attribute->value);
+		return result == CUDA_ERROR_NOT_FOUND ? CUDA_ERROR_INVALID_VALUE : result;
 	}
 }
 

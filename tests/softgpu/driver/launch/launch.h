@@ -27,6 +27,7 @@ struct launch {
 	bool is_cooperative;
 	bool is_serialized; /* programmatic stream serialization */
 	bool triggers_at_start;
+	struct kernel_hints hints;
 	struct event *programmatic, *completion; /* that it records; NULL: none */
 	void **params;                           /* either these, or `extra' */
 	void **extra;
@@ -35,6 +36,10 @@ struct launch {
 /* Checks a launch and copies its arguments. It runs on the SMs of `green'; NULL: on all SMs. */
 CUresult launch_work(const struct launch *launch, struct context *context, struct green *green,
 	struct work *ret_work);
+
+/* Keeps an attribute that has no effect. CUDA_ERROR_NOT_FOUND: it has one, or does not exist. */
+CUresult launch_hint(
+	struct kernel_hints *hints, CUlaunchAttributeID name, const CUlaunchAttributeValue *value);
 
 /* Puts a launch into a stream. */
 CUresult launch_push(const struct launch *launch, CUstream handle);

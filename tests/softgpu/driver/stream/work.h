@@ -43,6 +43,17 @@ enum work_kind {
 	WORK_ASSIGN, /* of conditions, at the beginning of a launch */
 };
 
+/* Attributes of kernels that have no effect here; for queries of graph nodes. */
+struct kernel_hints {
+	CUaccessPolicyWindow window;
+	CUlaunchMemSyncDomainMap domains;
+	bool has_domains; /* else the usual ones */
+	CUlaunchMemSyncDomain domain;
+	CUclusterSchedulingPolicy policy;
+	int priority;
+	unsigned carveout;
+};
+
 struct kernel_work {
 	struct module *module; /* owns a reference */
 	const struct ptx_kernel *kernel;
@@ -56,7 +67,7 @@ struct kernel_work {
 	uint32_t shared_dynamic; /* bytes */
 	size_t graph_stack;      /* the limit of the stack with which its graph was made */
 	bool is_cooperative;
-	CUlaunchMemSyncDomain domain; /* of memory synchronisation: a hint without effect */
+	struct kernel_hints hints;
 	bool has_buffer; /* its parameters came as one buffer: a node with it cannot be made
 			    cooperative */
 	void *params;    /* packed */
