@@ -167,6 +167,8 @@ CUresult local_cuCtxDestroy_v2(CUcontext ctx)
 {
 	struct context *context = context_find(ctx);
 
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!context || context->is_primary || context->home)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))

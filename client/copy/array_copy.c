@@ -15,6 +15,12 @@ static CUDA_MEMCPY3D row_box(size_t size)
 	return (CUDA_MEMCPY3D){.WidthInBytes = size, .Height = 1, .Depth = 1};
 }
 
+/* Nothing is checked for a copy of nothing. */
+static CUresult row_copy(const CUDA_MEMCPY3D *copy, CUstream stream, bool is_sync)
+{
+	return copy->WidthInBytes > 0 ? box_copy(copy, stream, is_sync) : CUDA_SUCCESS;
+}
+
 static void dst_array(CUDA_MEMCPY3D *copy, CUarray array, size_t offset)
 {
 	copy->dstMemoryType = CU_MEMORYTYPE_ARRAY;
@@ -37,7 +43,7 @@ static CUresult host_to_array(
 	dst_array(&copy, array, offset);
 	copy.srcMemoryType = CU_MEMORYTYPE_HOST;
 	copy.srcHost = host;
-	return box_copy(&copy, stream, is_sync);
+	return row_copy(&copy, stream, is_sync);
 }
 
 static CUresult array_to_host(
@@ -48,7 +54,7 @@ static CUresult array_to_host(
 	src_array(&copy, array, offset);
 	copy.dstMemoryType = CU_MEMORYTYPE_HOST;
 	copy.dstHost = host;
-	return box_copy(&copy, stream, is_sync);
+	return row_copy(&copy, stream, is_sync);
 }
 
 CUresult local_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice,
@@ -59,7 +65,7 @@ CUresult local_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr s
 	dst_array(&copy, dstArray, dstOffset);
 	copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
 	copy.srcDevice = srcDevice;
-	return box_copy(&copy, implicit, true);
+	return row_copy(&copy, implicit, true);
 }
 
 CUresult local_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset,
@@ -70,7 +76,7 @@ CUresult local_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t s
 	src_array(&copy, srcArray, srcOffset);
 	copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
 	copy.dstDevice = dstDevice;
-	return box_copy(&copy, implicit, true);
+	return row_copy(&copy, implicit, true);
 }
 
 CUresult local_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray,
@@ -80,7 +86,7 @@ CUresult local_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcAr
 
 	dst_array(&copy, dstArray, dstOffset);
 	src_array(&copy, srcArray, srcOffset);
-	return box_copy(&copy, implicit, true);
+	return row_copy(&copy, implicit, true);
 }
 
 CUresult local_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,

@@ -286,7 +286,7 @@ CUresult local_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hSt
 CUresult local_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
 	CUcontext srcContext, size_t ByteCount, CUstream implicit)
 {
-	CUresult result = contexts_check(dstContext, srcContext);
+	CUresult result = ByteCount > 0 ? contexts_check(dstContext, srcContext) : CUDA_SUCCESS;
 
 	return result == CUDA_SUCCESS ? copy_peer(dstDevice, srcDevice, ByteCount, implicit, true)
 				      : result;
@@ -295,7 +295,7 @@ CUresult local_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdevic
 CUresult local_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
 	CUcontext srcContext, size_t ByteCount, CUstream hStream)
 {
-	CUresult result = contexts_check(dstContext, srcContext);
+	CUresult result = ByteCount > 0 ? contexts_check(dstContext, srcContext) : CUDA_SUCCESS;
 
 	return result == CUDA_SUCCESS ? copy_peer(dstDevice, srcDevice, ByteCount, hStream, false)
 				      : result;

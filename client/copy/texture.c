@@ -256,7 +256,7 @@ CUresult local_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DE
 
 CUresult local_cuTexObjectDestroy(CUtexObject texObject)
 {
-	return texture_destroy(texObject, false);
+	return texObject ? texture_destroy(texObject, false) : CUDA_SUCCESS;
 }
 
 CUresult local_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)
@@ -308,7 +308,7 @@ CUresult local_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE
 
 CUresult local_cuSurfObjectDestroy(CUsurfObject surfObject)
 {
-	return texture_destroy(surfObject, true);
+	return surfObject ? texture_destroy(surfObject, true) : CUDA_SUCCESS;
 }
 
 CUresult local_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject)

@@ -13,6 +13,7 @@
 #include "client.h"
 #include "client/transport/route.h"
 #include "recording.h"
+#include "client/stream/recorder.h"
 
 static uint64_t last_id;
 
@@ -52,11 +53,14 @@ static CUresult capture_begin(struct stream *stream, struct recording *recording
 
 static CUresult begin_check(CUstream handle, CUstreamCaptureMode mode, struct stream **ret_stream)
 {
+	bool captures;
 	CUresult result;
 
 	if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_enter(handle, ret_stream);
+	if (result == CUDA_SUCCESS)
+		result = recorder_look(*ret_stream, &captures);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if ((*ret_stream)->green)
@@ -97,7 +101,7 @@ CUresult local_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 	struct stream *stream;
 	struct recording *recording;
 	struct graph *graph;
-	CUresult result = begin_check(hStream, mode, &stream);
+	CUresult result = hGraph ? begin_check(hStream, mode, &stream) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -167,9 +171,11 @@ CUresult local_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	struct recording *recording;
 	struct stream *stream;
 	struct graph *graph;
-	bool is_borrowed;
+	bool is_borrowed, captures;
 	CUresult result = stream_enter(hStream, &stream);
 
+	if (result == CUDA_SUCCESS)
+		result = recorder_look(stream, &captures);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (phGraph)

@@ -80,6 +80,8 @@ CUresult local_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_
 	struct graph *graph;
 	CUresult result;
 
+	if (!pHandle_out)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	result = context_named_active(ctx, &context);
@@ -87,7 +89,7 @@ CUresult local_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_
 		return result;
 	GRAPHS_LOCKED;
 	graph = graph_find(hGraph);
-	if (!pHandle_out || !graph || (flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT))
+	if (!graph || (flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT))
 		return CUDA_ERROR_INVALID_VALUE;
 	graph = outermost(graph);
 	condition.context = context;

@@ -13,10 +13,10 @@
 
 static CUresult kernel_attribute(int *pi, CUfunction_attribute attrib, const struct kernel *kernel)
 {
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
 	if (!pi || (unsigned)attrib >= KERNEL_ATTRIBUTES)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
 	*pi = kernel->attributes[attrib];
 	return CUDA_SUCCESS;
 }
@@ -58,10 +58,10 @@ static CUresult kernel_param(
 {
 	CUresult result;
 
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
 	if (!ret_offset)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
 	result = kernel_measure(kernel);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -123,9 +123,11 @@ CUresult local_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
 CUresult local_cuKernelGetAttribute(
 	int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
 {
+	const struct kernel *found = kernel_find_kernel(kernel);
+
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	return kernel_attribute(pi, attrib, kernel_find_kernel(kernel));
+	return found ? kernel_attribute(pi, attrib, found) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult local_cuKernelSetAttribute(
@@ -151,7 +153,7 @@ CUresult local_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUde
 
 CUresult local_cuKernelGetName(const char **name, CUkernel hfunc)
 {
-	return kernel_name(name, kernel_find_kernel(hfunc));
+	return hfunc ? kernel_name(name, kernel_find_kernel(hfunc)) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuKernelGetParamInfo(
@@ -179,7 +181,7 @@ static CUresult function_enter(CUfunction handle, struct kernel **ret_kernel)
 CUresult local_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
 	struct kernel *kernel;
-	CUresult result = function_enter(hfunc, &kernel);
+	CUresult result = pi ? function_enter(hfunc, &kernel) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result == CUDA_SUCCESS)
 		result = kernel_attribute(pi, attrib, kernel);
@@ -227,12 +229,10 @@ CUresult local_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 CUresult local_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 {
 	struct kernel *kernel;
-	CUresult result = function_enter(hfunc, &kernel);
+	CUresult result = hmod && hfunc ? function_enter(hfunc, &kernel) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!hmod)
-		return CUDA_ERROR_INVALID_VALUE;
 	*hmod = (CUmodule)kernel->library;
 	return CUDA_SUCCESS;
 }
@@ -240,7 +240,7 @@ CUresult local_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 CUresult local_cuFuncGetName(const char **name, CUfunction hfunc)
 {
 	struct kernel *kernel;
-	CUresult result = function_enter(hfunc, &kernel);
+	CUresult result = hfunc ? function_enter(hfunc, &kernel) : CUDA_ERROR_INVALID_VALUE;
 
 	return result == CUDA_SUCCESS ? kernel_name(name, kernel) : result;
 }
@@ -249,7 +249,7 @@ CUresult local_cuFuncGetParamInfo(
 	CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	struct kernel *kernel;
-	CUresult result = function_enter(func, &kernel);
+	CUresult result = paramOffset ? function_enter(func, &kernel) : CUDA_ERROR_INVALID_VALUE;
 
 	return result == CUDA_SUCCESS ? kernel_param(kernel, paramIndex, paramOffset, paramSize)
 				      : result;

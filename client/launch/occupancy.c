@@ -23,11 +23,11 @@ static CUresult occupancy_ask(
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
 	if (!ret_blocks || block_size <= 0 ||
 		(flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
 	return send_kernel_occupancy(kernel_id(kernel), context->device->index, block_size,
 		shared_bytes, flags, ret_blocks);
 }
@@ -94,10 +94,10 @@ CUresult local_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
 	if (!minGridSize || !blockSize || blockSizeLimit < 0)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
 	attribute = device_facts(context->device)->attribute;
 	warp = MAX(attribute[CU_DEVICE_ATTRIBUTE_WARP_SIZE], 1);
 	sms = (int)share_sms(context->device);
@@ -182,10 +182,10 @@ CUresult local_cuOccupancyAvailableDynamicSMemPerBlock(
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
 	if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
 	result = send_kernel_available_shared(kernel_id(kernel), context->device->index,
 		(uint32_t)numBlocks, (uint32_t)blockSize, &bytes);
 	if (result == CUDA_SUCCESS)

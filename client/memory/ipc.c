@@ -300,9 +300,11 @@ CUresult local_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (!pHandle)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!found)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!pHandle || !(found->flags & CU_EVENT_INTERPROCESS))
+	if (!(found->flags & CU_EVENT_INTERPROCESS))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = send_ipc_event_export(
 		slab_id(&events, found), found->context->device->index, ticket.token);

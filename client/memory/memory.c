@@ -491,13 +491,13 @@ CUresult local_cuMemGetInfo_v2(size_t *free, size_t *total)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!free || !total)
-		return CUDA_ERROR_INVALID_VALUE;
 	result = send_memory_info(context->device->index, &free_bytes, &total_bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
-	*free = MIN(free_bytes + pools_kept(context->device), total_bytes);
-	*total = total_bytes;
+	if (free)
+		*free = MIN(free_bytes + pools_kept(context->device), total_bytes);
+	if (total)
+		*total = total_bytes;
 	return CUDA_SUCCESS;
 }
 
@@ -509,6 +509,8 @@ CUresult local_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdevi
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (!pbase && !psize)
+		return CUDA_SUCCESS;
 	/* The driver knows no range of a host pool unless a device may access it. */
 	if (!memory_find(dptr, &range) || (memory_is_pinned(&range) && !memory_is_admitted(&range)))
 		return CUDA_ERROR_NOT_FOUND;

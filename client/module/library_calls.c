@@ -189,8 +189,10 @@ CUresult local_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char 
 	struct kernel *kernel = NULL;
 	CUresult result = server_link_check(&server);
 
+	if (result == CUDA_SUCCESS && !library_find(hmod))
+		result = CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS && !hfunc)
-		return CUDA_ERROR_INVALID_VALUE;
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = get_kernel(hmod, name, &kernel);
 	if (result == CUDA_SUCCESS)
@@ -201,7 +203,7 @@ CUresult local_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char 
 CUresult local_cuModuleGetGlobal_v2(
 	CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
-	return get_global(dptr, bytes, hmod, name);
+	return library_find(hmod) ? get_global(dptr, bytes, hmod, name) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult local_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)

@@ -71,9 +71,10 @@ CUresult local_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
 	struct stream *stream;
-	CUresult result = fact_stream(hStream, &stream, &stream);
-
 	/* Either pointer may be NULL. */
+	CUresult result =
+		fact_stream(hStream, pCtx ? (const void *)pCtx : (const void *)pGreenCtx, &stream);
+
 	if (result == CUDA_SUCCESS && pCtx)
 		*pCtx = context_of(stream);
 	if (result == CUDA_SUCCESS && pGreenCtx)

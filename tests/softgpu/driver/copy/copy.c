@@ -293,6 +293,8 @@ static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr sr
 	struct context *context;
 	CUresult result;
 
+	if (size == 0)
+		return CUDA_SUCCESS;
 	if (!dst_context || !src_context || context_get(dst_context, &context) != CUDA_SUCCESS ||
 		context_get(src_context, &context) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;

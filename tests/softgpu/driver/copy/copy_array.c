@@ -6,6 +6,12 @@
 
 #include "copy.h"
 
+/* Nothing is checked for a copy of nothing. */
+static CUresult row_submit(const CUDA_MEMCPY3D *copy, CUstream stream, bool is_async)
+{
+	return copy->WidthInBytes > 0 ? copy_submit_3d(copy, stream, is_async) : CUDA_SUCCESS;
+}
+
 static CUresult to_array(CUarray array, size_t offset, CUmemorytype type, const void *host,
 	CUdeviceptr device, size_t size, CUstream stream, bool is_async)
 {
@@ -19,7 +25,7 @@ static CUresult to_array(CUarray array, size_t offset, CUmemorytype type, const 
 		.Height = 1,
 		.Depth = 1};
 
-	return copy_submit_3d(&copy, stream, is_async);
+	return row_submit(&copy, stream, is_async);
 }
 
 static CUresult from_array(CUarray array, size_t offset, CUmemorytype type, void *host,
@@ -35,7 +41,7 @@ static CUresult from_array(CUarray array, size_t offset, CUmemorytype type, void
 		.Height = 1,
 		.Depth = 1};
 
-	return copy_submit_3d(&copy, stream, is_async);
+	return row_submit(&copy, stream, is_async);
 }
 
 static CUresult within_arrays(CUarray dst, size_t dst_offset, CUarray src, size_t src_offset,
@@ -51,7 +57,7 @@ static CUresult within_arrays(CUarray dst, size_t dst_offset, CUarray src, size_
 		.Height = 1,
 		.Depth = 1};
 
-	return copy_submit_3d(&copy, stream, false);
+	return row_submit(&copy, stream, false);
 }
 
 ENTER_DEFAULT_STREAM(cuMemcpyDtoA_v2, (CUarray dst, size_t offset, CUdeviceptr src, size_t size),

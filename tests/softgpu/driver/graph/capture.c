@@ -398,6 +398,13 @@ CUresult capture_await(struct stream *stream, struct event *event, bool is_exter
 	return point_join(stream->capture->point, captured);
 }
 
+/* Whether it is a default stream beside a blocking stream that captures, which is then invalid. */
+static bool is_blocked(const struct stream *stream)
+{
+	return stream_is_null(stream) && !stream->is_green &&
+	       capture_blocks_default(stream->context);
+}
+
 static CUresult begin(CUstream handle, struct graph *graph, struct node *const *tips,
 	const CUgraphEdgeData *data, size_t n, CUstreamCaptureMode mode)
 {
@@ -409,6 +416,8 @@ static CUresult begin(CUstream handle, struct graph *graph, struct node *const *
 		return CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (is_blocked(stream))
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	if (stream_is_null(stream))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	if (stream->capture)
@@ -518,6 +527,8 @@ static CUresult end(CUstream handle, CUgraph *ret_graph)
 
 	if (ret_graph)
 		*ret_graph = NULL;
+	if (result == CUDA_SUCCESS && is_blocked(stream))
+		result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	if (result == CUDA_SUCCESS && !stream->capture)
 		result = CUDA_ERROR_ILLEGAL_STATE;
 	if (result != CUDA_SUCCESS)

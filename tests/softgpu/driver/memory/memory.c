@@ -184,11 +184,11 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 	const struct device *device;
 
 	ENTER(CALL_CONTEXT);
-	if (!free || !total)
-		return CUDA_ERROR_INVALID_VALUE;
 	device = context_current()->device;
-	*free = device->total - device->used;
-	*total = device->total;
+	if (free)
+		*free = device->total - device->used;
+	if (total)
+		*total = device->total;
 	return CUDA_SUCCESS;
 }
 
@@ -197,6 +197,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
 	const struct range *range;
 
 	ENTER(CALL_CONTEXT);
+	if (!pbase && !psize)
+		return CUDA_SUCCESS;
 	range = range_find(dptr);
 	if (!range || !range_is_reached(range))
 		return CUDA_ERROR_NOT_FOUND;

@@ -182,6 +182,8 @@ static CUresult name_get(const char **name, const void *handle)
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
 	ENTER(CALL_ALIVE);
+	if (!pi)
+		return CUDA_ERROR_INVALID_VALUE;
 	return is_function(hfunc) ? attribute_get(pi, attrib, hfunc) : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -201,6 +203,8 @@ CUresult cuFuncGetParamInfo(
 	CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	ENTER(CALL_ALIVE);
+	if (!paramOffset)
+		return CUDA_ERROR_INVALID_VALUE;
 	return is_function(func) ? param_info(func, paramIndex, paramOffset, paramSize)
 				 : CUDA_ERROR_INVALID_HANDLE;
 }
@@ -208,6 +212,8 @@ CUresult cuFuncGetParamInfo(
 CUresult cuFuncGetName(const char **name, CUfunction hfunc)
 {
 	ENTER(CALL_ALIVE);
+	if (!hfunc)
+		return CUDA_ERROR_INVALID_VALUE;
 	return is_function(hfunc) ? name_get(name, hfunc) : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -217,7 +223,7 @@ CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 	CUresult result;
 
 	ENTER(CALL_ALIVE);
-	if (!hmod)
+	if (!hmod || !hfunc)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!is_function(hfunc))
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -292,6 +298,8 @@ CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice d
 CUresult cuKernelGetName(const char **name, CUkernel hfunc)
 {
 	ENTER(CALL_ALIVE);
+	if (!hfunc)
+		return CUDA_ERROR_INVALID_VALUE;
 	return is_kernel(hfunc) ? name_get(name, hfunc) : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -299,6 +307,8 @@ CUresult cuKernelGetParamInfo(
 	CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	ENTER(CALL_CONTEXT);
+	if (!paramOffset)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!is_kernel(kernel))
 		return CUDA_ERROR_INVALID_HANDLE;
 	load(kernel);

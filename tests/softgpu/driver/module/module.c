@@ -322,11 +322,11 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 	struct module *module;
 
 	ENTER(CALL_ALIVE);
-	if (!hfunc || !name || !*name)
-		return CUDA_ERROR_INVALID_VALUE;
 	module = object_find(OBJECT_MODULE, hmod);
 	if (!module)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (!hfunc || !name || !*name)
+		return CUDA_ERROR_INVALID_VALUE;
 	for (uint32_t i = 0; i < module->n_functions; i++) {
 		if (strcmp(ptx_kernel_info(module->functions[i].kernel)->name, name) != 0)
 			continue;
@@ -371,10 +371,10 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, c
 
 	ENTER(CALL_OBJECT);
 	module = object_find(OBJECT_MODULE, hmod);
-	if (!name || (!dptr && !bytes))
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!module)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (!name || (!dptr && !bytes))
+		return CUDA_ERROR_INVALID_VALUE;
 	return module_variable(module, name, dptr, bytes) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 

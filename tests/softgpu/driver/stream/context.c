@@ -364,6 +364,8 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 
 	ENTER(CALL_INIT);
 	context = object_find(OBJECT_CONTEXT, ctx);
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!context || context->is_primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!context->is_active)

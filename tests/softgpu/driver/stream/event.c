@@ -205,10 +205,12 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 	CUresult result;
 
 	ENTER(CALL_CONTEXT);
+	if (!pHandle)
+		return CUDA_ERROR_INVALID_VALUE;
 	result = event_get(event, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pHandle || !found->share || event_share_ticket(found->share, &ticket) < 0)
+	if (!found->share || event_share_ticket(found->share, &ticket) < 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	memset(pHandle, 0, sizeof(*pHandle));
 	memcpy(pHandle, &ticket, sizeof(ticket));

@@ -152,7 +152,7 @@ static CUresult batch(
 	struct work work;
 	CUresult result;
 
-	if (n > MEMOPS_MAX || !ops || flags != 0)
+	if (n > MEMOPS_MAX || (n > 0 && !ops) || flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_get(handle, &stream);
 	if (result != CUDA_SUCCESS || n == 0)

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Calls with arguments that name nothing, and calls that have nothing to do: which of the driver's
+ * errors they return, or that they succeed.
+ */
+
+#define NAME "wrong_arguments"
+#include "../helpers/driver_program.h"
+
+static CUcontext context;
+static CUdevice device;
+static CUmodule module;
+static CUfunction function;
+static CUdeviceptr memory;
+
+static void of_kernels(void)
+{
+	size_t size, offset;
+	const char *name;
+	CUfunction found;
+	CUmodule owner;
+	int value;
+
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetName(&name, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuKernelGetName(&name, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetModule(&owner, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetAttribute(NULL, 0, NULL));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuKernelGetAttribute(NULL, 0, NULL, device));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetParamInfo(NULL, 0, NULL, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetParamInfo(function, 0, &offset, &size));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuModuleGetFunction(NULL, NULL, NULL));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuModuleGetGlobal(NULL, NULL, NULL, NULL));
+	EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction(&found, module, "absent"));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+		cuOccupancyMaxActiveBlocksPerMultiprocessor(NULL, NULL, 0, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+		cuOccupancyMaxPotentialBlockSize(NULL, NULL, NULL, NULL, 0, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuOccupancyAvailableDynamicSMemPerBlock(NULL, NULL, 0, 0));
+	CHECK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, function, 32, 0));
+}
+
+static void of_contexts(void)
+{
+	CUdevResource resource;
+
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuCtxDestroy(NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuCtxGetDevResource(NULL, NULL, CU_DEV_RESOURCE_TYPE_SM));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+		cuGreenCtxGetDevResource(NULL, NULL, CU_DEV_RESOURCE_TYPE_SM));
+	EXPECT(CUDA_ERROR_INVALID_CONTEXT,
+		cuGreenCtxGetDevResource(NULL, &resource, CU_DEV_RESOURCE_TYPE_SM));
+	EXPECT(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, cuCtxEnablePeerAccess(context, 0));
+	EXPECT(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(context));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamGetCtx_v2(NULL, NULL, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphConditionalHandleCreate(NULL, NULL, NULL, 0, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcGetEventHandle(NULL, NULL));
+}
+
+/* Nothing is checked where nothing is asked or done. */
+static void of_nothing(void)
+{
+	size_t size;
+
+	CHECK(cuMemGetInfo(NULL, NULL));
+	CHECK(cuMemGetInfo(&size, NULL));
+	MUST(size > 0);
+	CHECK(cuMemGetAddressRange(NULL, NULL, 0));
+	CHECK(cuTexObjectDestroy(0));
+	CHECK(cuSurfObjectDestroy(0));
+	CHECK(cuMemcpyPeer(0, NULL, 0, NULL, 0));
+	CHECK(cuMemcpyAtoA(NULL, 0, NULL, 0, 0));
+	CHECK(cuMemcpyDtoA(NULL, 0, 0, 0));
+	CHECK(cuMemcpyAtoHAsync(NULL, NULL, 0, 0, NULL));
+	EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuMemcpyPeer(memory, NULL, memory, NULL, 4));
+	CHECK(cuStreamBatchMemOp(NULL, 0, NULL, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamBatchMemOp(NULL, 1, NULL, 0));
+}
+
+/* The default stream would have to wait for this blocking stream. */
+static void of_captures(void)
+{
+	CUstream stream;
+	CUgraph graph;
+
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamBeginCaptureToGraph(NULL, NULL, NULL, NULL, 0,
+						 CU_STREAM_CAPTURE_MODE_RELAXED));
+	CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+		cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED));
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuStreamEndCapture(NULL, &graph));
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(stream, &graph));
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+		cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED));
+	EXPECT(CUDA_ERROR_ILLEGAL_STATE, cuStreamEndCapture(NULL, &graph));
+	CHECK(cuStreamDestroy(stream));
+}
+
+int main(void)
+{
+	CHECK(cuInit(0));
+	CHECK(cuDeviceGet(&device, 0));
+	CHECK(cuDevicePrimaryCtxRetain(&context, device));
+	CHECK(cuCtxSetCurrent(context));
+	CHECK(cuModuleLoadData(&module, IMAGE_OF_NOTHING));
+	CHECK(cuModuleGetFunction(&function, module, "nothing"));
+	CHECK(cuMemAlloc(&memory, 4096));
+	of_kernels();
+	of_contexts();
+	of_nothing();
+	of_captures();
+	CHECK(cuMemFree(memory));
+	CHECK(cuDevicePrimaryCtxRelease(device));
+	printf(NAME ": ok\n");
+	return 0;
+}
