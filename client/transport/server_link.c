@@ -144,20 +144,35 @@ static void server_link_log_fault(const struct server_link *link, uint32_t fault
 					   : "mps-control get_last_fault shows details");
 }
 
+/* Logs one line: who has ended the connection, and what to do. */
+static void server_link_log_end(const struct server_link *link)
+{
+	if (!descriptor_is_same(&link->sock))
+		log_error(
+			"this program has closed the connection to the server, descriptor %d: all "
+			"further calls fail. A program that closes descriptors which it has not "
+			"opened has to leave those of its libraries open",
+			link->sock.fd);
+	else
+		log_error("the server has ended: all further calls fail; restart the program. "
+			  "server.log shows the reason");
+}
+
 CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 {
 	static _Atomic uint32_t is_logged;
+	bool is_first;
 
-	if (fault == CUDA_ERROR_MPS_CLIENT_TERMINATED) {
-		if (!atomic_exchange_explicit(&is_logged, 1, memory_order_relaxed))
-			log_error("the operator has terminated this client (terminate_client): "
-				  "all further calls fail; restart the program to use the GPU");
-		return CUDA_ERROR_MPS_CLIENT_TERMINATED;
-	}
 	/* The next server is not affected by the fault. */
-	if (reconnect_is_possible(link))
+	if (fault != CUDA_ERROR_MPS_CLIENT_TERMINATED && reconnect_is_possible(link))
 		return CUDA_SUCCESS;
-	if (!atomic_exchange_explicit(&is_logged, 1, memory_order_relaxed)) {
+	is_first = !atomic_exchange_explicit(&is_logged, 1, memory_order_relaxed);
+	if (is_first && fault == CUDA_ERROR_MPS_CLIENT_TERMINATED) {
+		log_error("the operator has terminated this client (terminate_client): "
+			  "all further calls fail; restart the program to use the GPU");
+	} else if (is_first && fault == CUDA_ERROR_MPS_RPC_FAILURE) {
+		server_link_log_end(link);
+	} else if (is_first) {
 		print_last_text(link);
 		server_link_log_fault(link, fault);
 	}
@@ -183,9 +198,7 @@ bool server_link_is_lost(const struct server_link *link)
 static void give_up(struct server_link *link)
 {
 	if (!atomic_exchange_explicit(&link->is_dead, 1, memory_order_acq_rel))
-		log_error("the server has ended: all further calls fail; restart the program. "
-			  "server.log "
-			  "shows the reason");
+		server_link_log_end(link);
 }
 
 bool server_link_is_alive(void *user)
@@ -229,7 +242,7 @@ int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t
 	if (r == 0)
 		*ret_fd = frame_take_fd(&reader, 0);
 	else
-		atomic_store_explicit(&link->is_dead, 1, memory_order_release);
+		give_up(link);
 	return r;
 }
 

@@ -59,6 +59,15 @@ def test_every_descriptor_replaced():
         service.run_ok("process1")
 
 
+def test_every_descriptor_closed():
+    """Calls fail, and the line on standard error says who has closed the connection."""
+    with mps.Service() as service:
+        code, out, err = service.run("own_descriptors", "closed")
+        equal((code, out.endswith(OK)), (0, True), out + err)
+        contains(err, "this program has closed the connection to the server")
+        equal([line for line in err.splitlines() if "kernel" in line], [])
+
+
 def test_no_descriptor_left():
     """What needs a descriptor fails for as long as there is none; the connection stays."""
     with mps.Service() as service:

@@ -6,6 +6,7 @@
  *
  *     own_descriptors low           closes the standard descriptors first: they stay closed
  *     own_descriptors all FILE      opens its own file under every other number: calls fail
+ *     own_descriptors closed        closes every other number: calls fail
  *     own_descriptors few           has no more descriptors for a while
  *     own_descriptors early FILE    opens FILE under the number of standard error, then uses CUDA
  *     own_descriptors late FILE     the same after it has used CUDA
@@ -148,6 +149,17 @@ static int all(const char *path)
 	return 0;
 }
 
+static int closed(void)
+{
+	setup();
+	work();
+	for (int fd = 3; fd < NUMBERS; fd++)
+		close(fd);
+	call_all();
+	printf(NAME ": ok\n");
+	return 0;
+}
+
 static int few(void)
 {
 	struct rlimit limit = {LIMIT, LIMIT};
@@ -219,6 +231,8 @@ int main(int argc, char **argv)
 		return low();
 	if (strcmp(mode, "all") == 0)
 		return all(path);
+	if (strcmp(mode, "closed") == 0)
+		return closed();
 	if (strcmp(mode, "few") == 0)
 		return few();
 	if (strcmp(mode, "early") == 0 || strcmp(mode, "late") == 0)
