@@ -332,6 +332,9 @@ CUresult cuMemGetAllocationPropertiesFromHandle(
 	if (!prop || !allocation)
 		return CUDA_ERROR_INVALID_VALUE;
 	*prop = allocation->prop;
+	/* The host is a NUMA node then. */
+	if (!allocation->device)
+		prop->location = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
 	return CUDA_SUCCESS;
 }
 
@@ -525,6 +528,8 @@ static CUresult access_set(struct range *range, const CUmemAccessDesc *desc)
 		all |= (unsigned)desc->flags << shift;
 	} else if (range->device) {
 		return CUDA_ERROR_INVALID_VALUE;
+	} else {
+		range->is_of_host = desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	}
 	for (int i = 0; i < driver.n_devices; i++)
 		prot |= (int)(all >> ((unsigned)i * ACCESS_BITS) & ACCESS_MASK);
@@ -585,8 +590,14 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 
 	ENTER(CALL_INIT);
 	range = range_find(ptr);
-	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !range ||
-		range->kind != RANGE_MAPPED)
+	if (!flags || !location || !range || range->kind != RANGE_MAPPED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!range->device && (location->type == CU_MEM_LOCATION_TYPE_HOST ||
+				      location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA)) {
+		*flags = range->is_of_host ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : 0;
+		return CUDA_SUCCESS;
+	}
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device_get(location->id))
 		return CUDA_ERROR_INVALID_DEVICE;

@@ -43,6 +43,7 @@ struct range {
 	struct allocation *allocation; /* mapped: owns a reference */
 	CUmemoryPool pool;             /* stream-ordered: not owned; NULL after its end */
 	bool is_pooled;
+	bool is_of_host; /* mapped host memory that the program has let the host access */
 	struct shared_memory *shared;      /* owned; NULL: no other process has a handle of it */
 	struct graph_memory *graph_memory; /* NULL: not allocated by a graph. Not owned */
 	struct advised *advised;           /* managed: owned; NULL: no advice */

@@ -25,7 +25,7 @@ static CUmemorytype range_type(const struct range *range)
 static bool range_is_host(const struct range *range)
 {
 	return range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED ||
-	       range->kind == RANGE_MANAGED;
+	       range->kind == RANGE_MANAGED || range->is_of_host;
 }
 
 static int range_ordinal(const struct range *range)
@@ -34,7 +34,7 @@ static int range_ordinal(const struct range *range)
 
 	if (!device && range->context)
 		device = range->context->device;
-	return device ? (int)(device - driver.devices) : CU_DEVICE_CPU;
+	return device ? (int)(device - driver.devices) : 0;
 }
 
 static CUresult answer_kind(
