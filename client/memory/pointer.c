@@ -226,11 +226,9 @@ CUresult local_cuPointerGetAttributes(
 			return CUDA_ERROR_INVALID_VALUE;
 		if (!is_ours)
 			attribute_of_host(data[i], attributes[i], ptr);
-		else if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER &&
-			 !has_host_pointer(&range))
+		/* Only the attributes that are pointers may not apply. */
+		else if (pointer_attribute(data[i], attributes[i], &range, ptr) != CUDA_SUCCESS)
 			*(uint64_t *)data[i] = 0;
-		else
-			(void)pointer_attribute(data[i], attributes[i], &range, ptr);
 	}
 	return CUDA_SUCCESS;
 }

@@ -193,7 +193,9 @@ static void pinned_access(CUmemoryPool pool)
 static void without_access(CUmemoryPool pool)
 {
 	unsigned char bytes[4] = {1, 2, 3, 4};
+	CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
 	CUdeviceptr memory, address;
+	void *value = &address;
 	size_t size;
 
 	CHECK(cuMemAllocFromPoolAsync(&memory, N, pool, stream));
@@ -202,6 +204,9 @@ static void without_access(CUmemoryPool pool)
 	CHECK(cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, memory));
 	MUST(address == 0);
 	EXPECT(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(&address, &size, memory));
+	address = 1;
+	CHECK(cuPointerGetAttributes(1, &attribute, &value, memory));
+	MUST(address == 0);
 	REFUSE(cuMemsetD8(memory, 7, N));
 	REFUSE(cuMemcpyDtoH(bytes, memory, sizeof(bytes)));
 	memset((void *)memory, 5, N);
