@@ -20,7 +20,7 @@ PREFIX ?= /usr/local
 VERSION ?= 0.1
 # The programs need only CUDA's headers, the tests also its compiler.
 CUDA_HOME := $(shell export CUDA_HOME=$(CUDA_HOME); tests/setup --cuda || tests/setup --headers)
-NVCC ?= $(CUDA_HOME)/bin/nvcc
+NVCC ?= $(or $(shell export CUDA_HOME=$(CUDA_HOME); tests/setup --nvcc),$(CUDA_HOME)/bin/nvcc)
 PYTHON ?= python3
 LIBUV ?= $(firstword $(wildcard /usr/lib/*/libuv_a.a /usr/lib/*/libuv.a /usr/local/lib/libuv.a) -luv)
 

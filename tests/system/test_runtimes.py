@@ -38,15 +38,16 @@ def runtimes():
     return found
 
 
-def cuda():
-    done = subprocess.run([harness.ROOT + "/tests/setup", "--cuda"], capture_output=True,
+def tool(option):
+    """A path that tests/setup prints."""
+    done = subprocess.run([harness.ROOT + "/tests/setup", option], capture_output=True,
                           text=True, check=True)
     return os.path.join(harness.ROOT, done.stdout.strip())
 
 
 def compile_kernels(folder):
     path = os.path.join(folder, "kernels.fatbin")
-    subprocess.run([cuda() + "/bin/nvcc", "-fatbin", "-arch=compute_75", "-o", path,
+    subprocess.run([tool("--nvcc"), "-fatbin", "-arch=compute_75", "-o", path,
                     os.path.join(PARTS, "kernels.cu")], check=True)
     return path
 
@@ -58,7 +59,7 @@ def build(path, kernels, runtime, *flags):
     subprocess.run(
         [os.environ.get("CC", "gcc"), "-std=gnu17", "-Wall", "-Werror", "-O1",
          '-DKERNELS="%s"' % kernels, *flags, "-isystem", include,
-         "-isystem", cuda() + "/include", "-o", path, os.path.join(PARTS, "runtime.c"), library,
+         "-isystem", tool("--cuda") + "/include", "-o", path, os.path.join(PARTS, "runtime.c"), library,
          "-Wl,--disable-new-dtags,-rpath," + os.path.dirname(library), "-lpthread", "-ldl", "-lrt"], check=True)
 
 
