@@ -25,7 +25,7 @@
 
 #define MIB ((size_t)1 << 20)
 #define SIZE MIB
-#define PAGE 4096u
+#define PAGE ((size_t)4096)
 /* Freed before. */
 #define LARGE (96 * MIB)
 
