@@ -31,6 +31,9 @@ static bool copy_can_be(const struct node_op *old, const struct node_op *op, boo
 {
 	const struct box *one = &old->copy.box, *other = &op->copy.box;
 
+	if (is_one_node && (old->copy.desc.dstMemoryType != op->copy.desc.dstMemoryType ||
+				   old->copy.desc.srcMemoryType != op->copy.desc.srcMemoryType))
+		return false;
 	if (one->dst.is_ours != other->dst.is_ours || one->src.is_ours != other->src.is_ours ||
 		!one->dst.array != !other->dst.array || !one->src.array != !other->src.array)
 		return false;
@@ -95,7 +98,12 @@ static CUresult exec_set_node(CUgraphExec handle, CUgraphNode node_handle, CUgra
 	if (result != CUDA_SUCCESS || type == CU_GRAPH_NODE_TYPE_KERNEL ||
 		type == CU_GRAPH_NODE_TYPE_HOST)
 		return result;
-	return exec_confirm(exec, &error);
+	result = exec_confirm(exec, &error);
+	/* The server's memory may be of another kind where the program's memory is of one. */
+	if (result == CUDA_ERROR_INVALID_VALUE &&
+		(type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET))
+		result = exec_remake(exec, exec->image, &error);
+	return result;
 }
 
 CUresult local_cuGraphExecKernelNodeSetParams_v2(

@@ -261,6 +261,33 @@ static void added_copies(void)
 	CHECK(cudaGraphDestroy(graph));
 }
 
+/* A variable and allocated memory may be different kinds of memory for a server. */
+static void changed_copies(void)
+{
+	cudaGraphNode_t node;
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	pinned[0] = 77;
+	pinned[1] = pinned[2] = 0;
+	CHECK(cudaMemcpyToSymbol(variable, pinned, sizeof(int)));
+	CHECK(cudaGraphCreate(&graph, 0));
+	CHECK(cudaGraphAddMemcpyNodeFromSymbol(&node, graph, NULL, 0, pinned + 1, variable,
+		sizeof(int), 0, cudaMemcpyDeviceToHost));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	CHECK(cudaGraphLaunch(exec, stream));
+	CHECK(cudaStreamSynchronize(stream));
+	MUST(pinned[1] == 77);
+	CHECK(cudaMemset(memory, 1, sizeof(int)));
+	CHECK(cudaGraphExecMemcpyNodeSetParams1D(
+		exec, node, pinned + 2, memory, sizeof(int), cudaMemcpyDeviceToHost));
+	CHECK(cudaGraphLaunch(exec, stream));
+	CHECK(cudaStreamSynchronize(stream));
+	MUST(pinned[2] == 0x01010101 && pinned[1] == 77);
+	CHECK(cudaGraphExecDestroy(exec));
+	CHECK(cudaGraphDestroy(graph));
+}
+
 static void check_fill(cudaGraphNode_t node, const cudaMemsetParams *wanted)
 {
 	cudaMemsetParams params;
@@ -389,6 +416,7 @@ int main(void)
 	changed_by_function();
 	captured_copies();
 	added_copies();
+	changed_copies();
 	fills();
 	host_functions();
 	events_and_memory();

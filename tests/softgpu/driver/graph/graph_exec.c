@@ -14,6 +14,7 @@
 #include "tests/softgpu/driver/stream/event.h"
 #include "graph.h"
 #include "graph_memory.h"
+#include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/stream/channels.h"
 #include "tests/softgpu/driver/stream/stream.h"
 
@@ -298,6 +299,22 @@ static struct step *step_find(CUgraphExec handle, CUgraphNode node)
 	return step_of(object_find(OBJECT_EXEC, handle), node);
 }
 
+static bool is_mapped(uint64_t address)
+{
+	const struct range *range = range_find(address);
+
+	return range && range->kind == RANGE_MAPPED;
+}
+
+/* As driver 580: neither the types of memory nor whether it is mapped by cuMemMap() change. */
+static bool copy_can_be(const struct copy_work *old, const struct copy_work *copy)
+{
+	return old->desc.dstMemoryType == copy->desc.dstMemoryType &&
+	       old->desc.srcMemoryType == copy->desc.srcMemoryType &&
+	       is_mapped(old->dst) == is_mapped(copy->dst) &&
+	       is_mapped(old->src) == is_mapped(copy->src);
+}
+
 CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, struct work *work)
 {
 	struct exec *exec = object_find(OBJECT_EXEC, handle);
@@ -305,6 +322,10 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, st
 
 	if (!step || step->type != type || type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
 		type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+		work_fini(work);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (type == CU_GRAPH_NODE_TYPE_MEMCPY && !copy_can_be(&step->work.copy, &work->copy)) {
 		work_fini(work);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
