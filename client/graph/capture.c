@@ -320,6 +320,11 @@ static CUresult capture_kernel(struct stream *stream, const struct launch *launc
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	/* Like the driver, the node has the priority of the stream. */
+	if (stream->priority != 0 && !(launch->attrs.attr_mask & WIRE_LAUNCH_ATTR_PRIORITY)) {
+		op.kernel.launch.attrs.attr_mask |= WIRE_LAUNCH_ATTR_PRIORITY;
+		op.kernel.launch.attrs.priority = stream->priority;
+	}
 	GRAPHS_LOCKED;
 	result = add_op(stream, &op);
 	if (result != CUDA_SUCCESS)

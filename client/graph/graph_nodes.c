@@ -124,7 +124,8 @@ CUresult local_cuGraphKernelNodeGetParams_v2(
 		.blockDimY = kernel->launch.block[1],
 		.blockDimZ = kernel->launch.block[2],
 		.sharedMemBytes = kernel->launch.shared_bytes,
-		.kernelParams = kernel->pointers,
+		.kernelParams = kernel->buffer || !kernel->pointers[0] ? NULL : kernel->pointers,
+		.extra = kernel->buffer ? kernel->buffer->extra : NULL,
 		.ctx = (CUcontext)kernel->context,
 	};
 	return CUDA_SUCCESS;

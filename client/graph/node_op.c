@@ -31,6 +31,7 @@ void node_op_fini(struct node_op *op)
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 		free(op->kernel.params);
 		free(op->kernel.pointers);
+		free(op->kernel.buffer);
 		break;
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		free(op->memory_ops.ops);
@@ -77,6 +78,28 @@ CUresult node_op_of_kernel(const struct context *context, const struct launch *l
 	for (uint32_t i = 0; i < kernel->n_params; i++)
 		made->pointers[i] = made->params + kernel->params[i].offset;
 	return CUDA_SUCCESS;
+}
+
+static CUresult set_buffer(struct node_op_kernel *kernel, size_t size)
+{
+	struct param_buffer *buffer = malloc(sizeof(*buffer));
+
+	kernel->buffer = buffer;
+	if (!buffer)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*buffer = (struct param_buffer){
+		size, {CU_LAUNCH_PARAM_BUFFER_SIZE, &buffer->size, CU_LAUNCH_PARAM_BUFFER_POINTER,
+			      kernel->params, CU_LAUNCH_PARAM_END}};
+	return CUDA_SUCCESS;
+}
+
+CUresult node_op_set_buffer(struct node_op *op, size_t size)
+{
+	CUresult result = set_buffer(&op->kernel, size);
+
+	if (result != CUDA_SUCCESS)
+		node_op_fini(op);
+	return result;
 }
 
 static CUstreamBatchMemOpParams params_of(const struct memory_op *op)
@@ -133,7 +156,7 @@ static CUresult dup_kernel(const struct node_op_kernel *from, struct node_op_ker
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < n; i++)
 		made->pointers[i] = made->params + ((uint8_t *)from->pointers[i] - from->params);
-	return CUDA_SUCCESS;
+	return from->buffer ? set_buffer(made, from->buffer->size) : CUDA_SUCCESS;
 }
 
 static CUresult dup_memory_ops(
@@ -169,6 +192,7 @@ CUresult node_op_dup(const struct node_op *from, struct node_op *ret_op)
 	if (from->type == CU_GRAPH_NODE_TYPE_KERNEL) {
 		ret_op->kernel.params = NULL;
 		ret_op->kernel.pointers = NULL;
+		ret_op->kernel.buffer = NULL;
 		result = dup_kernel(&from->kernel, &ret_op->kernel);
 	} else if (from->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
 		ret_op->memory_ops.ops = NULL;

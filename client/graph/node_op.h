@@ -16,6 +16,12 @@ struct event;
 struct graph;
 struct graph_memory;
 
+/* Parameters that the program passed in one buffer come back so. */
+struct param_buffer {
+	size_t size;
+	void *extra[5]; /* names and values: the size, the buffer, the end */
+};
+
 struct node_op_kernel {
 	struct kernel *kernel;
 	const struct context *context; /* on whose SMs it runs */
@@ -23,7 +29,8 @@ struct node_op_kernel {
 	struct launch_hints hints;
 	uint8_t *params; /* owned */
 	uint32_t params_size;
-	void **pointers; /* owned: to each parameter in `params', for queries */
+	void **pointers;             /* owned: to each parameter in `params', for queries */
+	struct param_buffer *buffer; /* owned; NULL: the program passed such pointers */
 };
 
 struct node_op_copy {
@@ -81,6 +88,7 @@ CUresult node_op_dup(const struct node_op *from, struct node_op *ret_op);
 /* From the work of streams, which has been checked. */
 CUresult node_op_of_kernel(const struct context *context, const struct launch *launch,
 	struct kernel *kernel, const uint8_t *params, struct node_op *ret_op);
+CUresult node_op_set_buffer(struct node_op *op, size_t size); /* on failure, the op is empty */
 CUresult node_op_of_memory_ops(const struct memory_op *ops, uint32_t n_ops, struct node_op *ret_op);
 void node_op_of_event(CUgraphNodeType type, struct event *event, struct node_op *ret_op);
 

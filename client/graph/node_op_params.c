@@ -18,6 +18,17 @@
 #include "client/memory/pool_calls.h"
 #include "client/transport/route.h"
 
+/* The size of a list that launch_params() has accepted. */
+static size_t buffer_size(void *const *extra)
+{
+	size_t size = 0;
+
+	for (; extra[0] != CU_LAUNCH_PARAM_END; extra += 2)
+		if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			size = *(const size_t *)extra[1];
+	return size;
+}
+
 /* The buffer has space for the driver's limit, which no kernel exceeds. */
 CUresult node_op_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct node_op *ret_op)
 {
@@ -31,8 +42,8 @@ CUresult node_op_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct node_op
 		return result;
 	if (!params || (!params->func && !params->kern))
 		return CUDA_ERROR_INVALID_VALUE;
-	kernel =
-		kernel_find(params->func ? (const void *)params->func : (const void *)params->kern);
+	kernel = params->func ? kernel_find_function(params->func)
+			      : kernel_find_kernel(params->kern);
 	if (!kernel)
 		return CUDA_ERROR_INVALID_HANDLE;
 	context = kernel->library->context;
@@ -57,6 +68,8 @@ CUresult node_op_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct node_op
 	result = launch_params(kernel, params->kernelParams, params->extra, bytes);
 	if (result == CUDA_SUCCESS)
 		result = node_op_of_kernel(context, &launch, kernel, bytes, ret_op);
+	if (result == CUDA_SUCCESS && params->extra)
+		result = node_op_set_buffer(ret_op, buffer_size(params->extra));
 	return result;
 }
 

@@ -182,6 +182,26 @@ static void captured(void)
 	CHECK(cuGraphDestroy(of_stream));
 }
 
+/* A captured kernel has the priority of its stream. */
+static void captured_priority(void)
+{
+	struct mad_args args = {.data = data, .count = COUNT, .times = 1, .add = 1};
+	CUgraph of_stream = NULL;
+	CUstream urgent = NULL;
+	CUgraphNode node = NULL;
+	size_t n = 1;
+
+	mad_node(&args, mad);
+	CHECK(cuStreamCreateWithPriority(&urgent, CU_STREAM_NON_BLOCKING, greatest));
+	CHECK(cuStreamBeginCapture(urgent, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CHECK(cuLaunchKernel(mad, 1, 1, 1, 1, 1, 1, 0, urgent, args.list, NULL));
+	CHECK(cuStreamEndCapture(urgent, &of_stream));
+	CHECK(cuGraphGetNodes(of_stream, &node, &n));
+	MUST(get(node, CU_LAUNCH_ATTRIBUTE_PRIORITY).priority == greatest);
+	CHECK(cuGraphDestroy(of_stream));
+	CHECK(cuStreamDestroy(urgent));
+}
+
 static void refused(void)
 {
 	CUgraphNode node = mad_add(graph, NULL, data, 1, 1);
@@ -216,6 +236,7 @@ int main(void)
 	CHECK(cuGraphCreate(&graph, 0));
 	set_and_get();
 	captured();
+	captured_priority();
 	refused();
 	CHECK(cuGraphDestroy(graph));
 	return finish();

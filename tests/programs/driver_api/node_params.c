@@ -9,6 +9,8 @@
 #define NAME "node_params"
 #include "../helpers/graph_driver.h"
 
+#include <stddef.h>
+
 #define N_EDGES 3
 
 static CUlibrary library;
@@ -124,6 +126,7 @@ static void kernels(void)
 {
 	CUDA_KERNEL_NODE_PARAMS params = kernel_params(mad, NULL);
 	CUgraph graph = NULL;
+	CUgraphNode node;
 
 	CHECK(cuGraphCreate(&graph, 0));
 	added_kernel(graph, &params, mad, NULL);
@@ -133,12 +136,68 @@ static void kernels(void)
 	added_kernel(graph, &params, function, kernel);
 	params = kernel_params(function, NULL);
 	added_kernel(graph, &params, function, kernel);
+	/* Launches take a kernel for a function, nodes do not. */
 	params = kernel_params((CUfunction)kernel, NULL);
-	added_kernel(graph, &params, function, kernel);
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
 	CHECK(cuGraphDestroy(graph));
 	check_kernel(only_node(capture(launch_of_module)), mad, NULL);
 	check_kernel(only_node(capture(launch_of_kernel)), function, kernel);
 	check_kernel(only_node(capture(launch_of_function)), function, kernel);
+}
+
+static void check_buffer(CUgraphNode node, const void *buffer, size_t size)
+{
+	CUDA_KERNEL_NODE_PARAMS params;
+	size_t got = 0;
+	const void *bytes = NULL;
+
+	CHECK(cuGraphKernelNodeGetParams(node, &params));
+	MUST(params.func == mad && !params.kernelParams && params.extra);
+	for (void **at = params.extra; *at != CU_LAUNCH_PARAM_END; at += 2) {
+		if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			got = *(size_t *)at[1];
+		else if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			bytes = at[1];
+	}
+	MUST(got == size && bytes && bytes != buffer && !memcmp(bytes, buffer, size));
+}
+
+/* Parameters in one buffer come back in one; without parameters, there is no list. */
+static void kernels_with_other_params(void)
+{
+	struct {
+		CUdeviceptr data;
+		unsigned count, times, add;
+	} buffer = {data, COUNT, 3, 4};
+	size_t size = offsetof(struct mad_args, add) + sizeof(unsigned);
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &buffer, CU_LAUNCH_PARAM_BUFFER_SIZE,
+		&size, CU_LAUNCH_PARAM_END};
+	CUDA_KERNEL_NODE_PARAMS params = kernel_params(mad, NULL), got;
+	CUgraph graph = NULL;
+	CUmodule empty;
+	CUgraphNode node, other;
+
+	CHECK(cuGraphCreate(&graph, 0));
+	params.kernelParams = NULL;
+	params.extra = extra;
+	CHECK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
+	check_buffer(node, &buffer, size);
+	check_buffer(clone_of(node, graph), &buffer, size);
+	CHECK(cuGraphKernelNodeGetParams(node, &got));
+	CHECK(cuGraphAddKernelNode(&other, graph, &node, 1, &got));
+	check_buffer(other, &buffer, size);
+	params = kernel_params(mad, NULL);
+	CHECK(cuGraphKernelNodeSetParams(node, &params));
+	check_kernel(node, mad, NULL);
+	CHECK(cuModuleLoadData(&empty, IMAGE_OF_NOTHING));
+	params = kernel_params(NULL, NULL);
+	CHECK(cuModuleGetFunction(&params.func, empty, "nothing"));
+	params.kernelParams = NULL;
+	CHECK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
+	CHECK(cuGraphKernelNodeGetParams(node, &got));
+	MUST(got.func == params.func && !got.kernelParams && !got.extra);
+	CHECK(cuGraphDestroy(graph));
+	CHECK(cuModuleUnload(empty));
 }
 
 /* A change of the executable graph is none of the node. */
@@ -300,6 +359,11 @@ static void added_copies(void)
 	copy.dstDevice += 16;
 	CHECK(cuGraphExecMemcpyNodeSetParams(exec, node, &copy, context));
 	check_copy(node, &line);
+	/* The types of memory stay. */
+	copy.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+	copy.srcDevice = (CUdeviceptr)(size_t)pinned;
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+		cuGraphExecMemcpyNodeSetParams(exec, node, &copy, context));
 	CHECK(cuGraphExecDestroy(exec));
 	CHECK(cuGraphDestroy(graph));
 }
@@ -510,6 +574,7 @@ int main(void)
 	CHECK(cuKernelGetFunction(&function, kernel));
 	CHECK(cuMemAllocHost(&pinned, BYTES));
 	kernels();
+	kernels_with_other_params();
 	changed_kernels();
 	captured_copies();
 	refused_copies();

@@ -263,6 +263,9 @@ static CUresult capture_node(struct stream *stream, struct work *work)
 		node->edge_data[i] = point->data[i];
 	if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && node->work.kernel.is_serialized)
 		serialize(node);
+	/* As in driver 580, a node has the priority of the stream. */
+	if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && node->work.kernel.hints.priority == 0)
+		node->work.kernel.hints.priority = stream->priority;
 	node->is_captured = true;
 	point->tips[0] = node; /* there is always room for one */
 	point->data[0] = (CUgraphEdgeData){0};

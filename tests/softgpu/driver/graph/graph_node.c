@@ -29,6 +29,8 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct wor
 
 	if (!params || (!params->func && !params->kern))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (params->func && !object_find(OBJECT_FUNCTION, params->func))
+		return CUDA_ERROR_INVALID_HANDLE;
 	/* If there is a function, the driver ignores the context (measured). */
 	function = params->func ? object_find(OBJECT_FUNCTION, params->func) : NULL;
 	if (function)
@@ -555,16 +557,26 @@ CUresult cuGraphExecNodeSetParams(
 
 /* ---- work to parameters */
 
-/* Pointers into the packed arguments; owned by the node. */
+/* Pointers into the packed arguments, or the list that names them; owned by the node. */
 static CUresult node_param_pointers(struct node *node)
 {
 	const struct ptx_kernel_info *info = ptx_kernel_info(node->work.kernel.kernel);
 
+	struct kernel_work *kernel = &node->work.kernel;
+
 	if (node->param_pointers || info->n_params == 0)
 		return CUDA_SUCCESS;
-	node->param_pointers = calloc(info->n_params, sizeof(void *));
+	node->param_pointers = calloc(MAX(info->n_params, 5u), sizeof(void *));
 	if (!node->param_pointers)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (kernel->has_buffer) {
+		node->param_pointers[0] = CU_LAUNCH_PARAM_BUFFER_SIZE;
+		node->param_pointers[1] = &kernel->params_size;
+		node->param_pointers[2] = CU_LAUNCH_PARAM_BUFFER_POINTER;
+		node->param_pointers[3] = kernel->params;
+		node->param_pointers[4] = CU_LAUNCH_PARAM_END;
+		return CUDA_SUCCESS;
+	}
 	for (uint32_t i = 0; i < info->n_params; i++)
 		node->param_pointers[i] = (char *)node->work.kernel.params + info->params[i].offset;
 	return CUDA_SUCCESS;
@@ -594,7 +606,8 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAM
 		.blockDimY = work->block[1],
 		.blockDimZ = work->block[2],
 		.sharedMemBytes = work->shared_dynamic,
-		.kernelParams = node->param_pointers,
+		.kernelParams = work->has_buffer ? NULL : node->param_pointers,
+		.extra = work->has_buffer ? node->param_pointers : NULL,
 		.ctx = work->context};
 	return CUDA_SUCCESS;
 }

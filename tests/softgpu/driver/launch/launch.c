@@ -246,6 +246,7 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 	kernel->context = green ? green_context(green) : (CUcontext)context;
 	kernel->shared_dynamic = launch->shared_dynamic;
 	kernel->graph_stack = 0;
+	kernel->has_buffer = false;
 	kernel->is_cooperative = launch->is_cooperative;
 	kernel->hints = launch->hints;
 	kernel->is_serialized = launch->is_serialized;
