@@ -15,11 +15,10 @@
 
 #include "cuda_api.h"
 
-/* A driver call, and how to make its arguments in zeroed memory of `args_size' bytes. */
+/* A driver call, and how to make its arguments in the memory of make_zeros(). */
 struct call {
 	const char *symbol;
 	size_t offset; /* of the function, in struct cuda_api */
-	size_t args_size;
 	void (*prepare)(void *args);
 	CUresult (*make)(const void *args);
 };

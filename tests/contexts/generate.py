@@ -282,14 +282,13 @@ def gen_calls(spec, headers):
            "/* The calls of the matrix. Made by tests/contexts/generate.py. */", "",
            '#include "tests/contexts/fixture.h"', ""]
     out += [gen_call(prototype) for prototype in prototypes]
-    out.append("const struct call calls[] = {")
-    for prototype in prototypes:
-        symbol = prototype.symbol
-        size = f"sizeof(struct {symbol})" if prototype.params else "0"
-        out.append(f'\t{{"{symbol}", offsetof(struct cuda_api, {symbol}), {size},')
-        out.append(f"\t\tprepare_{symbol}, call_{symbol}}},")
+    out += [ROW, "const struct call calls[] = {"]
+    out += [f"\tCALL({prototype.symbol})," for prototype in prototypes]
     out += ["};\n", "const size_t n_calls = sizeof(calls) / sizeof(calls[0]);"]
     return "\n".join(out) + "\n"
+
+
+ROW = "#define CALL(s) {#s, offsetof(struct cuda_api, s), prepare_##s, call_##s}\n"
 
 
 def main():
