@@ -342,7 +342,8 @@ static CUresult get_dmabuf(CUdeviceptr address, size_t size, int *ret_fd)
 CUresult local_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
 	CUmemRangeHandleType handleType, unsigned long long flags)
 {
-	CUresult result = server_link_check(&server);
+	struct context *context;
+	CUresult result = context_enter(&context);
 	int fd = -EBADF;
 
 	if (result != CUDA_SUCCESS)

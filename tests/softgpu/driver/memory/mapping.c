@@ -632,7 +632,7 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t si
 	const struct range *range;
 	int fd;
 
-	ENTER(CALL_INIT);
+	ENTER(CALL_CONTEXT);
 	if (!handle || handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || size == 0 ||
 		!is_aligned(dptr | size, PAGE) || size > UINT64_MAX - dptr || flags > 1)
 		return CUDA_ERROR_INVALID_VALUE;
