@@ -95,7 +95,7 @@ CUresult reconnect_send_frame(struct server_link *link, const void *frame, int f
 	if (r == 0 || is_kept)
 		return CUDA_SUCCESS;
 	/* The connection may contain half a frame: nothing more can be sent on it. */
-	atomic_store_explicit(&link->is_dead, 1, memory_order_release);
+	server_link_give_up(link);
 	return CUDA_ERROR_MPS_RPC_FAILURE;
 }
 

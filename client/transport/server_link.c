@@ -195,7 +195,7 @@ bool server_link_is_lost(const struct server_link *link)
 	return has_hung_up(link) || shm_load32(&link->page->fault);
 }
 
-static void give_up(struct server_link *link)
+void server_link_give_up(struct server_link *link)
 {
 	if (!atomic_exchange_explicit(&link->is_dead, 1, memory_order_acq_rel))
 		server_link_log_end(link);
@@ -211,7 +211,7 @@ bool server_link_is_alive(void *user)
 		return true;
 	/* A thread that waits for an answer connects to the next server. */
 	if (!reconnect_is_possible(link))
-		give_up(link);
+		server_link_give_up(link);
 	return false;
 }
 
@@ -223,7 +223,7 @@ bool server_link_wait_goes_on(struct server_link *link)
 		return true;
 	if (reconnect(link) == 0)
 		return true;
-	give_up(link);
+	server_link_give_up(link);
 	return false;
 }
 
@@ -242,7 +242,7 @@ int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t
 	if (r == 0)
 		*ret_fd = frame_take_fd(&reader, 0);
 	else
-		give_up(link);
+		server_link_give_up(link);
 	return r;
 }
 

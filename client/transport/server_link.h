@@ -68,6 +68,9 @@ static inline bool server_link_is_terminated(const struct server_link *link)
 	return shm_load32(&link->page->fault) == CUDA_ERROR_MPS_CLIENT_TERMINATED;
 }
 
+/* All further calls fail; the first time, a line says who has ended the connection. */
+void server_link_give_up(struct server_link *link);
+
 /* Whether the server has closed its end or has reported a GPU fault. */
 bool server_link_is_lost(const struct server_link *link);
 
