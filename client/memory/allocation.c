@@ -145,8 +145,8 @@ static CUresult check_prop(
 	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
 		prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return refuse(symbol, "allocations can be shared only by POSIX file descriptors");
-	if (prop->allocFlags.gpuDirectRDMACapable || prop->allocFlags.usage)
-		return refuse(symbol, "GPUDirect RDMA and tile pools are not supported");
+	if (prop->allocFlags.usage)
+		return refuse(symbol, "tile pools are not supported");
 	if (prop->allocFlags.compressionType > CU_MEM_ALLOCATION_COMP_GENERIC)
 		return CUDA_ERROR_INVALID_VALUE;
 	return device_open(*ret_device);
@@ -169,9 +169,15 @@ static struct allocation *allocation_new(
 static CUresult allocation_send_create(
 	struct allocation *allocation, const CUmemAllocationProp *prop)
 {
+	uint32_t properties = 0;
+
+	if (prop->allocFlags.compressionType)
+		properties |= WIRE_ALLOCATION_COMPRESSED;
+	if (prop->allocFlags.gpuDirectRDMACapable)
+		properties |= WIRE_ALLOCATION_RDMA;
 	return send_allocation_create(allocation_id(allocation), allocation->device,
-		allocation->size, prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE,
-		prop->allocFlags.compressionType, &allocation->compression);
+		allocation->size, prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE, properties,
+		&allocation->properties);
 }
 
 CUresult local_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
@@ -245,7 +251,10 @@ CUresult local_cuMemGetAllocationPropertiesFromHandle(
 		.requestedHandleTypes = allocation->types,
 		.location = {CU_MEM_LOCATION_TYPE_DEVICE,
 			is_seen ? allocation->ordinal : CU_DEVICE_INVALID},
-		.allocFlags.compressionType = (unsigned char)allocation->compression,
+		.allocFlags.compressionType =
+			(allocation->properties & WIRE_ALLOCATION_COMPRESSED) != 0,
+		.allocFlags.gpuDirectRDMACapable =
+			(allocation->properties & WIRE_ALLOCATION_RDMA) != 0,
 	};
 	return CUDA_SUCCESS;
 }
@@ -296,7 +305,7 @@ static CUresult allocation_import_fd(struct allocation *allocation, int fd, uint
 	result = reconnect_send_frame(&server, &frame, fd);
 	if (result == CUDA_SUCCESS)
 		result = send_allocation_import(
-			allocation_id(allocation), ret_index, &allocation->compression);
+			allocation_id(allocation), ret_index, &allocation->properties);
 	pthread_mutex_unlock(&server.sending);
 	return result;
 }

@@ -16,7 +16,7 @@ struct allocation {
 	CUdevice ordinal; /* the program's ordinal of it */
 	uint64_t size;    /* 0: imported; only the driver knows the size */
 	CUmemAllocationHandleType types;
-	uint32_t compression; /* as granted by the driver */
+	uint32_t properties; /* WIRE_ALLOCATION_*, as granted by the driver */
 	/* Under the lock of allocations: the allocation ends when both are 0. */
 	uint32_t n_handles, n_mappings;
 };

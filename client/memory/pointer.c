@@ -13,6 +13,7 @@
 #include "pool.h"
 #include "registered.h"
 #include "sync_rules.h"
+#include "wire.h"
 
 static bool pointer_find(CUdeviceptr ptr, struct memory_range *ret_range)
 {
@@ -89,6 +90,9 @@ static bool value_int(
 		*ret_value = range->kind == MEMORY_ALLOCATED;
 		return true;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		*ret_value = range->kind == MEMORY_MAPPED &&
+			     (range->allocation->properties & WIRE_ALLOCATION_RDMA);
+		return true;
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		*ret_value = 0;
 		return true;

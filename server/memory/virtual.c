@@ -328,6 +328,17 @@ static CUresult virtual_ask(CUmemGenericAllocationHandle handle, CUmemAllocation
 	return result;
 }
 
+static uint32_t properties_of(const CUmemAllocationProp *prop)
+{
+	uint32_t properties = 0;
+
+	if (prop->allocFlags.compressionType)
+		properties |= WIRE_ALLOCATION_COMPRESSED;
+	if (prop->allocFlags.gpuDirectRDMACapable)
+		properties |= WIRE_ALLOCATION_RDMA;
+	return properties;
+}
+
 /* Charged to the session's quota. */
 static CUresult virtual_create(struct session_device *sdev, uint64_t size,
 	const CUmemAllocationProp *prop, CUmemGenericAllocationHandle *ret_handle)
@@ -343,7 +354,7 @@ static CUresult virtual_create(struct session_device *sdev, uint64_t size,
 }
 
 CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t device, uint64_t size,
-	uint32_t is_exportable, uint32_t compression, uint32_t *ret_granted)
+	uint32_t is_exportable, uint32_t properties, uint32_t *ret_granted)
 {
 	CUmemGenericAllocationHandle handle;
 	CUmemAllocationProp prop;
@@ -357,21 +368,24 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 	prop = device_memory(sdev->device);
 	if (!is_exportable)
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
-	prop.allocFlags.compressionType = (unsigned char)compression;
+	if (properties & WIRE_ALLOCATION_COMPRESSED)
+		prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
+	if (properties & WIRE_ALLOCATION_RDMA)
+		prop.allocFlags.gpuDirectRDMACapable = 1;
 	result = virtual_create(sdev, size, &prop, &handle);
 	for (unsigned i = 0;
 		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, sdev, size, i); i++)
 		result = virtual_create(sdev, size, &prop, &handle);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (compression)
+	if (properties)
 		result = virtual_ask(handle, &prop);
 	if (result == CUDA_SUCCESS)
 		result = allocation_add(session, id, size, sdev->device, sdev->memory, handle);
 	if (result != CUDA_SUCCESS)
 		device_quota_refund(sdev->memory, size);
 	else
-		*ret_granted = prop.allocFlags.compressionType;
+		*ret_granted = properties_of(&prop);
 	return result;
 }
 
@@ -512,7 +526,7 @@ CUresult do_allocation_export(struct session *session, struct allocation *alloca
 }
 
 static CUresult virtual_import(int fd, CUmemGenericAllocationHandle *ret_handle,
-	struct device **ret_device, uint32_t *ret_compression)
+	struct device **ret_device, uint32_t *ret_properties)
 {
 	CUmemAllocationProp prop = {0};
 	CUresult result = cuda.cuMemImportFromShareableHandle(
@@ -523,7 +537,7 @@ static CUresult virtual_import(int fd, CUmemGenericAllocationHandle *ret_handle,
 	result = virtual_ask(*ret_handle, &prop);
 	if (result != CUDA_SUCCESS)
 		return result;
-	*ret_compression = prop.allocFlags.compressionType;
+	*ret_properties = properties_of(&prop);
 	*ret_device = NULL;
 	for (uint32_t i = 0; i < devices_count(); i++)
 		if (prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
@@ -536,25 +550,25 @@ static CUresult virtual_import(int fd, CUmemGenericAllocationHandle *ret_handle,
 }
 
 CUresult do_allocation_import(
-	struct session *session, uint32_t id, uint32_t *ret_device, uint32_t *ret_compression)
+	struct session *session, uint32_t id, uint32_t *ret_device, uint32_t *ret_properties)
 {
 	struct frame_memory frame = {.address = id};
 	CUmemGenericAllocationHandle handle;
 	_cleanup_(async_closep) int fd = -EBADF;
 	struct device *device;
-	uint32_t compression;
+	uint32_t properties;
 	CUresult result;
 
 	frame_init(&frame, FRAME_MEMORY, 1);
 	if (receive_exported(session, &frame, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	result = virtual_import(fd, &handle, &device, &compression);
+	result = virtual_import(fd, &handle, &device, &properties);
 	if (result == CUDA_SUCCESS)
 		result = allocation_add(session, id, 0, device, NULL, handle);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_device = device->ordinal;
-	*ret_compression = compression;
+	*ret_properties = properties;
 	return CUDA_SUCCESS;
 }
 

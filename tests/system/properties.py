@@ -24,8 +24,6 @@ DIFFERENCES = (
      "a program must be able to write to memory that the server pins"),
     ("attribute.GPU_DIRECT_RDMA_SUPPORTED", "0",
      "devices reach memory by descriptors only (*Descriptors for other devices*)"),
-    ("attribute.GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED", "0",
-     "as for `GPU_DIRECT_RDMA_SUPPORTED`"),
     ("attribute.HANDLE_TYPE_FABRIC_SUPPORTED", "0",
      "memory is shared by POSIX descriptors only"),
     ("attribute.MEMPOOL_SUPPORTED_HANDLE_TYPES", "1",

@@ -119,7 +119,7 @@ def scene_full(c):
     sizes = (1 << 29, 1 << 28, 1 << 27) if c.manners.harms else (1 << 36, 1 << 44, (1 << 64) - 1)
     for size in c.dice.sample(sizes, 2):
         c.say("memory_alloc", device=0, size=size)
-        c.say("allocation_create", device=0, size=size, is_exportable=0, compression=0,
+        c.say("allocation_create", device=0, size=size, is_exportable=0, properties=0,
               allocation=new(c, "allocation"))
 
 
@@ -223,7 +223,7 @@ def scene_virtual(c):
     for i in range(c.dice.randint(1, 4)):
         allocation = new(c, "allocation")
         c.say("allocation_create", allocation=allocation, device=c.values.device() % 2, size=size,
-              is_exportable=1, compression=c.dice.randrange(2))
+              is_exportable=1, properties=c.dice.randrange(4))
         c.say("allocation_map", allocation=allocation, address=at + i * size, size=size)
         c.known.add_memory(at + i * size, size)
         pieces.append(allocation)
@@ -252,7 +252,7 @@ def scene_allocations(c):
     """Exports an allocation as a descriptor, and imports it again."""
     allocation = new(c, "allocation")
     c.say("allocation_create", allocation=allocation, device=0, size=2 << 20, is_exportable=1,
-          compression=0)
+          properties=0)
     c.say("allocation_export", allocation=allocation)
     fd = c.take()
     if fd < 0:

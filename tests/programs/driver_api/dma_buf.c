@@ -135,6 +135,40 @@ static void mapped(void)
 	CHECK(cuMemAddressFree(space, 8 * MIB));
 }
 
+static void rdma_capable(void)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = device};
+	CUmemAccessDesc access = {device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr space;
+	unsigned is_capable;
+
+	CHECK(cuMemAddressReserve(&space, 2 * MIB, 0, 0, 0));
+	for (unsigned wanted = 0; wanted < 2; wanted++) {
+		prop.allocFlags.gpuDirectRDMACapable = (unsigned char)wanted;
+		CHECK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+		CHECK(cuMemGetAllocationPropertiesFromHandle(&prop, handle));
+		MUST(prop.allocFlags.gpuDirectRDMACapable == wanted);
+		CHECK(cuMemMap(space, 2 * MIB, 0, handle, 0));
+		CHECK(cuMemSetAccess(space, 2 * MIB, &access, 1));
+		CHECK(cuPointerGetAttribute(
+			&is_capable, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, space));
+		MUST(is_capable == wanted);
+		has_one(space, 2 * MIB);
+		CHECK(cuMemUnmap(space, 2 * MIB));
+		CHECK(cuMemRelease(handle));
+	}
+	CHECK(cuMemAddressFree(space, 2 * MIB));
+}
+
+static int has_attribute(CUdevice_attribute attribute)
+{
+	int value;
+
+	CHECK(cuDeviceGetAttribute(&value, attribute, 0));
+	return value;
+}
+
 static void hold(void)
 {
 	CUdeviceptr memory;
@@ -168,23 +202,23 @@ static CUresult again(int has_fd)
 int main(int argc, char **argv)
 {
 	CUcontext context;
-	int is_supported;
 
 	CHECK(cuInit(0));
 	CHECK(cuDevicePrimaryCtxRetain(&context, 0));
 	CHECK(cuCtxSetCurrent(context));
-	CHECK(cuDeviceGetAttribute(&is_supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0));
 	if (argc > 1 && strcmp(argv[1], "hold") == 0) {
 		hold();
 	} else if (argc > 1) {
 		printf("%d ", again(0));
 		printf("%d\n", again(1));
-	} else if (is_supported) {
+	} else if (has_attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED)) {
 		arguments();
 		flag();
 		pooled();
 		of_the_host();
 		mapped();
+		if (has_attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+			rdma_capable();
 	}
 	printf(NAME ": ok\n");
 	return 0;

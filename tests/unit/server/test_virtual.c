@@ -185,7 +185,7 @@ static void test_memory_is_reclaimed(void **state)
 
 static void test_descriptors(void **state)
 {
-	uint32_t device = 7, compression = 7;
+	uint32_t device = 7, properties = 7;
 	int fd, null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	(void)state;
@@ -194,21 +194,20 @@ static void test_descriptors(void **state)
 	fd = harness_read_memory(1, 2 * UNIT);
 	assert_true(fd >= 0);
 	harness_send_memory(5, 0, fd);
-	assert_int_equal(send_allocation_import(5, &device, &compression), CUDA_SUCCESS);
+	assert_int_equal(send_allocation_import(5, &device, &properties), CUDA_SUCCESS);
 	assert_int_equal(device, 0);
-	assert_int_equal(compression, 0);
+	assert_int_equal(properties, 0);
 	assert_int_equal(send_allocation_map(5, base, 2 * UNIT), CUDA_SUCCESS);
 	assert_int_equal(send_allocation_access(base, 2 * UNIT, 0, ALL), CUDA_SUCCESS);
 	assert_true(has(base, 2 * UNIT));
 	close(fd);
 	/* A descriptor that is not memory of the driver. */
 	harness_send_memory(6, 0, null);
-	assert_int_equal(
-		send_allocation_import(6, &device, &compression), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_allocation_import(6, &device, &properties), CUDA_ERROR_INVALID_VALUE);
 	/* A frame of another message than the next one. */
 	harness_send_memory(6, 0, null);
 	assert_int_equal(
-		send_allocation_import(7, &device, &compression), CUDA_ERROR_MPS_RPC_FAILURE);
+		send_allocation_import(7, &device, &properties), CUDA_ERROR_MPS_RPC_FAILURE);
 	close(null);
 }
 
@@ -220,7 +219,7 @@ static uint64_t charged(void)
 /* Nobody can know how long a descriptor keeps memory: it counts once, to the session's end. */
 static void test_export_stays_charged(void **state)
 {
-	uint32_t device, compression;
+	uint32_t device, properties;
 	int fds[2];
 
 	(void)state;
@@ -233,7 +232,7 @@ static void test_export_stays_charged(void **state)
 	}
 	assert_int_equal(charged(), 2 * UNIT);
 	harness_send_memory(5, 0, fds[0]);
-	assert_int_equal(send_allocation_import(5, &device, &compression), CUDA_SUCCESS);
+	assert_int_equal(send_allocation_import(5, &device, &properties), CUDA_SUCCESS);
 	assert_int_equal(charged(), 2 * UNIT);
 	assert_int_equal(send_allocation_map(1, base, 2 * UNIT), CUDA_SUCCESS);
 	send_allocation_release(1);
@@ -250,14 +249,14 @@ static void test_export_stays_charged(void **state)
 /* A descriptor that the driver cannot have made: the session ends. */
 static void test_other_descriptors(void **state)
 {
-	uint32_t device, compression;
+	uint32_t device, properties;
 	int pipes[2];
 
 	(void)state;
 	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
 	harness_send_memory(6, 0, pipes[0]);
 	assert_int_equal(
-		send_allocation_import(6, &device, &compression), CUDA_ERROR_MPS_RPC_FAILURE);
+		send_allocation_import(6, &device, &properties), CUDA_ERROR_MPS_RPC_FAILURE);
 	close(pipes[0]);
 	close(pipes[1]);
 }

@@ -192,6 +192,11 @@ void allocation_unref(struct allocation *allocation)
 	free(allocation);
 }
 
+bool allocation_is_rdma_capable(const struct allocation *allocation)
+{
+	return allocation->prop.allocFlags.gpuDirectRDMACapable;
+}
+
 unsigned allocation_handle_types(const struct allocation *allocation)
 {
 	return allocation->prop.requestedHandleTypes;
@@ -236,15 +241,15 @@ static CUresult prop_check(const CUmemAllocationProp *prop, struct device **ret_
 	}
 }
 
-/* The name tells an importing process where the memory is, and its compression. */
+/* The name tells an importing process where the memory is, and its properties. */
 static int allocation_open(
 	const struct device *device, size_t size, const CUmemAllocationProp *prop)
 {
 	_cleanup_close_ int fd = -EBADF;
 	char name[32];
 
-	snprintf(name, sizeof(name), "softgpu-%d-%u", device ? device->ordinal : -1,
-		prop->allocFlags.compressionType);
+	snprintf(name, sizeof(name), "softgpu-%d-%u-%u", device ? device->ordinal : -1,
+		prop->allocFlags.compressionType, prop->allocFlags.gpuDirectRDMACapable);
 	fd = memfd_create(name, MFD_CLOEXEC);
 	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
 		return -ENOMEM;
@@ -375,7 +380,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 }
 
 /* Reads the name that allocation_open() gave to the descriptor. */
-static bool import_name(int fd, int *ret_ordinal, unsigned char *ret_compression)
+static bool import_name(int fd, int *ret_ordinal, CUmemAllocationProp *prop)
 {
 	char path[64], name[PATH_MAX];
 	ssize_t len;
@@ -385,7 +390,9 @@ static bool import_name(int fd, int *ret_ordinal, unsigned char *ret_compression
 	if (len < 0)
 		return false;
 	name[len] = '\0';
-	return sscanf(name, "/memfd:softgpu-%d-%hhu", ret_ordinal, ret_compression) == 2;
+	return sscanf(name, "/memfd:softgpu-%d-%hhu-%hhu", ret_ordinal,
+		       &prop->allocFlags.compressionType,
+		       &prop->allocFlags.gpuDirectRDMACapable) == 3;
 }
 
 static struct device *device_of_ordinal(int ordinal)
@@ -410,8 +417,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 	fd = (int)(intptr_t)osHandle;
 	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!import_name(fd, &ordinal, &prop.allocFlags.compressionType) || fstat(fd, &st) < 0 ||
-		st.st_size == 0)
+	if (!import_name(fd, &ordinal, &prop) || fstat(fd, &st) < 0 || st.st_size == 0)
 		return CUDA_ERROR_UNKNOWN;
 	device = device_of_ordinal(ordinal);
 	if (!device)

@@ -112,6 +112,7 @@ void shared_memory_free(struct shared_memory *shared);
 
 /* mapping.c */
 void allocation_unref(struct allocation *allocation);
+bool allocation_is_rdma_capable(const struct allocation *allocation);
 unsigned allocation_handle_types(const struct allocation *allocation);
 void mapping_unmap(struct range *range);
 

@@ -55,7 +55,10 @@ static CUresult answer_kind(
 			sizeof(int)};
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		*ret = (struct answer){is_plain, sizeof(int)};
+		*ret = (struct answer){range->allocation
+					       ? allocation_is_rdma_capable(range->allocation)
+					       : is_plain && !range->is_pooled,
+			sizeof(int)};
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 		*ret = (struct answer){range_is_shareable(range), sizeof(int)};
