@@ -386,11 +386,15 @@ static CUresult attribute_event(CUevent handle, int flags, struct event **ret_ev
 
 /* What only launches have. */
 static CUresult stream_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
-	struct launch_attrs *attrs, struct launch_events *ret_events)
+	struct launch_attrs *attrs, struct launch_hints *hints, struct launch_events *ret_events)
 {
 	switch (name) {
 	case CU_LAUNCH_ATTRIBUTE_IGNORE:
+		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+		hints->preferred_cluster[0] = value->preferredClusterDim.x;
+		hints->preferred_cluster[1] = value->preferredClusterDim.y;
+		hints->preferred_cluster[2] = value->preferredClusterDim.z;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
 		attribute_flag(attrs, WIRE_LAUNCH_ATTR_SERIALIZATION,
@@ -454,9 +458,26 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 					 "their handle of a node is memory of the server")
 			       : CUDA_SUCCESS;
 	default:
-		return ret_events ? stream_attribute_read(name, value, attrs, ret_events)
+		return ret_events ? stream_attribute_read(name, value, attrs, hints, ret_events)
 				  : CUDA_ERROR_INVALID_VALUE;
 	}
+}
+
+/* Such clusters consist of clusters of the launch, whether or not the GPU forms them. */
+static bool preferred_cluster_ok(
+	const CUlaunchConfig *config, const struct launch_attrs *attrs, const uint32_t preferred[3])
+{
+	const uint32_t grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
+
+	if (!preferred[0] && !preferred[1] && !preferred[2])
+		return true;
+	if (!(attrs->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER))
+		return false;
+	for (unsigned i = 0; i < 3; i++)
+		if (preferred[i] == 0 || preferred[i] % attrs->cluster[i] != 0 ||
+			grid[i] % preferred[i] != 0)
+			return false;
+	return true;
 }
 
 CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
@@ -476,6 +497,8 @@ CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
+	if (!preferred_cluster_ok(config, &attrs, hints.preferred_cluster))
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	launch = (struct launch){
 		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
 		.block = {config->blockDimX, config->blockDimY, config->blockDimZ},

@@ -25,11 +25,12 @@ struct launch_events {
 	struct event *completion;   /* when all blocks have begun */
 };
 
-/* Attributes that have no effect for a client; for queries of graph nodes. */
+/* Attributes that have no effect for a client; for queries of graph nodes, but for the last. */
 struct launch_hints {
 	CUaccessPolicyWindow window;
 	CUlaunchMemSyncDomainMap domains;
 	unsigned carveout;
+	uint32_t preferred_cluster[3]; /* zeros: none */
 };
 
 /* Those of a launch without such attributes. */

@@ -101,6 +101,49 @@ static void try_spread(unsigned cluster)
 	CHECK(cudaFree(bins));
 }
 
+__global__ void nothing()
+{
+}
+
+static cudaError_t launch_preferring(unsigned n_blocks, unsigned cluster, unsigned preferred)
+{
+	cudaLaunchAttribute attributes[2] = {};
+	cudaLaunchConfig_t config = {};
+
+	attributes[0].id = cudaLaunchAttributePreferredClusterDimension;
+	attributes[0].val.preferredClusterDim.x = preferred;
+	attributes[0].val.preferredClusterDim.y = preferred > 0;
+	attributes[0].val.preferredClusterDim.z = preferred > 0;
+	attributes[1].id = cudaLaunchAttributeClusterDimension;
+	attributes[1].val.clusterDim.x = cluster;
+	attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+	config.gridDim = dim3(n_blocks);
+	config.blockDim = dim3(THREADS);
+	config.attrs = attributes;
+	config.numAttrs = cluster ? 2 : 1;
+	return cudaLaunchKernelEx(&config, nothing);
+}
+
+/* Whether or not the GPU forms them, they consist of clusters, and divide the grid. */
+static void try_preferred(void)
+{
+	static const struct {
+		unsigned n_blocks, cluster, preferred;
+	} wrong[] = {{8, 0, 1}, {8, 0, 2}, {8, 2, 3}, {8, 1, 3}, {1, 1, 2}};
+
+	CHECK(launch_preferring(8, 2, 0));
+	CHECK(launch_preferring(8, 0, 0));
+	CHECK(launch_preferring(8, 1, 1));
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		if (launch_preferring(wrong[i].n_blocks, wrong[i].cluster, wrong[i].preferred) !=
+			cudaErrorInvalidClusterSize)
+			FAIL("%u blocks prefer %u to clusters of %u", wrong[i].n_blocks,
+				wrong[i].preferred, wrong[i].cluster);
+		cudaGetLastError();
+	}
+	CHECK(cudaDeviceSynchronize());
+}
+
 static void try_ring(void)
 {
 	unsigned got[16], *out = NULL;
@@ -131,6 +174,7 @@ int main(void)
 	try_spread(CLUSTER);
 	try_spread(8);
 	try_ring();
+	try_preferred();
 	printf(NAME ": ok\n");
 	return 0;
 }

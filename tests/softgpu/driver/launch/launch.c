@@ -407,6 +407,11 @@ static CUresult launch_attribute(struct launch *launch, const CUlaunchAttribute 
 	CUresult result;
 
 	switch (attribute->id) {
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+		launch->preferred_cluster[0] = attribute->value.preferredClusterDim.x;
+		launch->preferred_cluster[1] = attribute->value.preferredClusterDim.y;
+		launch->preferred_cluster[2] = attribute->value.preferredClusterDim.z;
+		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
 		launch->is_cooperative = attribute->value.cooperative != 0;
 		return CUDA_SUCCESS;
@@ -428,7 +433,6 @@ static CUresult launch_attribute(struct launch *launch, const CUlaunchAttribute 
 		return launch_event(attribute->value.launchCompletionEvent.event,
 			attribute->value.launchCompletionEvent.flags, &launch->completion);
 	case CU_LAUNCH_ATTRIBUTE_IGNORE:
-	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
 	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
@@ -437,6 +441,20 @@ static CUresult launch_attribute(struct launch *launch, const CUlaunchAttribute 
 		result = launch_hint(&launch->hints, attribute->id, &attribute->value);
 		return result == CUDA_ERROR_NOT_FOUND ? CUDA_ERROR_INVALID_VALUE : result;
 	}
+}
+
+/* It has no effect, but must consist of clusters of the launch. */
+static bool preferred_cluster_is_ok(const struct launch *launch)
+{
+	const uint32_t *preferred = launch->preferred_cluster, *cluster = launch->cluster;
+
+	if (!preferred[0] && !preferred[1] && !preferred[2])
+		return true;
+	for (unsigned i = 0; i < 3; i++)
+		if (!preferred[i] || !cluster[i] || preferred[i] % cluster[i] ||
+			launch->grid[i] % preferred[i])
+			return false;
+	return true;
 }
 
 static CUresult launch_ex(
@@ -460,6 +478,8 @@ static CUresult launch_ex(
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
+	if (!preferred_cluster_is_ok(&launch))
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	return launch_push(&launch, handle);
 }
 

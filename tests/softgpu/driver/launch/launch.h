@@ -21,7 +21,8 @@ struct green;
 struct launch {
 	CUfunction function;
 	uint32_t grid[3];
-	uint32_t cluster[3]; /* blocks of a cluster; 0: not set */
+	uint32_t cluster[3];           /* blocks of a cluster; 0: not set */
+	uint32_t preferred_cluster[3]; /* 0: not set */
 	uint32_t block[3];
 	uint32_t shared_dynamic;
 	bool is_cooperative;
