@@ -164,5 +164,18 @@ def test_mappings():
         end(process)
 
 
+def test_server():
+    """The server maps whole regions, which are in no core of it."""
+    with mps.Service() as service:
+        process = waiting(service.client_env())
+        service.started.append(process)
+        with open("/proc/%d/smaps" % service.server(), encoding="utf-8") as file:
+            found = re.findall(r"^(\w+)-\w+ (?:.*\n)*?VmFlags: (.*)$", file.read(), re.M)
+        flags = [flags.split() for start, flags in found
+                 if wire.HOST_SPACE <= int(start, 16) < wire.HOST_SPACE_END]
+        equal(["dd" in of_one for of_one in flags], [True, True])
+        end(process)
+
+
 if __name__ == "__main__":
     harness.main(globals())
