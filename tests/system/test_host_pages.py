@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 200 s
+# without sanitizers: a sanitizer maps terabytes
 """A client has mapped no pinned memory but what it has allocated: cores, locks, limits."""
 
 import ctypes
