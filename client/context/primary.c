@@ -100,7 +100,8 @@ CUresult local_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!context_flags_are_valid(flags))
+	/* The driver adds the flag for mapped memory itself. */
+	if (!context_flags_are_valid(flags) || flags & CU_CTX_MAP_HOST)
 		return CUDA_ERROR_INVALID_VALUE;
 	context->flags = flags;
 	return CUDA_SUCCESS;

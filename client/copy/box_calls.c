@@ -211,11 +211,16 @@ static CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_
 	return box_copy(&whole, handle, is_sync);
 }
 
-/* The contexts are only checked: the addresses already identify the GPUs. */
+/*
+ * The contexts are only checked: the addresses already identify the GPUs. NULL is the current
+ * context.
+ */
 static CUresult contexts_check(CUcontext dst, CUcontext src)
 {
-	return dst && src && context_find(dst) && context_find(src) ? CUDA_SUCCESS
-								    : CUDA_ERROR_INVALID_CONTEXT;
+	struct context *context;
+	CUresult result = context_named(dst, &context);
+
+	return result == CUDA_SUCCESS ? context_named(src, &context) : result;
 }
 
 static CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, bool is_sync)

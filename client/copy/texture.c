@@ -236,8 +236,9 @@ static CUresult texture_destroy(uint64_t value, bool is_surface)
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	/* The driver does not tell what is no texture. */
 	texture = texture_find(value, is_surface, true);
-	return texture ? texture_end(texture) : CUDA_ERROR_INVALID_VALUE;
+	return texture ? texture_end(texture) : CUDA_SUCCESS;
 }
 
 CUresult local_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,
@@ -256,7 +257,7 @@ CUresult local_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DE
 
 CUresult local_cuTexObjectDestroy(CUtexObject texObject)
 {
-	return texObject ? texture_destroy(texObject, false) : CUDA_SUCCESS;
+	return texture_destroy(texObject, false);
 }
 
 CUresult local_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)
@@ -308,7 +309,7 @@ CUresult local_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE
 
 CUresult local_cuSurfObjectDestroy(CUsurfObject surfObject)
 {
-	return surfObject ? texture_destroy(surfObject, true) : CUDA_SUCCESS;
+	return texture_destroy(surfObject, true);
 }
 
 CUresult local_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject)

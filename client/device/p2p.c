@@ -30,11 +30,13 @@ CUresult local_cuDeviceGetP2PAttribute(
 {
 	const struct device *device = device_get(srcDevice), *peer = device_get(dstDevice);
 
-	if (!value || attrib < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
-		attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
+	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device || !peer || device == peer)
 		return CUDA_ERROR_INVALID_DEVICE;
+	if (attrib < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+		attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
+		return CUDA_ERROR_INVALID_VALUE;
 	*value = device_peer_facts(device, peer)->attribute[attrib];
 	/* Arrays are mapped for their own GPU only. */
 	if (attrib == CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)

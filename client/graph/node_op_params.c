@@ -150,6 +150,8 @@ CUresult node_op_event(CUgraphNodeType type, CUevent handle, struct node_op *ret
 {
 	struct event *event = slab_find(&events, handle);
 
+	if (!handle)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
 	node_op_of_event(type, event, ret_op);

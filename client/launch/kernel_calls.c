@@ -164,6 +164,8 @@ CUresult local_cuKernelGetParamInfo(
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_VALUE;
 	return kernel_param(kernel_find_kernel(kernel), paramIndex, paramOffset, paramSize);
 }
 
@@ -249,7 +251,8 @@ CUresult local_cuFuncGetParamInfo(
 	CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	struct kernel *kernel;
-	CUresult result = paramOffset ? function_enter(func, &kernel) : CUDA_ERROR_INVALID_VALUE;
+	CUresult result =
+		func && paramOffset ? function_enter(func, &kernel) : CUDA_ERROR_INVALID_VALUE;
 
 	return result == CUDA_SUCCESS ? kernel_param(kernel, paramIndex, paramOffset, paramSize)
 				      : result;

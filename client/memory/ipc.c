@@ -300,12 +300,10 @@ CUresult local_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pHandle)
+	if (!pHandle || !event)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!found)
+	if (!found || !(found->flags & CU_EVENT_INTERPROCESS))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!(found->flags & CU_EVENT_INTERPROCESS))
-		return CUDA_ERROR_INVALID_VALUE;
 	result = send_ipc_event_export(
 		slab_id(&events, found), found->context->device->index, ticket.token);
 	if (result == CUDA_SUCCESS)

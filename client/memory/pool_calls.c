@@ -167,11 +167,10 @@ CUresult local_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 CUresult local_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
 	struct pool_home home;
-	CUresult result = home_of_device(dev, &home);
+	CUresult result =
+		pool && device_get(dev) ? home_of_device(dev, &home) : CUDA_ERROR_INVALID_VALUE;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	return pool ? give_pool(current_of(&home), pool) : CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? give_pool(current_of(&home), pool) : result;
 }
 
 CUresult local_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
@@ -457,7 +456,7 @@ CUresult local_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map,
 	struct pool *found;
 	CUresult result = pool_enter(pool, &found);
 
-	if (result == CUDA_SUCCESS && count > 0 && !map)
+	if (result == CUDA_SUCCESS && !map)
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		result = pool_check_access(found, &map[i]);

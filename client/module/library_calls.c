@@ -113,7 +113,7 @@ static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *library
 {
 	struct library *found = library_find(library);
 
-	if (!name)
+	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!found)
 		return CUDA_ERROR_INVALID_HANDLE;

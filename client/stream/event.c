@@ -343,9 +343,7 @@ CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
 		result = event_enter(hEnd, &end);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pMilliseconds)
-		return CUDA_ERROR_INVALID_VALUE;
-	if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+	if (!pMilliseconds || (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = recorder.look_event(start);
 	if (result == CUDA_SUCCESS)

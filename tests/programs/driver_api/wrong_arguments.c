@@ -27,10 +27,12 @@ static void of_kernels(void)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetModule(&owner, NULL));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetAttribute(NULL, 0, NULL));
 	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuKernelGetAttribute(NULL, 0, NULL, device));
-	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetParamInfo(NULL, 0, NULL, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetParamInfo(NULL, 0, &offset, &size));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuKernelGetParamInfo(NULL, 0, &offset, &size));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetParamInfo(function, 0, &offset, &size));
 	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuModuleGetFunction(NULL, NULL, NULL));
 	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuModuleGetGlobal(NULL, NULL, NULL, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuModuleGetGlobal(NULL, NULL, module, "absent"));
 	EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction(&found, module, "absent"));
 	EXPECT(CUDA_ERROR_INVALID_VALUE,
 		cuOccupancyMaxActiveBlocksPerMultiprocessor(NULL, NULL, 0, 0));
@@ -43,6 +45,8 @@ static void of_kernels(void)
 static void of_contexts(void)
 {
 	CUdevResource resource;
+	CUmemoryPool pool;
+	int value;
 
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuCtxDestroy(NULL));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuCtxGetDevResource(NULL, NULL, CU_DEV_RESOURCE_TYPE_SM));
@@ -54,7 +58,36 @@ static void of_contexts(void)
 	EXPECT(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(context));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamGetCtx_v2(NULL, NULL, NULL));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphConditionalHandleCreate(NULL, NULL, NULL, 0, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuDevicePrimaryCtxSetFlags(device, CU_CTX_MAP_HOST));
+	EXPECT(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetP2PAttribute(&value, 99, device, device));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetMemPool(&pool, 99));
+	CHECK(cuDeviceGetDefaultMemPool(&pool, device));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolSetAccess(pool, NULL, 0));
+}
+
+static void of_events(void)
+{
+	CUgraphNode node;
+	CUipcEventHandle handle;
+	CUevent event;
+	CUgraph graph;
+	float ms;
+
+	CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
+	CHECK(cuEventRecord(event, NULL));
+	CHECK(cuEventSynchronize(event));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(NULL, event, event));
+	CHECK(cuEventElapsedTime(&ms, event, event));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcGetEventHandle(NULL, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcGetEventHandle(&handle, NULL));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuIpcGetEventHandle(&handle, event));
+	CHECK(cuGraphCreate(&graph, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphAddEventRecordNode(&node, graph, NULL, 0, NULL));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphAddEventWaitNode(&node, graph, NULL, 0, NULL));
+	CHECK(cuGraphAddEventRecordNode(&node, graph, NULL, 0, event));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphEventRecordNodeSetEvent(node, NULL));
+	CHECK(cuGraphDestroy(graph));
+	CHECK(cuEventDestroy(event));
 }
 
 /* Nothing is checked where nothing is asked or done. */
@@ -68,13 +101,15 @@ static void of_nothing(void)
 	CHECK(cuMemGetAddressRange(NULL, NULL, 0));
 	CHECK(cuTexObjectDestroy(0));
 	CHECK(cuSurfObjectDestroy(0));
+	CHECK(cuTexObjectDestroy(12345));
+	CHECK(cuSurfObjectDestroy(12345));
 	CHECK(cuMemcpyPeer(0, NULL, 0, NULL, 0));
 	CHECK(cuMemcpyAtoA(NULL, 0, NULL, 0, 0));
 	CHECK(cuMemcpyDtoA(NULL, 0, 0, 0));
 	CHECK(cuMemcpyAtoHAsync(NULL, NULL, 0, 0, NULL));
-	EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuMemcpyPeer(memory, NULL, memory, NULL, 4));
+	/* NULL is the current context. */
+	CHECK(cuMemcpyPeer(memory, NULL, memory, context, 4));
 	CHECK(cuStreamBatchMemOp(NULL, 0, NULL, 0));
-	EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamBatchMemOp(NULL, 1, NULL, 0));
 }
 
 /* The default stream would have to wait for this blocking stream. */
@@ -108,6 +143,7 @@ int main(void)
 	CHECK(cuMemAlloc(&memory, 4096));
 	of_kernels();
 	of_contexts();
+	of_events();
 	of_nothing();
 	of_captures();
 	CHECK(cuMemFree(memory));

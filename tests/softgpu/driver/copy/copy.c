@@ -295,7 +295,7 @@ static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr sr
 
 	if (size == 0)
 		return CUDA_SUCCESS;
-	if (!dst_context || !src_context || context_get(dst_context, &context) != CUDA_SUCCESS ||
+	if (context_get(dst_context, &context) != CUDA_SUCCESS ||
 		context_get(src_context, &context) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	result = copy_peer_check(handle);

@@ -317,7 +317,8 @@ CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pR
 CUresult cuTexObjectDestroy(CUtexObject texObject)
 {
 	ENTER(CALL_CONTEXT);
-	return texObject ? table_remove(&textures, texObject) : CUDA_SUCCESS;
+	(void)table_remove(&textures, texObject);
+	return CUDA_SUCCESS;
 }
 
 CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
@@ -343,7 +344,8 @@ CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC 
 CUresult cuSurfObjectDestroy(CUsurfObject surfObject)
 {
 	ENTER(CALL_CONTEXT);
-	return surfObject ? table_remove(&surfaces, surfObject) : CUDA_SUCCESS;
+	(void)table_remove(&surfaces, surfObject);
+	return CUDA_SUCCESS;
 }
 
 /* The origin of an object for a query into `ret'; NULL if either is missing. */

@@ -93,7 +93,7 @@ static CUresult memop_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, struct w
 static CUresult event_work(CUevent handle, enum work_kind kind, struct work *ret_work)
 {
 	struct event *event;
-	CUresult result = event_get(handle, &event);
+	CUresult result = handle ? event_get(handle, &event) : CUDA_ERROR_INVALID_VALUE;
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -259,10 +259,8 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 	const struct place place = place_of_device(dev);
 
 	ENTER(CALL_INIT);
-	if (!pool)
+	if (!pool || !device_get(dev))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!device_get(dev))
-		return CUDA_ERROR_INVALID_DEVICE;
 	return give_pool(pool_current(&place), pool);
 }
 
@@ -502,7 +500,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
 
 	ENTER(CALL_ALIVE);
 	found = object_find(OBJECT_POOL, pool);
-	if (!found || (count > 0 && !map))
+	if (!found || !map)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		result = access_check(found, &map[i]);

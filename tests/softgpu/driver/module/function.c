@@ -203,7 +203,7 @@ CUresult cuFuncGetParamInfo(
 	CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	ENTER(CALL_ALIVE);
-	if (!paramOffset)
+	if (!paramOffset || !func)
 		return CUDA_ERROR_INVALID_VALUE;
 	return is_function(func) ? param_info(func, paramIndex, paramOffset, paramSize)
 				 : CUDA_ERROR_INVALID_HANDLE;
@@ -307,7 +307,7 @@ CUresult cuKernelGetParamInfo(
 	CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	ENTER(CALL_CONTEXT);
-	if (!paramOffset)
+	if (!paramOffset || !kernel)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!is_kernel(kernel))
 		return CUDA_ERROR_INVALID_HANDLE;

@@ -285,7 +285,8 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 	ENTER(CALL_INIT);
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	if (!flags_are_valid(flags))
+	/* The driver adds the flag for mapped memory itself. */
+	if (!flags_are_valid(flags) || flags & CU_CTX_MAP_HOST)
 		return CUDA_ERROR_INVALID_VALUE;
 	device_get(dev)->primary->flags = flags;
 	return CUDA_SUCCESS;

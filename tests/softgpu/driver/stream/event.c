@@ -205,13 +205,13 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 	CUresult result;
 
 	ENTER(CALL_CONTEXT);
-	if (!pHandle)
+	if (!pHandle || !event)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = event_get(event, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!found->share || event_share_ticket(found->share, &ticket) < 0)
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_INVALID_HANDLE;
 	memset(pHandle, 0, sizeof(*pHandle));
 	memcpy(pHandle, &ticket, sizeof(ticket));
 	return CUDA_SUCCESS;
@@ -387,9 +387,7 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
 		result = event_get(hEnd, &end);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pMilliseconds)
-		return CUDA_ERROR_INVALID_VALUE;
-	if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+	if (!pMilliseconds || (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = capture_look_event(start);
 	if (result == CUDA_SUCCESS)
