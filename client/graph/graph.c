@@ -167,7 +167,7 @@ bool edge_data_ok(
 {
 	static const unsigned char zeros[sizeof(data->reserved)];
 
-	if (data->to_port || memcmp(data->reserved, zeros, sizeof(zeros)) ||
+	if (data->to_port || memcmp(data->reserved, zeros, sizeof(zeros)) != 0 ||
 		data->from_port > CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER)
 		return false;
 	if (data->from_port && from->op.type != CU_GRAPH_NODE_TYPE_KERNEL)

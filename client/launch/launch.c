@@ -428,7 +428,7 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
 		hints->carveout = value->sharedMemCarveout;
-		return hint_check(value->sharedMemCarveout, CARVEOUT_DEFAULT, CARVEOUT_MAX);
+		return hint_check((int)value->sharedMemCarveout, CARVEOUT_DEFAULT, CARVEOUT_MAX);
 	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 		return hint_check((int)value->nvlinkUtilCentricScheduling, 0, 1);
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:

@@ -140,7 +140,7 @@ bool edge_data_ok(const struct node *from, const struct node *to, const CUgraphE
 {
 	static const unsigned char zeros[sizeof(data->reserved)];
 
-	if (data->to_port || memcmp(data->reserved, zeros, sizeof(zeros)) ||
+	if (data->to_port || memcmp(data->reserved, zeros, sizeof(zeros)) != 0 ||
 		data->from_port > CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER ||
 		(data->from_port && from->type != CU_GRAPH_NODE_TYPE_KERNEL))
 		return false;
