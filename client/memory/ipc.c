@@ -329,6 +329,9 @@ static CUresult get_dmabuf(CUdeviceptr address, size_t size, int *ret_fd)
 {
 	CUresult result;
 
+	/* The answer to a process that has no room for its descriptor would be lost. */
+	if (!descriptor_has_room())
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&server.reading);
 	result = send_memory_dmabuf(address, size);
 	if (result == CUDA_SUCCESS && server_link_read_memory(&server, address, size, ret_fd) < 0)

@@ -160,13 +160,33 @@ static int closed(void)
 	return 0;
 }
 
+/* Memory as a descriptor, in both ways. */
+static void export_both(CUresult wanted, CUmemGenericAllocationHandle handle, CUdeviceptr address)
+{
+	int fd = -1;
+
+	EXPECT(wanted, cuMemExportToShareableHandle(
+			       &fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	close(fd);
+	EXPECT(wanted, cuMemGetHandleForAddressRange(
+			       &fd, address, PINNED, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+	close(fd);
+}
+
 static int few(void)
 {
+	const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	struct rlimit limit = {LIMIT, LIMIT};
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr address;
 	void *pinned[8] = {0};
 	int fds[LIMIT], n = 0;
 
 	setup();
+	CHECK(cuMemCreate(&handle, PINNED, &prop, 0));
+	CHECK(cuMemAlloc(&address, PINNED));
 	must(setrlimit(RLIMIT_NOFILE, &limit) == 0, "a limit", __LINE__);
 	while (n < LIMIT && (fds[n] = open("/dev/null", O_RDONLY)) >= 0)
 		n++;
@@ -175,8 +195,12 @@ static int few(void)
 		if (cuMemHostAlloc(&pinned[i], PINNED, 0) != CUDA_SUCCESS)
 			pinned[i] = NULL;
 	(void)cuModuleLoadData(&module, image);
+	export_both(CUDA_ERROR_OUT_OF_MEMORY, handle, address);
 	while (n > 0)
 		close(fds[--n]);
+	export_both(CUDA_SUCCESS, handle, address);
+	CHECK(cuMemRelease(handle));
+	CHECK(cuMemFree(address));
 	for (unsigned i = 0; i < 8; i++)
 		if (pinned[i])
 			CHECK(cuMemFreeHost(pinned[i]));
