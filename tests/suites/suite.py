@@ -145,7 +145,7 @@ class Suite:
         """What the suite itself does after the installation."""
         try:
             self.about.prepare(self.site, self.real)
-        except subprocess.CalledProcessError as error:
+        except (OSError, subprocess.CalledProcessError) as error:
             raise CannotInstall("cannot be prepared: %s" % error) from error
 
     def pip_install(self, python, wanted):
