@@ -13,16 +13,17 @@ import harness
 import mps
 from harness import Skip, equal
 from test_native import native_env
-from test_runtimes import cuda
+from test_runtimes import tool
 
 SOURCE = os.path.join(harness.ROOT, "tests", "programs", "driver_api", "host_pages.c")
 
 
 def build(folder, compiler, sanitizer):
     path = os.path.join(folder, "sanitized")
+    headers = tool("--headers") + "/include"
     done = subprocess.run(
-        [compiler, "-fsanitize=" + sanitizer, "-g", "-O1", "-isystem", cuda() + "/include", "-o",
-         path, SOURCE, os.path.join(harness.BUILD, "lib", "libcuda.so.1"),
+        [compiler, "-fsanitize=" + sanitizer, "-g", "-O1", "-isystem", headers, "-o", path,
+         SOURCE, os.path.join(harness.BUILD, "lib", "libcuda.so.1"),
          "-Wl,--allow-shlib-undefined", "-pthread"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Skip("%s cannot link with -fsanitize=%s: %s"
