@@ -28,7 +28,7 @@ if IS_LONG:
     PROGRAMS += ("process1", "driver", "symbols", "kernels", "events", "registered",
                  "registered_shared", "registered_private", "surface", "graph_nodes", "graph_update", "graph_host",
                  "capture_errors", "ipc_event", "pool_ipc", "stream_alloc", "managed", "separate", "boxes",
-                 "texture_linear", "texture_layered_mip", "clusters")
+                 "texture_linear", "texture_layered_mip", "clusters", "programmatic")
 # This many calls of a program fail; a longer program has them spread at random.
 CALLS_MAX = 60 if IS_LONG else 20
 # Each of the last calls is tested: at a session's end, nothing repeats a failed call.
