@@ -109,6 +109,20 @@ static bool is_of_host(const CUmemAllocationProp *prop)
 		       prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT);
 }
 
+/* NCCL asks for host memory first, and goes on without it. */
+static CUresult refuse_host(const CUmemAllocationProp *prop, const char *symbol)
+{
+	CUmemLocationType type = prop->location.type;
+
+	/* The driver does not make these either. */
+	if (type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
+		(type == CU_MEM_LOCATION_TYPE_HOST &&
+			prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE))
+		return CUDA_ERROR_INVALID_VALUE;
+	log_info("%s: allocations of host memory are not supported", symbol);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 /* Whether the GPU is one that the program does not see, as reported for an imported allocation. */
 static bool is_unseen(const CUmemAllocationProp *prop)
 {
@@ -128,7 +142,7 @@ static CUresult check_prop(
 	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->win32HandleMetaData)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (is_of_host(prop))
-		return refuse(symbol, "allocations of host memory are not supported");
+		return refuse_host(prop, symbol);
 	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_device = device_get(prop->location.id);

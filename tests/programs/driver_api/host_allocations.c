@@ -99,6 +99,19 @@ static void refused(CUmemLocationType type)
 	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuMemCreate(&handle, granularity(type), &prop, 0));
 }
 
+/* What no driver makes. */
+static void never(void)
+{
+	CUmemAllocationProp prop = prop_of(CU_MEM_LOCATION_TYPE_HOST);
+	size_t size = granularity(CU_MEM_LOCATION_TYPE_HOST);
+	CUmemGenericAllocationHandle handle;
+
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	REFUSE(cuMemCreate(&handle, size, &prop, 0));
+	prop = prop_of(CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT);
+	REFUSE(cuMemCreate(&handle, size, &prop, 0));
+}
+
 static void as_said(CUdevice_attribute attribute, CUmemLocationType type)
 {
 	int is_served;
@@ -121,6 +134,7 @@ int main(void)
 		CU_MEM_LOCATION_TYPE_HOST);
 	as_said(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
 		CU_MEM_LOCATION_TYPE_HOST_NUMA);
+	never();
 	CHECK(cuDevicePrimaryCtxRelease(0));
 	printf(NAME ": ok\n");
 	return 0;
