@@ -232,14 +232,38 @@ static void changed_kernels(void)
 	CHECK(cuGraphDestroy(graph));
 }
 
-/* The bytes of the description, as the program passed them. */
+#define SAME(member) MUST(got.member == wanted->member)
+
+/* All of the description, as the program passed it. */
 static void check_copy(CUgraphNode node, const CUDA_MEMCPY3D *wanted)
 {
 	CUDA_MEMCPY3D got;
 
 	memset(&got, 0xff, sizeof(got));
 	CHECK(cuGraphMemcpyNodeGetParams(node, &got));
-	MUST(!memcmp(&got, wanted, sizeof(got)));
+	SAME(srcXInBytes);
+	SAME(srcY);
+	SAME(srcZ);
+	SAME(srcLOD);
+	SAME(srcMemoryType);
+	SAME(srcHost);
+	SAME(srcDevice);
+	SAME(srcArray);
+	SAME(srcPitch);
+	SAME(srcHeight);
+	SAME(dstXInBytes);
+	SAME(dstY);
+	SAME(dstZ);
+	SAME(dstLOD);
+	SAME(dstMemoryType);
+	SAME(dstHost);
+	SAME(dstDevice);
+	SAME(dstArray);
+	SAME(dstPitch);
+	SAME(dstHeight);
+	SAME(WidthInBytes);
+	SAME(Height);
+	SAME(Depth);
 }
 
 static CUDA_MEMCPY3D line_of(CUmemorytype dst, CUmemorytype src, size_t size)
