@@ -26,7 +26,7 @@ MODES = {
     "sha": {"SHA1": 100, "SHA2-256": 1400, "SHA2-512": 1700},
     "other": {"MD4": 900, "BLAKE2b": 600, "CRC32": 11500},
     "salted": {"MD5 of pass and salt": 10, "HMAC-SHA256": 1450, "NetNTLMv2": 5600},
-    "slow": {"phpass": 400, "bcrypt": 3200, "WPA": 22000},
+    "slow": {"phpass": 400, "md5crypt": 500, "WPA": 22000},
 }
 DECOYS = ["apple", "correct horse", "zebra-stripes"]
 

@@ -21,6 +21,7 @@ UNIT_LIMIT_S = 1800
 # On the software GPU, test_jit_link_module and test_recursive_launch fail: it has no kernels that
 # launch kernels.
 TOO_SLOW = {
+    "test_gpuarray:*test_big_array_*": "2^32 elements",
     "test_gpuarray:*_with_unequal_dtypes*": "144 pairs of types: compiles for minutes",
 }
 
