@@ -20,6 +20,7 @@ GAPS = {
     "context_events": "cuCtxRecordEvent",
     "diagnostics": "core dumps",
     "eager": "an image that fails is refused at its first use only",
+    "green_ended": "the runtime's error after the end of a current green context",
     "green_contexts": "cuGreenCtxRecordEvent",
     "launch_blocking": "CUDA_LAUNCH_BLOCKING",
     "managed_cubin": "an initialised __managed__ variable cannot be freed",
