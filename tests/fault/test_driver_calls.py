@@ -157,7 +157,7 @@ def test_each_call_of_a_first_client():
 
 def breaks(what, arg, moments):
     """The server ends at many moments of a run: a client that had a GPU gets an error."""
-    dice = harness.dice(7)
+    dice, reached = harness.dice(7), 0
     for _ in range(moments):
         with mps.Service() as service:
             service.run_ok("process1")
@@ -168,17 +168,23 @@ def breaks(what, arg, moments):
             service.switch.set(n, what, arg)
             process = service.popen("events")
             code, out, err = service.finish(process)
+            # A run may make fewer calls than the run before it.
+            if not service.switch.name():
+                equal((code, out), (0, "events: ok\n"), err)
+                continue
+            reached += 1
             text = out + err
             about = "call %d, %s: %d, %s" % (n, service.switch.name(), code, text)
             assert code in (0, 1) and out.strip(), about
             # Before the client has a GPU, the next server serves it; after its end, nothing fails.
             assert (code == 1 or not service.was_active(process, server)
-                    or service.switch.name() in ("", "cuLibraryUnload")), about
+                    or service.switch.name() == "cuLibraryUnload"), about
             service.switch.set(0)
             service.run_ok("process2")
             assert service.server() != server, about + "the server goes on"
             if code == 1:
                 yield text
+    assert reached > moments // 2, reached
 
 
 def test_gpu_faults_at_any_call():
