@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <time.h>
 
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
@@ -22,7 +23,8 @@ enum {
 	KERNEL = 1,
 	EVENT = 7,
 	OTHER_EVENT = 8,
-	GRAPH = 5
+	GRAPH = 5,
+	PATIENCE_MS = 20000
 };
 
 static const uint32_t none[3], one[3] = {1, 1, 1};
@@ -136,6 +138,9 @@ static void test_edges(void **state)
 	for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++)
 		assert_int_equal(make(wrong[i]), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(fake_calls.programmatic_edges, 2);
+	/* By the deferred thread. */
+	for (unsigned i = 0; i < PATIENCE_MS && fake_counts_now().graphs > 0; i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	assert_int_equal(fake_counts_now().graphs, 0);
 }
 
