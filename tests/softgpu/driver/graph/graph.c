@@ -186,8 +186,7 @@ static bool node_is_free(const struct node *node, uint64_t mark)
 	return node->mark != mark;
 }
 
-/* Sorts a graph's nodes by dependency into `out'; false if there is a circle. */
-static bool graph_order(struct graph *graph, struct node **out)
+bool graph_order(struct graph *graph, struct node **out)
 {
 	uint64_t mark = ++last_mark;
 	size_t n = 0, before = SIZE_MAX;
@@ -213,6 +212,7 @@ CUresult graph_sort(struct graph *graph, struct node ***ret_nodes, size_t *ret_n
 	if (!nodes)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!graph_order(graph, nodes))
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): its attribute frees it */
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < n; i++) {
 		struct graph *child = nodes[i]->child;
@@ -259,109 +259,6 @@ CUresult cuGraphDestroy(CUgraph hGraph)
 	if (!graph || graph->is_child)
 		return CUDA_ERROR_INVALID_VALUE;
 	graph_unref(graph);
-	return CUDA_SUCCESS;
-}
-
-static struct node *clone_of(const struct graph *clone, const struct node *original)
-{
-	for (struct node *node = clone->nodes; node; node = node->next)
-		if (node->original == original)
-			return node;
-	return NULL;
-}
-
-static CUresult graph_clone(struct graph *original, struct graph **ret_clone);
-
-/* The clone's node has the dependencies of its original, as clones. */
-static CUresult clone_node(struct graph *clone, const struct node *original)
-{
-	struct work work;
-	struct node *node, *on;
-	CUresult result = work_dup(&original->work, &work);
-
-	if (result == CUDA_SUCCESS)
-		result = node_new(clone, NULL, 0, original->type, &work, &node);
-	if (result != CUDA_SUCCESS)
-		return result;
-	node->original = original;
-	if (original->child)
-		result = graph_clone(original->child, &node->child);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (node->child)
-		node->child->is_child = true;
-	for (size_t i = 0; i < original->n_dependencies && result == CUDA_SUCCESS; i++) {
-		on = clone_of(clone, original->dependencies[i]);
-		result = on ? node_depend(node, &on, &original->edge_data[i], 1)
-			    : CUDA_ERROR_INVALID_VALUE;
-	}
-	return result;
-}
-
-static CUresult clone_nodes(struct graph *clone, struct graph *original)
-{
-	struct node **nodes = calloc(original->n_nodes + 1, sizeof(struct node *));
-	CUresult result = CUDA_SUCCESS;
-
-	if (!nodes)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (!graph_order(original, nodes))
-		result = CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; i < original->n_nodes && result == CUDA_SUCCESS; i++)
-		result = clone_node(clone, nodes[i]);
-	free(nodes);
-	return result;
-}
-
-static CUresult graph_clone(struct graph *original, struct graph **ret_clone)
-{
-	struct graph *clone = graph_new();
-	CUresult result;
-
-	if (!clone)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = clone_nodes(clone, original);
-	if (result == CUDA_SUCCESS)
-		result = user_refs_copy(original->user_refs, &clone->user_refs);
-	if (result != CUDA_SUCCESS) {
-		graph_unref(clone);
-		return result;
-	}
-	*ret_clone = clone;
-	return CUDA_SUCCESS;
-}
-
-CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
-{
-	struct graph *original, *clone;
-	CUresult result;
-
-	ENTER(CALL_INIT);
-	original = object_find(OBJECT_GRAPH, originalGraph);
-	if (!phGraphClone || !original)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (graph_has_memory(original) || graph_is_conditional(original))
-		return CUDA_ERROR_NOT_SUPPORTED;
-	result = graph_clone(original, &clone);
-	if (result == CUDA_SUCCESS)
-		*phGraphClone = (CUgraph)clone;
-	return result;
-}
-
-CUresult cuGraphNodeFindInClone(
-	CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
-{
-	const struct graph *clone;
-	struct node *node;
-
-	ENTER(CALL_INIT);
-	clone = object_find(OBJECT_GRAPH, hClonedGraph);
-	if (!phNode || !clone || !object_find(OBJECT_NODE, hOriginalNode))
-		return CUDA_ERROR_INVALID_VALUE;
-	node = clone_of(clone, (const struct node *)hOriginalNode);
-	if (!node)
-		return CUDA_ERROR_INVALID_VALUE;
-	*phNode = (CUgraphNode)node;
 	return CUDA_SUCCESS;
 }
 

@@ -54,7 +54,8 @@ struct condition {
 struct graph {
 	struct object object;
 	uint64_t id;
-	struct graph *pending; /* only while being freed */
+	struct graph *pending;  /* only while being freed or cloned: the next one */
+	struct graph *original; /* only while being cloned */
 	uint32_t refs;
 	bool is_child; /* belongs to a node: the program does not destroy it */
 	bool is_moved; /* ... and is not a copy: nothing else uses it */
@@ -91,8 +92,14 @@ CUgraphNodeType node_type_of(const struct work *work);
 CUresult graph_add_child(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
 	size_t n, const CUDA_CHILD_GRAPH_NODE_PARAMS *params);
 
+/* Sorts a graph's nodes by dependency into `out'; false if there is a circle. */
+bool graph_order(struct graph *graph, struct node **out);
+
 /* All nodes, child graphs expanded, in the order of dependency. The caller frees the array. */
 CUresult graph_sort(struct graph *graph, struct node ***ret_nodes, size_t *ret_n);
+
+/* graph_clone.c: a copy with the graphs of its child nodes. */
+CUresult graph_clone(struct graph *original, struct graph **ret_clone);
 
 /* graph_extra.c */
 void kernel_copy_attributes(struct kernel_work *to, const struct kernel_work *from);
