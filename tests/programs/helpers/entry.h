@@ -16,8 +16,8 @@ static inline void *entry(const char *name)
 	cudaDriverEntryPointQueryResult found;
 	void *function = NULL;
 
-	CHECK(cudaGetDriverEntryPointByVersion(name, &function, ENTRY_VERSION,
-		cudaEnableDefault, &found));
+	CHECK(cudaGetDriverEntryPointByVersion(
+		name, &function, ENTRY_VERSION, cudaEnableDefault, &found));
 	if (!function || found != cudaDriverEntryPointSuccess)
 		FAIL("there is no %s", name);
 	return function;

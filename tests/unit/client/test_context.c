@@ -373,7 +373,7 @@ static void test_limits(void **state)
 	assert_int_equal(local_cuCtxGetLimit(&value, CU_LIMIT_PRINTF_FIFO_SIZE),
 		CUDA_ERROR_UNSUPPORTED_LIMIT);
 	assert_int_equal(local_cuCtxSetLimit((CUlimit)100, 1), CUDA_ERROR_INVALID_VALUE);
-	/* A request for more than the GPU has, in units of 16 bytes; a refused limit stays unset. */
+	/* A request for more than the GPU has, in units of 16; a refused limit stays unset. */
 	raised = 0;
 	assert_int_equal(local_cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1000), CUDA_SUCCESS);
 	assert_int_equal(raised, 0);
