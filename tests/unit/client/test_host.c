@@ -180,7 +180,7 @@ int mapping_populate(uint64_t address, uint64_t size)
 {
 	assert_int_equal(address % PAGE, 0);
 	assert_int_equal(size, PAGE);
-	n_populated++;
+	__atomic_add_fetch(&n_populated, 1, __ATOMIC_ACQ_REL);
 	return 0;
 }
 
@@ -204,7 +204,7 @@ CUresult send_host_alloc(uint64_t size, uint32_t payer, uint64_t *ret_address, u
 CUresult send_host_pin(uint32_t device, uint64_t address)
 {
 	assert_int_equal(device, gpu.index);
-	assert_true(is_added && n_populated > 0);
+	assert_true(is_added && __atomic_load_n(&n_populated, __ATOMIC_ACQUIRE) > 0);
 	assert_int_equal(address % PAGE, 0);
 	return CUDA_SUCCESS;
 }
