@@ -167,7 +167,7 @@ static void test_open_for_longer(void **state)
 	(void)state;
 	work_lasts(1000000 * MS);
 	assert_int_equal(pthread_create(&thread, NULL, make_call, &may), 0);
-	sleep_ms(25);
+	sleep_ms(60); /* the thread may start late */
 	atomic_store(&work_ends_ns, 0);
 	pthread_join(thread, NULL);
 	assert_true(may);
