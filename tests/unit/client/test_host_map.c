@@ -179,16 +179,16 @@ static void test_in_use(void **state)
 	host_map_unuse(base + 2 * HOST_PAGE);
 }
 
-/* Closes each descriptor of a region, as a program may do. Returns how many there were. */
+/*
+ * Closes each descriptor of a region, as a program may do. Returns how many there were. Only a file
+ * in memory has seals; readlink() of its name would end valgrind with a failed assertion.
+ */
 static unsigned close_regions(void)
 {
-	char link[64], path[64];
 	unsigned n = 0;
 
 	for (int fd = 3; fd < 256; fd++) {
-		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-		memset(path, 0, sizeof(path));
-		if (readlink(link, path, sizeof(path) - 1) < 0 || !strstr(path, "memfd:region"))
+		if (fcntl(fd, F_GET_SEALS) < 0)
 			continue;
 		close(fd);
 		n++;
