@@ -94,14 +94,14 @@ endef
 
 objects = $(patsubst %.c,$(OBJ)/$(1)/%.o,$(patsubst $(GEN)/%,gen/%,$(2)))
 
-$(eval $(call compile,daemon,-Idaemon -DMPS_VERSION='"$(VERSION)"' $(COUNTED)))
+$(eval $(call compile,daemon,-iquote daemon -DMPS_VERSION='"$(VERSION)"' $(COUNTED)))
 $(eval $(call compile,server,-iquote . $(COUNTED)))
 $(eval $(call compile,client,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec))
 $(eval $(call compile,check,-iquote . $(COUNTED)))
 # LeakSanitizer takes the dynamic thread-local memory of a small library for something else, and ends.
 $(eval $(call compile,softgpu,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec -ffp-contract=off))
 # cmocka 1 lacks what cmocka 2 recommends instead of some checks.
-$(eval $(call compile,test,-iquote . -Idaemon -DMPS_SCRIBBLE -DCMOCKA_DISABLE_DEPRECATION_WARNINGS $(COUNTED)))
+$(eval $(call compile,test,-iquote . -iquote daemon -DMPS_SCRIBBLE -DCMOCKA_DISABLE_DEPRECATION_WARNINGS $(COUNTED)))
 
 # ---- programs
 

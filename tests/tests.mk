@@ -171,7 +171,7 @@ $(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fu
 $(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard daemon/*.h server/*.h server/*/*.h include/*.h) | $(GEN)/.stamp
 	@mkdir -p $$(@D)
 	clang $$(filter-out -MMD -MP,$$(ALL_CFLAGS)) -fsanitize=address,undefined,fuzzer \
-		-iquote . -Idaemon -o $$@ $$(filter %.c,$$^) $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
+		-iquote . -iquote daemon -o $$@ $$(filter %.c,$$^) $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
 endef
 $(foreach f,$(FUZZ),$(eval $(call fuzz_replay,$(f))))
 $(FUZZ:%=$(BUILD)/tests/test_fuzz_%): | $(BUILD)/fuzz/seeds/.stamp
