@@ -47,7 +47,9 @@ enum frame_type {
 	FRAME_COUNTERS,      /* daemon to server: a request; server to daemon: of one client */
 	FRAME_TRACE,         /* daemon to server: record, into the memory that comes with it */
 	FRAME_TRACE_END,     /* daemon to server: end; server to daemon: it has ended */
-	FRAME_TYPE_MAX = FRAME_TRACE_END,
+	FRAME_RECEIVE,       /* server to its receiver: read a client's connection */
+	FRAME_RECEIVED,      /* receiver to its server: the reply */
+	FRAME_TYPE_MAX = FRAME_RECEIVED,
 };
 
 struct frame_head {
@@ -289,6 +291,24 @@ struct frame_memory {
 /* One descriptor: the writing end of a pipe for the log of an adopted server. */
 struct frame_output {
 	struct frame_head head;
+};
+
+/* One descriptor: the connection of a client. */
+struct frame_receive {
+	struct frame_head head;
+	uint64_t size; /* read at most so many bytes, at most RECEIVED_MAX */
+};
+
+#define RECEIVED_MAX 64
+
+/* One descriptor, or none: a file in memory, or a device. */
+struct frame_received {
+	struct frame_head head;
+	int32_t result;   /* 0 or -errno, as receiver_read() returns it */
+	uint32_t n_bytes; /* read; more than 0 if the result is 0 */
+	uint32_t kind;    /* enum fd_kind, of the descriptor */
+	uint32_t reserved;
+	uint8_t bytes[RECEIVED_MAX];
 };
 
 #define FRAME_MAX 4096 /* bytes of the largest frame; asserted in frame.c */

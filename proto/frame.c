@@ -47,6 +47,8 @@ static const struct {
 	[FRAME_COUNTERS] = {sizeof(struct frame_counters), 0, 0},
 	[FRAME_TRACE] = {sizeof(struct frame_trace), 1, 1},
 	[FRAME_TRACE_END] = {sizeof(struct frame_trace_end), 0, 0},
+	[FRAME_RECEIVE] = {sizeof(struct frame_receive), 1, 1},
+	[FRAME_RECEIVED] = {sizeof(struct frame_received), 0, 1},
 	[FRAME_GROUP] = {sizeof(struct frame_group), 0, 0},
 	[FRAME_PENDING] = {sizeof(struct frame_pending), 0, 0},
 };

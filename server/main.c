@@ -10,6 +10,8 @@
  *   mps-waiter     for a sleeping client: waits in the driver (waiter.c)
  *   mps-deferred   one: driver calls that delay all clients (deferred.c)
  *
+ * Its child, the process mps-receiver, takes descriptors from clients (receiver.h).
+ *
  * Invariant: no library and no socket is opened before this process is the user for
  * which it works.
  */
@@ -18,6 +20,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -28,6 +31,7 @@
 #include "server/util/log.h"
 #include "server/util/number.h"
 #include "server.h"
+#include "server/session/receiver.h"
 #include "server/util/sigbus_guard.h"
 #include "start_settings.h"
 #include "server/stream/printf_capture.h"
@@ -87,6 +91,15 @@ static bool parse_options(int argc, char **argv, struct options *options)
 	return is_good && options->has_uid;
 }
 
+/* The program of this process, also after an upgrade has replaced its file. */
+static const char *own_program(void)
+{
+	static const char link[] = "/proc/self/exe";
+
+	/* A container may have no /proc. */
+	return access(link, X_OK) == 0 ? link : (const char *)getauxval(AT_EXECFN);
+}
+
 /* Every client needs a few descriptors. */
 static void raise_limits(void)
 {
@@ -102,11 +115,14 @@ int main(int argc, char **argv)
 {
 	static struct server server;
 	struct options options = {.gid = (unsigned)-1};
+	int r;
 
 	if (argc == 2 && (strcmp(argv[1], "-v") == 0 || strcmp(argv[1], "--version") == 0)) {
 		printf(VERSION_LINE "\n", CUDA_VERSION);
 		return 0;
 	}
+	if (argc == 2 && strcmp(argv[1], RECEIVER_OPTION) == 0)
+		return receiver_run(STDIN_FILENO);
 	if (argc == 2 && strcmp(argv[1], "--devices") == 0) {
 		log_init();
 		/* Skips the driver's cleanup. */
@@ -132,6 +148,11 @@ int main(int argc, char **argv)
 		return 1;
 	raise_limits();
 	log_line("Startup");
+	r = receiver_start(own_program());
+	if (r < 0)
+		log_line("Cannot start the process that receives descriptors: %s. The next client "
+			 "that sends one tries again",
+			strerrordesc_np(-r));
 	worker_init();
 	background_init();
 	if (printf_capture_init() < 0)
@@ -142,6 +163,7 @@ int main(int argc, char **argv)
 	server_run(&server);
 	alarm(EXIT_ALARM_S);
 	server_fini(&server);
+	receiver_stop();
 	log_line("Exiting");
 	return 0;
 }

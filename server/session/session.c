@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "async_close.h"
 #include "session.h"
 #include "session_room.h"
 
@@ -89,7 +88,6 @@ int session_new(uint32_t id, struct quota *quota,
 	session->active_threads = ACTIVE_THREADS_ALL;
 	session->n_marks = DEVICES_MAX;
 	pthread_mutex_init(&session->pending_waits_lock, NULL);
-	frame_reader_init(&session->images, async_close);
 	r = open_account(session, quota, on_full);
 	if (r == 0)
 		r = make_memories(session, fds);
@@ -109,7 +107,6 @@ void session_free(struct session *session)
 {
 	if (!session)
 		return;
-	frame_reader_fini(&session->images);
 	ring_receiver_fini(&session->receiver);
 	shm_unmap(session->ring, RING_BYTES);
 	shm_unmap(session->staging, STAGING_SIZE);

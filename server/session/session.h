@@ -97,7 +97,6 @@ struct session {
 	pthread_t thread;
 	struct ring_receiver receiver;
 	struct reply reply;
-	struct frame_reader images;
 	uint32_t n_late_errors;
 	CUresult pending_error;             /* the last one, until the client has taken it */
 	uint32_t n_refusals;                /* images and kernels that the driver refused */

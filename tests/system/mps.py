@@ -140,6 +140,23 @@ def processes_with(variable, value):
     return found
 
 
+def status_of(pid, key):
+    """That line of /proc/PID/status; empty if the process has ended."""
+    try:
+        with open("/proc/%d/status" % pid, encoding="utf-8") as file:
+            return re.search(r"^%s:\s*(.*)$" % key, file.read(), re.M)[1]
+    except OSError:
+        return ""
+
+
+def is_receiver(pid):
+    return status_of(pid, "Name") == "mps-receiver"
+
+
+def parent_of(pid):
+    return int(status_of(pid, "PPid") or 0)
+
+
 def open_files(pid):
     """The targets of the process's open descriptors."""
     found = []
@@ -339,8 +356,12 @@ class Service:
         return left, complaints
 
     def processes(self):
-        """Live processes with this pipe directory in their environment."""
-        return processes_with("CUDA_MPS_PIPE_DIRECTORY", self.pipe)
+        """Live processes with this pipe directory in their environment.
+
+        A receiver counts only if the server that it belongs to has ended.
+        """
+        found = processes_with("CUDA_MPS_PIPE_DIRECTORY", self.pipe)
+        return [pid for pid in found if not (is_receiver(pid) and parent_of(pid) in found)]
 
     def end_everything(self):
         for process in self.started + ([self.daemon] if self.daemon else []):

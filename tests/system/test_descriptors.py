@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import multiprocessing
 import os
+import signal
 import socket
 import struct
 import sys
@@ -248,6 +249,50 @@ def test_fuse_files_for_a_worker():
                 wait_for("the client's end", lambda: len(service.clients()) <= 1)
                 time.sleep(2 * GRACE_MS / 1000)
                 is_prompt(service)
+
+
+def test_server_ends_beside_fuse_files():
+    """The server itself never has such a file, so the kernel lets it end."""
+    with slow_files.mounted() as folder, \
+            mps.Service({"MPS_GRACE_MS": str(GRACE_MS)}) as service:
+        service.run_ok("process1")
+        server = service.server()
+        with process(send_slow_file, service, image_message, folder):
+            began = time.monotonic()
+            service.command("shutdown_server", str(server), "-f")
+            wait_for("the server's end", lambda: not mps.is_alive(server), 15 * mps.SLOW)
+            assert time.monotonic() - began < 10 * mps.SLOW
+            service.run_ok("process1")
+
+
+def send_until_refused(service, folder, n):
+    """Sends a slow file in n sessions, from processes that have 8 sessions each."""
+    fd = slow_files.open_slow(folder)
+    for _ in range(0, n, 8):
+        if os.fork() == 0:
+            for _ in range(8):
+                with session.Client(service) as client:
+                    image_message(client, [fd])
+                    client.dropped()
+            os.kill(os.getpid(), signal.SIGSTOP)  # its end would wait for the file
+
+
+def test_many_fuse_files():
+    """One user's files keep only so many receivers; with `-M', other users have the rest."""
+    need_root()
+    with slow_files.mounted() as folder, \
+            mps.Service({"MPS_SERVER_USER": "nobody"}, options=["-M"]) as service:
+        service.run_ok("process1")
+        server = service.server()
+        with process(send_until_refused, service, folder, 80, uid=STRANGER):
+            wait_for("a refusal", lambda: service.server_log().count(
+                "clients of user %d sent earlier block" % STRANGER) >= 16, 60 * mps.SLOW)
+            equal(service.server_log().count("sent a file that is not in memory"), 32)
+            for _ in range(3):
+                service.run_ok("process1")
+            equal(service.servers(), [server])
+        service.command("shutdown_server", str(server), "-f")
+        wait_for("the server's end", lambda: not mps.is_alive(server), 15 * mps.SLOW)
 
 
 if __name__ == "__main__":
