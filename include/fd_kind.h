@@ -8,6 +8,9 @@
  * thread.
  */
 
+#include <stdint.h>
+#include <sys/types.h>
+
 enum fd_kind {
 	FD_OTHER,  /* stat, map, read or close may block */
 	FD_MEMORY, /* memfd, tmpfs or hugetlbfs: these calls do not block */
@@ -16,5 +19,16 @@ enum fd_kind {
 };
 
 enum fd_kind fd_kind(int fd);
+
+/* What the kernel has in memory about a file of the kind FD_MEMORY. */
+struct fd_facts {
+	dev_t filesystem;
+	ino_t inode;
+	uint64_t size; /* bytes */
+	uint64_t page; /* bytes per page of the file: more than the system's page for huge pages */
+};
+
+/* 0 or -errno. */
+int fd_facts(int fd, struct fd_facts *ret);
 
 #endif

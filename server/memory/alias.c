@@ -13,10 +13,10 @@
 
 #include "alias.h"
 #include "server/stream/fence.h"
-#include "server/util/file_facts.h"
 #include "host.h"
 #include "server/driver/owner.h"
 #include "server/stream/pending_wait.h"
+#include "fd_kind.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
@@ -242,15 +242,13 @@ static CUresult alias_pin(struct session *session, const struct alias *alias)
 	return result;
 }
 
-static CUresult check_file(struct account *account, int fd, uint64_t filesystem, uint64_t inode,
-	uint64_t end, uint64_t *ret_page)
+static CUresult check_file(
+	int fd, uint64_t filesystem, uint64_t inode, uint64_t end, uint64_t *ret_page)
 {
-	struct file_facts file;
-	int r = file_facts_get(account, fd, &file);
+	struct fd_facts file;
 
-	if (r == -ENOMEM)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (r < 0 || file.page == 0 || (file.page & (file.page - 1)) || file.page > PAGE_MAX)
+	if (fd_facts(fd, &file) < 0 || file.page == 0 || (file.page & (file.page - 1)) ||
+		file.page > PAGE_MAX)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (file.filesystem != filesystem || file.inode != inode || file.size == 0 ||
 		end > ALIGN_UP(file.size, file.page))
@@ -315,7 +313,7 @@ CUresult do_host_alias(struct session *session, uint32_t device, uint64_t filesy
 	if (receive_memory(session, &frame, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	aliases_poll(session);
-	result = check_file(session->account, fd, filesystem, inode, offset + size, &page);
+	result = check_file(fd, filesystem, inode, offset + size, &page);
 	if (result == CUDA_SUCCESS)
 		result = session_device_get_entered(session, device, &sdev);
 	if (result == CUDA_SUCCESS)

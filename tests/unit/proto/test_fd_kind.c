@@ -14,8 +14,10 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base.h"
 #include "fd_kind.h"
@@ -68,12 +70,46 @@ static void test_others(_unused_ void **state)
 	assert_int_equal(fd_kind(12345), FD_OTHER);
 }
 
+/* As fstat() says, which may ask the file system. */
+static void assert_facts(int fd, uint64_t page)
+{
+	struct fd_facts facts;
+	struct stat file;
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)(3 * page)), 0);
+	assert_int_equal(fstat(fd, &file), 0);
+	assert_int_equal(fd_facts(fd, &facts), 0);
+	assert_int_equal(facts.filesystem, file.st_dev);
+	assert_int_equal(facts.inode, file.st_ino);
+	assert_int_equal(facts.size, 3 * page);
+	assert_int_equal(facts.page, page);
+	close(fd);
+}
+
+static void test_facts(_unused_ void **state)
+{
+	char path[] = "/dev/shm/mps-test-XXXXXX";
+	struct fd_facts facts;
+	int fd = mkstemp(path), huge = memfd_create("test", MFD_HUGETLB | MFD_HUGE_2MB);
+
+	assert_facts(memfd_create("test", 0), (uint64_t)sysconf(_SC_PAGESIZE));
+	if (fd >= 0) {
+		unlink(path);
+		assert_facts(fd, (uint64_t)sysconf(_SC_PAGESIZE));
+	}
+	if (huge >= 0)
+		assert_facts(huge, 2 << 20);
+	assert_int_equal(fd_facts(-1, &facts), -EBADF);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_facts),
 	};
 
 	return cmocka_run_group_tests_name("fd_kind", tests, NULL, NULL);
