@@ -65,18 +65,28 @@ static int log_file_open(
 	if (fd < 0)
 		return fd;
 	fstat(fd, &st);
-	*ret = (struct log_file){.name = name, .fd = fd, .size = (uint64_t)MAX(st.st_size, 0)};
+	*ret = (struct log_file){
+		.name = name,
+		.fd = fd,
+		.size = (uint64_t)MAX(st.st_size, 0),
+		.move = LOG_MOVE_INIT,
+	};
 	return 0;
 }
 
-/* Rotates the file: renames it, which replaces its predecessor. */
-static int log_file_rotate(struct log_files *logs, struct log_file *file)
+static void name_of_old(const struct log_file *file, char name[32])
+{
+	snprintf(name, 32, "%s.1", file->name);
+}
+
+/* Renames the file, which replaces its predecessor, and begins a new one. */
+static int log_file_rename(struct log_files *logs, struct log_file *file)
 {
 	struct log_file next;
 	char old[32];
 	int r;
 
-	snprintf(old, sizeof(old), "%s.1", file->name);
+	name_of_old(file, old);
 	/* The file may be missing: moved by an earlier attempt, or by another program. */
 	if (renameat(logs->directory, file->name, logs->directory, old) < 0 && errno != ENOENT)
 		return -errno;
@@ -90,6 +100,29 @@ static int log_file_rotate(struct log_files *logs, struct log_file *file)
 	return 0;
 }
 
+/* Before a line is written that would make the file too large, and while its text moves. */
+static int log_file_make_space(struct log_files *logs, struct log_file *file)
+{
+	char old[32];
+	int r = 0;
+
+	name_of_old(file, old);
+	if (!log_move_is_active(&file->move))
+		r = log_move_begin(&file->move, logs->directory, file->name, file->fd, old);
+	if (r == 0)
+		r = log_move_step(&file->move);
+	if (r > 0)
+		file->size = 0;
+	/* A disk without space for a copy has space for another name. */
+	return r < 0 ? log_file_rename(logs, file) : 0;
+}
+
+/* The file grows while its text moves, by far less than the text moves. */
+static uint64_t limit_of(uint64_t size_max)
+{
+	return size_max - size_max / 32;
+}
+
 static int log_file_write(
 	struct log_files *logs, struct log_file *file, const char *line, size_t length)
 {
@@ -97,8 +130,9 @@ static int log_file_write(
 	ssize_t n;
 	int r = 0;
 
-	if (size_max > 0 && file->size + length > size_max)
-		r = log_file_rotate(logs, file);
+	if (log_move_is_active(&file->move) ||
+		(size_max > 0 && file->size + length > limit_of(size_max)))
+		r = log_file_make_space(logs, file);
 	if (r == 0) {
 		n = write(file->fd, line, length);
 		r = n == (ssize_t)length ? 0 : n < 0 ? -errno : -ENOSPC;
@@ -216,6 +250,8 @@ static void close_log_files(struct log_files *logs)
 	closep(&logs->directory);
 	closep(&logs->control.fd);
 	closep(&logs->server.fd);
+	log_move_end(&logs->control.move);
+	log_move_end(&logs->server.move);
 	logs->directory = logs->control.fd = logs->server.fd = -EBADF;
 }
 
@@ -262,8 +298,8 @@ int log_files_open(
 	*logs = (struct log_files){
 		.options = *options,
 		.directory = -EBADF,
-		.control.fd = -EBADF,
-		.server.fd = -EBADF,
+		.control = {.fd = -EBADF, .move = LOG_MOVE_INIT},
+		.server = {.fd = -EBADF, .move = LOG_MOVE_INIT},
 	};
 	journald_open(&logs->journald);
 	/* Standard output leads to the journal already. */

@@ -6,7 +6,7 @@
  * control.log, which the daemon writes, and server.log, to which it appends
  * the standard error of its servers. Loop thread.
  *
- * A log that would exceed its size is renamed to NAME.1, and a new one begins.
+ * The text of a log that would exceed its size moves to NAME.1 (log_move.h).
  * A log that cannot be written (disk full) stops nothing: lines are counted as
  * lost, and their number precedes the first line that can be written again. If
  * systemd has started the daemon, each line also goes to its journal once.
@@ -17,11 +17,13 @@
 
 #include "error_message.h"
 #include "journald.h"
+#include "log_move.h"
 
 struct log_file {
 	const char *name;
 	int fd;
 	uint64_t size;
+	struct log_move move;
 	int last_error; /* errno of the last failed write, 0 if none failed */
 	unsigned long n_lost;
 };

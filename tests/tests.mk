@@ -33,7 +33,7 @@ unit_test_proto_quote := proto/quote.c
 unit_test_server_log := server/util/log.c
 unit_test_server_number := server/util/number.c server/util/log.c
 unit_test_daemon_line_limit := daemon/line_limit.c daemon/rate_limit.c
-unit_test_daemon_log_file := daemon/log_file.c daemon/journald.c daemon/directory.c daemon/line_buffer.c daemon/error_message.c \
+unit_test_daemon_log_file := daemon/log_file.c daemon/log_move.c daemon/journald.c daemon/directory.c daemon/line_buffer.c daemon/error_message.c \
 	proto/quote.c
 CONFIG := daemon/config.c daemon/config_environment.c daemon/metrics_address.c daemon/tokenize.c daemon/error_message.c \
 	proto/device_name.c proto/frame.c

@@ -219,6 +219,57 @@ static void test_size(_unused_ void **state)
 	assert_in_range(size_of("control.log"), 1, options.size_max);
 }
 
+/* A program that follows the log has it open: it stays the same file, and gets shorter. */
+static void test_followed(_unused_ void **state)
+{
+	const struct log_options options = {.directory = directory, .size_max = 400000};
+	struct stat before, after;
+	struct log_files logs;
+	char text[201], path[128];
+	unsigned n_shorter = 0;
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	open_logs(&logs, &options);
+	path_of(path, sizeof(path), "control.log");
+	assert_int_equal(stat(path, &before), 0);
+	for (unsigned i = 0; i < 4000; i++) {
+		off_t size = size_of("control.log");
+
+		log_control(&logs, "%s", text);
+		n_shorter += size_of("control.log") < size;
+		assert_true(size_of("control.log") <= (off_t)options.size_max);
+		assert_true(size_of("control.log.1") <= (off_t)options.size_max);
+	}
+	log_files_close(&logs);
+	assert_int_equal(stat(path, &after), 0);
+	assert_int_equal(after.st_ino, before.st_ino);
+	assert_in_range(n_shorter, 2, 3);
+}
+
+/* A log that was renamed is not emptied: a new one begins. */
+static void test_renamed_by_others(_unused_ void **state)
+{
+	const struct log_options options = {.directory = directory, .size_max = 4000};
+	_cleanup_free_ char *control = NULL;
+	char from[128], to[128];
+	struct log_files logs;
+
+	open_logs(&logs, &options);
+	path_of(from, sizeof(from), "control.log");
+	path_of(to, sizeof(to), "control.log.1");
+	log_control(&logs, "first");
+	assert_int_equal(rename(from, to), 0);
+	for (unsigned i = 0; i < 100; i++)
+		log_control(&logs, "line %03u", i);
+	log_files_close(&logs);
+	control = read_log("control.log");
+	assert_non_null(strstr(control, "line 099"));
+	free(control);
+	control = read_log("control.log.1");
+	assert_non_null(strstr(control, "first"));
+}
+
 static mode_t mode_of(const char *name)
 {
 	struct stat st;
@@ -260,6 +311,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_reopen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_lost_lines, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_size, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_followed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_renamed_by_others, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_modes, set_up, tear_down),
 	};
 
