@@ -53,6 +53,20 @@ static void json_put_char(struct json *json, unsigned char c)
 	}
 }
 
+/* A character that other programs must not print as it is, or a byte that is none; its length. */
+static size_t json_put_escaped(struct json *json, const char *c)
+{
+	uint32_t point;
+	size_t length = utf8_decode(c, &point);
+	char escape[8] = "\\ufffd";
+
+	/* Each character that changes the line has four digits at most. */
+	if (length > 0)
+		snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)(point & 0xffff));
+	json_put_text(json, escape);
+	return MAX(length, (size_t)1);
+}
+
 static void json_put_string(struct json *json, const char *value)
 {
 	const char *c = value;
@@ -63,11 +77,11 @@ static void json_put_string(struct json *json, const char *value)
 
 		if (length == 1)
 			json_put_char(json, (unsigned char)*c);
-		else if (length == 0)
-			json_put_text(json, "\\ufffd");
-		else
+		else if (length > 1)
 			json_put(json, c, length);
-		c += MAX(length, (size_t)1);
+		else
+			length = json_put_escaped(json, c);
+		c += length;
 	}
 	json_put(json, "\"", 1);
 }

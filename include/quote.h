@@ -9,8 +9,14 @@
 
 #include "base.h"
 
-/* Bytes of the UTF-8 sequence that begins here; 0: no sequence, a C1 control or the text's end. */
+/*
+ * Bytes of the UTF-8 sequence that begins here. 0: the text's end, no sequence, a C1 control, or
+ * a character that changes the direction of text or ends a line.
+ */
 size_t utf8_length(const char *text);
+
+/* Bytes of any UTF-8 sequence, with its code point; 0: no sequence, or the text's end. */
+size_t utf8_decode(const char *text, uint32_t *ret_point);
 
 /* Room for quoted text, its quotes and NUL included. */
 #define QUOTED_MAX 160

@@ -556,7 +556,7 @@ def test_hostile_names():
               + "\\x1b[31m\\x20\\xff\"\\x5c\\x20\\xc2\\x9b")
         said = service.command("ps", "--json").stdout
         equal(json.loads(said)["clients"][0]["command"],
-              HOSTILE.decode("utf-8", "replace").replace("\x9b", "\ufffd\ufffd"))
+              HOSTILE.decode("utf-8", "replace"))
         equal(len(said.splitlines()), 1)
         if mps.shutil.which("jq"):
             subprocess.run(["jq", "-e", ".clients[0].pid == %d" % process.pid], input=said,

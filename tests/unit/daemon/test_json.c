@@ -46,6 +46,8 @@ static void test_strings(_unused_ void **state)
 	check("a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
 	check("\x01\n\t\x1f\x7f", "\"\\u0001\\u000a\\u0009\\u001f\\u007f\"");
 	check("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"");
+	/* Characters that would change how a terminal shows the line. */
+	check("a\u202e\u2066\u061c", "\"a\\u202e\\u2066\\u061c\"");
 	/* Half a sequence, one that is too long, a surrogate, a C1 control. */
 	check("\xc3", "\"\\ufffd\"");
 	check("\xe2\x82x", "\"\\ufffd\\ufffdx\"");
@@ -53,7 +55,7 @@ static void test_strings(_unused_ void **state)
 	check("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"");
 	check("\xc2\x9b"
 	      "a",
-		"\"\\ufffd\\ufffd"
+		"\"\\u009b"
 		"a\"");
 	check("\xff\xfe", "\"\\ufffd\\ufffd\"");
 }

@@ -49,7 +49,7 @@ static void test_hostile(_unused_ void **state)
 	check("\xe2\x82", 20, "??", 2);
 	check("a\xe2\x80\xae"
 	      "b",
-		20, "a?b", 3);
+		20, "a???b", 5);
 	check("e\xcc\x81", 20, "e?", 2);
 }
 

@@ -32,6 +32,12 @@ static void test_escapes(_unused_ void **state)
 	check("\xc2\x9b"
 	      "31m",
 		"\"\\xc2\\x9b31m\"");
+	/* Marks that turn the direction of text round, and a separator of lines. */
+	check("\u202egpj.\u2066x\u200f\u061c",
+		"\"\\xe2\\x80\\xaegpj.\\xe2\\x81\\xa6x\\xe2\\x80\\x8f\\xd8\\x9c\"");
+	check("a\u2028b", "\"a\\xe2\\x80\\xa8"
+			  "b\"");
+	check("\u2027\u202f\u2065\u206a", "\"\u2027\u202f\u2065\u206a\"");
 	check("\xe2\x82", "\"\\xe2\\x82\"");
 	check("\xc0\xaf\xed\xa0\x80\xff", "\"\\xc0\\xaf\\xed\\xa0\\x80\\xff\"");
 }
