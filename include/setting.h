@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the value is "0". As with getenv(), no thread may change the environment meanwhile. */
+/* Whether the value is "0". As with secure_getenv(), no thread may change the environment
+ * meanwhile. */
 static inline bool setting_is_off(const char *variable)
 {
-	const char *value = getenv(variable);
+	const char *value = secure_getenv(variable);
 
 	return value && strcmp(value, "0") == 0;
 }

@@ -152,7 +152,7 @@ static void directory_of(const char *socket_path, char directory[PATH_MAX])
 
 static bool is_named(uid_t uid)
 {
-	const char *text = getenv("MPS_TRUST_UID");
+	const char *text = secure_getenv("MPS_TRUST_UID");
 
 	return text && *text >= '0' && *text <= '9' && number_next(&text) == uid && !*text;
 }

@@ -27,7 +27,7 @@ struct path {
 
 static bool find_path(struct path *path, struct findings *findings)
 {
-	const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	const char *folder = secure_getenv("CUDA_MPS_PIPE_DIRECTORY");
 	int n;
 
 	if (!folder || !*folder)

@@ -57,7 +57,7 @@ static CUresult make_primaries(const struct visible_gpu *chosen, unsigned n)
 	share_init();
 	uint64_t limits[DEVICES_MAX];
 
-	memory_limits_parse(getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), chosen, n, limits);
+	memory_limits_parse(secure_getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), chosen, n, limits);
 	for (unsigned i = 0; i < n; i++) {
 		devices[i].index = chosen[i].index;
 		devices[i].memory_limit = limits[i];
@@ -85,8 +85,8 @@ static unsigned choose_visible(const struct page *page, struct visible_gpu ret_c
 		gpus[i].pci[2] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID];
 		gpus[i].index = i;
 	}
-	visible_order(getenv("CUDA_DEVICE_ORDER"), gpus, page->n_devices);
-	n = visible_parse(getenv("CUDA_VISIBLE_DEVICES"), gpus, page->n_devices, chosen);
+	visible_order(secure_getenv("CUDA_DEVICE_ORDER"), gpus, page->n_devices);
+	n = visible_parse(secure_getenv("CUDA_VISIBLE_DEVICES"), gpus, page->n_devices, chosen);
 	for (unsigned i = 0; n != VISIBLE_TWICE && i < n; i++)
 		ret_chosen[i] = gpus[chosen[i]];
 	return n;

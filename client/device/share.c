@@ -25,7 +25,7 @@ static bool is_per_context;
 /* The current value in the environment. An invalid value is logged and changes nothing. */
 static void read_percentage(uint32_t *ret_thousandths)
 {
-	const char *text = getenv(SHARE_VARIABLE);
+	const char *text = secure_getenv(SHARE_VARIABLE);
 
 	if (text && parse_percentage(text, ret_thousandths) < 0)
 		log_warn(SHARE_VARIABLE "=%s is ignored: the value must be " PERCENTAGE_ACCEPTED,
@@ -34,7 +34,7 @@ static void read_percentage(uint32_t *ret_thousandths)
 
 void share_init(void)
 {
-	const char *per_context = getenv(SHARE_PER_CONTEXT);
+	const char *per_context = secure_getenv(SHARE_PER_CONTEXT);
 
 	read_percentage(&asked);
 	is_per_context = per_context && !strcmp(per_context, "1");

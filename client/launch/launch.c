@@ -39,7 +39,7 @@ static atomic_bool is_blocking;
 
 void launch_init(void)
 {
-	const char *value = getenv("CUDA_LAUNCH_BLOCKING");
+	const char *value = secure_getenv("CUDA_LAUNCH_BLOCKING");
 	bool is_wanted = false;
 
 	if (value) {

@@ -25,7 +25,7 @@ static atomic_bool is_wanted;
 
 void eager_init(void)
 {
-	const char *mode = getenv("CUDA_MODULE_LOADING");
+	const char *mode = secure_getenv("CUDA_MODULE_LOADING");
 
 	atomic_store_explicit(&is_wanted, mode && strcmp(mode, "EAGER") == 0, memory_order_relaxed);
 }

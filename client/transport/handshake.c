@@ -67,7 +67,7 @@ static bool write_path(struct attempt *attempt, const char *above, const char *f
 /* Absolute if it fits: the program may change its working directory before it connects again. */
 static int find_path(struct attempt *attempt)
 {
-	const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	const char *folder = secure_getenv("CUDA_MPS_PIPE_DIRECTORY");
 	_cleanup_free_ char *here = NULL;
 
 	if (!folder || !*folder)
@@ -158,7 +158,7 @@ static int connect_daemon(struct attempt *attempt, int *ret_sock)
 static int hello_variable(
 	struct attempt *attempt, struct frame_variable *variable, const char *name)
 {
-	const char *value = getenv(name);
+	const char *value = secure_getenv(name);
 
 	if (!value)
 		return 0;
@@ -207,14 +207,14 @@ static void read_command(char *command, size_t size)
 /* MPS_ISOLATE=1 asks for a separate server. */
 static bool wants_isolation(void)
 {
-	const char *value = getenv("MPS_ISOLATE");
+	const char *value = secure_getenv("MPS_ISOLATE");
 
 	return value && *value && strcmp(value, "0") != 0;
 }
 
 static void check_priority(void)
 {
-	const char *value = getenv("CUDA_MPS_CLIENT_PRIORITY");
+	const char *value = secure_getenv("CUDA_MPS_CLIENT_PRIORITY");
 
 	if (value && *value && (value[1] || *value < '0' || *value > '2'))
 		log_warn("CUDA_MPS_CLIENT_PRIORITY=%.64s is ignored: the value must be 0 (normal), "

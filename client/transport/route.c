@@ -31,7 +31,7 @@ static CUresult failure;
 
 static bool server_is_required(void)
 {
-	const char *value = getenv("MPS_CLIENT_REQUIRE");
+	const char *value = secure_getenv("MPS_CLIENT_REQUIRE");
 
 	return value && !strcmp(value, "1");
 }
@@ -46,7 +46,7 @@ static enum route decide_native(const char *why_not, bool is_odd)
 		failure = CUDA_ERROR_MPS_CONNECTION_FAILED;
 		return ROUTE_FAILED;
 	}
-	if (is_odd || getenv("CUDA_MPS_PIPE_DIRECTORY"))
+	if (is_odd || secure_getenv("CUDA_MPS_PIPE_DIRECTORY"))
 		log_warn("%s: this process uses the GPU without MPS", why_not);
 	else
 		log_info("%s: this process uses the GPU without MPS", why_not);

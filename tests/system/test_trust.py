@@ -6,6 +6,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -175,6 +176,45 @@ def test_user_namespace_with_a_stranger():
             contains(in_namespace(service, "", "--map-user=%d" % USER), NATIVE)
         finally:
             service.env["CUDA_MPS_PIPE_DIRECTORY"] = service.pipe
+
+
+SETUID = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+	void *library = dlopen(argv[1], RTLD_NOW);
+	int (*init)(unsigned) = library ? (int (*)(unsigned))dlsym(library, "cuInit") : NULL;
+
+	printf("%d\n", init ? init(0) : argc);
+	return 0;
+}
+"""
+
+
+def test_setuid_program():
+    """Its caller names neither the daemon nor whom to trust."""
+    need_root()
+    with squatter() as pipe, tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        if os.statvfs(folder).f_flag & os.ST_NOSUID:
+            raise Skip("%s ignores setuid" % folder)
+        program, library = folder + "/program", folder + "/libcuda.so.1"
+        shutil.copy(mps.LIBRARY, library)
+        subprocess.run([os.environ.get("CC", "cc"), "-x", "c", "-", "-o", program, "-ldl"], input=SETUID,
+                       text=True, check=True)
+        os.chmod(program, 0o4755)
+        log = folder + "/log"
+        os.mkdir(log)
+        os.chmod(log, 0o777)
+        done = subprocess.run(
+            [program, library], text=True, capture_output=True, check=False, timeout=30 * mps.SLOW,
+            env={"CUDA_MPS_PIPE_DIRECTORY": pipe, "MPS_TRUST_UID": str(STRANGER),
+                 "MPS_CLIENT_REQUIRE": "1", "MPS_CLIENT_LOG": "debug," + log + "/log",
+                 "MPS_CLIENT_TRACE": log + "/trace"}, **as_user(USER))
+        equal(os.listdir(log), [])
+        assert pipe not in done.stderr, done.stderr
 
 
 if __name__ == "__main__":
