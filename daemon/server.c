@@ -14,10 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 
 #include "allowances.h"
 #include "clients.h"
 #include "conn.h"
+#include "cuda.h"
 #include "daemon.h"
 #include "process.h"
 #include "record.h"
@@ -221,6 +223,11 @@ static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int ev
 			server->last_line[0] ? ", its last output: " : "", server->last_line);
 	is_clean = server->is_asked || server->had_fault ||
 		   (server->was_active && is_known && exit_status == 0);
+	/* Another server could not become this user either, so this end is not a crash. */
+	if (is_known && WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == EX_NOUSER) {
+		slot_refuse_all(server->slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &server->error);
+		is_clean = true;
+	}
 	server_end(server, is_clean);
 }
 

@@ -23,6 +23,7 @@
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sysexits.h>
 
 #include "cuda.h"
 #include "device_frame.h"
@@ -145,7 +146,7 @@ int main(int argc, char **argv)
 	sigbus_guard_init();
 	log_init();
 	if (privileges_take(options.uid, options.gid, options.is_multiuser) < 0)
-		return 1;
+		return EX_NOUSER; /* The daemon does not try again. */
 	raise_limits();
 	log_line("Startup");
 	r = receiver_start(own_program());

@@ -17,6 +17,9 @@
 #include "privileges.h"
 #include "log.h"
 
+/* The kernel's group without rights: no client has told the group of a user without an entry. */
+#define OVERFLOW_GID 65534
+
 static int privileges_fail(const char *what, uid_t uid, int r)
 {
 	log_line("Cannot become user %d: %s: %s. The daemon must run as root, or as that user",
@@ -60,13 +63,12 @@ int privileges_take(uid_t uid, gid_t gid, bool is_multiuser)
 
 	if (entry)
 		gid = entry->pw_gid;
+	else if (gid == (gid_t)-1)
+		gid = OVERFLOW_GID;
 	setenv("HOME", entry && entry->pw_dir ? entry->pw_dir : "/", 1);
 	/* A daemon that is not root serves its own user: there is nothing to change. */
 	if (geteuid() != 0 && getuid() == uid && geteuid() == uid)
 		gid = getgid();
-	else if (gid == (gid_t)-1)
-		return privileges_fail(
-			"the user has no entry, and there is no --gid", uid, -ENOENT);
 	else if ((r = take_groups(entry, uid, gid)) < 0)
 		return r;
 	if (setresuid(uid, uid, uid) < 0)
