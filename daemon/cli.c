@@ -12,10 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "cli.h"
 #include "command_conn.h"
 #include "control_socket.h"
+#include "process.h"
 #include "trust.h"
 
 /* For the connection only: commands take as long as the daemon's own deadlines allow. */
@@ -29,6 +32,13 @@
 #define SILENCE_MS 10000
 #define SILENCE_MAX_MS 300000
 #define SIGN_MS 5000
+
+/*
+ * A daemon that has quit is gone from the table of processes when its parent has waited for it.
+ * A parent that never waits is not waited for long.
+ */
+#define EXIT_MS 5000
+#define REAP_MS 1000
 
 static const char eot[] = {COMMAND_EOT, '\n'};
 static const char nak[] = {COMMAND_NAK, '\n'};
@@ -68,6 +78,7 @@ struct cli {
 	int silence_ms;       /* after which the daemon is asked whether it is alive */
 	bool has_ended;       /* all input and EOT have been sent */
 	bool has_eot;         /* the daemon's answer to EOT, and nothing since */
+	unsigned n_eot;       /* from the daemon; the one that was not requested ends it */
 	bool in_failure;      /* the reply is within a line that reports a failure */
 	bool prints_failures; /* print such lines */
 	bool has_failed;
@@ -96,15 +107,27 @@ static int cli_wait(struct cli *cli, struct pollfd *fds, nfds_t n, bool has_dead
 	return is_daemon_alive(cli->config) ? 0 : -ETIMEDOUT;
 }
 
+static int cli_print_reply(struct cli *cli);
+
+/* Until there is space for more input. A daemon whose replies are not read reads no input. */
+static int cli_wait_for_space(struct cli *cli)
+{
+	struct pollfd pfd = {.fd = cli->sock, .events = POLLIN | POLLOUT};
+	int r = cli_wait(cli, &pfd, 1, true);
+
+	if (r == 0 && (pfd.revents & POLLIN))
+		r = cli_print_reply(cli) > 0 ? 0 : -EPIPE;
+	return r;
+}
+
 static int cli_send(struct cli *cli, const char *bytes, size_t size)
 {
 	while (size > 0) {
-		struct pollfd pfd = {.fd = cli->sock, .events = POLLOUT};
 		ssize_t n = send(cli->sock, bytes, size, MSG_NOSIGNAL);
 		int r = n < 0 && errno != EAGAIN && errno != EINTR ? -errno : 0;
 
 		if (r == 0 && n < 0)
-			r = cli_wait(cli, &pfd, 1, true);
+			r = cli_wait_for_space(cli);
 		if (r < 0)
 			return r;
 		if (n < 0)
@@ -170,6 +193,7 @@ static void cli_print_byte(struct cli *cli, char byte)
 		cli_begin_failure(cli);
 	} else if (byte == COMMAND_EOT) {
 		cli->has_eot = true;
+		cli->n_eot++;
 	} else if (cli->in_failure) {
 		if (cli->prints_failures)
 			fputc(byte, stderr);
@@ -217,10 +241,37 @@ static int cli_exchange(struct cli *cli)
 	}
 }
 
-/* On a terminal the reply itself shows the failure. */
+/* Where both outputs are one file, a terminal for example, the reply itself shows the failure. */
 static bool needs_failure_lines(void)
 {
-	return !isatty(STDOUT_FILENO) || !isatty(STDERR_FILENO);
+	struct stat out, err;
+
+	return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+	       (out.st_dev != err.st_dev || out.st_ino != err.st_ino);
+}
+
+/* The daemon's process, or -EBADF if another namespace hides it. PID 1 is systemd, which listens.
+ */
+static int open_daemon(int sock)
+{
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 || cred.pid <= 1)
+		return -EBADF;
+	return process_open(cred.pid);
+}
+
+/* The daemon has quit: waits until its PID is free. */
+static void wait_for_exit(int daemon)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct pollfd pfd = {.fd = daemon, .events = POLLIN};
+
+	if (daemon < 0 || poll(&pfd, 1, EXIT_MS) != 1)
+		return;
+	for (int ms = 0; ms < REAP_MS && process_signal(daemon, 0) == 0; ms++)
+		nanosleep(&pause, NULL);
 }
 
 static void cli_print_hint(const struct config *config)
@@ -234,7 +285,7 @@ static void cli_print_hint(const struct config *config)
 static int cli_converse(struct cli *cli, char *const *command)
 {
 	const struct config *config = cli->config;
-	_cleanup_close_ int sock = -EBADF;
+	_cleanup_close_ int sock = -EBADF, daemon = -EBADF;
 	char why[512];
 	int r;
 
@@ -245,6 +296,7 @@ static int cli_converse(struct cli *cli, char *const *command)
 		return report_no_daemon(config, sock);
 	if (trust_peer(sock, config->socket_path, why, sizeof(why)) < 0)
 		return report_untrusted(why);
+	daemon = open_daemon(sock);
 	/* Sent at once: a person at a terminal may take a while to type the first command. */
 	r = cli_send(cli, nak, sizeof(nak));
 	if (r == 0 && !*command && isatty(STDIN_FILENO))
@@ -255,6 +307,10 @@ static int cli_converse(struct cli *cli, char *const *command)
 	if (r < 0)
 		cli->has_ended = true;
 	r = cli_exchange(cli);
+	/* The daemon exits when this side is closed, too. */
+	close(TAKE_FD(sock));
+	if (cli->n_eot > cli->has_ended)
+		wait_for_exit(daemon);
 	if (cli->has_eot)
 		return EXIT_SUCCESS;
 	return report_broken(r == -ETIMEDOUT ? "the daemon is running but does not answer"

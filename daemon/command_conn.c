@@ -227,10 +227,9 @@ static void run_input_lines(struct conn *conn)
 		skip_input_line(conn);
 		flush_replies(conn);
 	}
-	/*
-	 * Its quit is done: a command line at a terminal would otherwise wait for the next input.
-	 */
-	if (is_command_idle(conn) && conn->keeps_fd && conn->wants_marks && !conn->at_end) {
+	/* Its quit is done: the command line waits for the exit, and not for further input. */
+	if (is_command_idle(conn) && conn->keeps_fd && conn->wants_marks && !conn->has_end_mark) {
+		conn->has_end_mark = true;
 		put_reply(conn, &eot, 1);
 		flush_replies(conn);
 	}

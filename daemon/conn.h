@@ -70,6 +70,7 @@ struct conn {
 	bool at_end;                     /* the peer sends no more */
 	bool is_skipping;                /* the rest of a line that was too long */
 	bool wants_marks;                /* reports failures with NAK: see command_conn.h */
+	bool has_end_mark;               /* of a completed quit */
 	bool is_marked;                  /* the running command has been reported as failed */
 	bool is_watching;                /* repeats stats, as top does: not logged again */
 	char command[48];                /* the name of the running command */

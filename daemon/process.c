@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes by descriptor. Loop thread.
+ * Processes by descriptor. Any thread.
  *
  * Invariant: no function here opens a file that the process could have chosen,
  * since opening, reading or even closing such a file may block for as long as

@@ -4,7 +4,7 @@
 
 /*
  * Processes held by a pidfd, so that a signal never reaches another process
- * that has reused the PID. Loop thread.
+ * that has reused the PID. Any thread.
  */
 
 #include <sys/types.h>

@@ -6,6 +6,7 @@
 
 import os
 import signal
+import threading
 import time
 
 import harness
@@ -49,6 +50,8 @@ def quit_within(bound_s, *args, hows=(), are_stopped=False, is_server_stopped=Fa
         server = service.server() if clients else None
         if is_server_stopped:
             os.kill(server, signal.SIGSTOP)
+        # The front end waits until the daemon's parent has noticed its end.
+        threading.Thread(target=service.daemon.wait).start()
         began = time.monotonic()
         service.command("quit", *args, timeout=bound_s + 20)
         took = time.monotonic() - began

@@ -13,7 +13,7 @@ import time
 
 import harness
 import mps
-from harness import contains, equal, wait_for
+from harness import Skip, contains, equal, wait_for
 
 
 def test_two_programs_at_once():
@@ -158,6 +158,83 @@ def test_quit_in_background():
         contains(service.control_log(), "Exit with status 0")
         done = service.command("get_server_list", check=False)
         equal((done.returncode, done.stdout), (1, "Cannot find MPS control daemon process\n"))
+
+
+def test_quit_waits_for_the_pid():
+    """The daemon's parent waits for it late: until then its PID is in the table of processes."""
+    for words in (["quit"], ["quit", "-t", "0"], []):
+        service = mps.Service()
+        with service:
+            daemon = service.daemon
+
+            def reap(daemon=daemon):
+                os.waitid(os.P_PID, daemon.pid, os.WEXITED | os.WNOWAIT)
+                time.sleep(0.5)
+                daemon.wait()
+
+            reaper = threading.Thread(target=reap)
+            reaper.start()
+            done = subprocess.run([mps.CONTROL, *words], env=service.env, input="get_server_list\nquit\n",
+                                  capture_output=True, text=True, timeout=30 * mps.SLOW, check=True)
+            is_in_table = os.path.exists("/proc/%d" % daemon.pid)
+            reaper.join()
+            equal((is_in_table, done.stdout, done.stderr), (False, "", ""), words)
+
+
+def test_quit_does_not_wait_for_ever():
+    """... nor for a parent that never waits for the daemon."""
+    with mps.Service() as service:
+        began = time.monotonic()
+        service.command("quit")
+        assert time.monotonic() - began < 10 * mps.SLOW
+        service.daemon.wait()
+
+
+def test_many_commands():
+    """The front end reads replies while it sends commands."""
+    with mps.Service() as service:
+        done = subprocess.run([mps.CONTROL], env=service.env, text=True, capture_output=True, check=True,
+                              input="get_default_active_thread_percentage\n" * 20000,
+                              timeout=60 * mps.SLOW)
+        equal((done.stdout.count("100.0\n"), done.stderr), (20000, ""))
+
+
+def test_failures_are_printed_once():
+    with mps.Service() as service:
+        reason = "Unknown command \"nope\""
+        for strict in [], ["--strict"]:
+            done = subprocess.run([mps.CONTROL, *strict, "nope"], env=service.env, text=True, check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            equal((done.returncode, done.stdout.count(reason)), (len(strict), 1), done.stdout)
+            done = subprocess.run([mps.CONTROL, *strict, "nope"], env=service.env, text=True, check=False,
+                                  capture_output=True)
+            equal((done.stdout.count(reason), done.stderr.count(reason)), (1, 1), done)
+
+
+def test_server_of_a_user_without_an_entry():
+    """Numbers suffice."""
+    harness.need_root()
+    uid = 54321
+    with mps.Service() as service:
+        equal(service.command("start_server", "-uid", str(uid)).stdout, "")
+        server, = service.servers()
+        equal(mps.status_of(server, "Uid").split(), [str(uid)] * 4)
+        equal(mps.status_of(server, "Gid").split(), ["65534"] * 4)
+        service.run_ok("process1", user=uid, group=uid, extra_groups=[])
+
+
+def test_user_that_no_process_can_become():
+    """That is no crash: the reason is told at once, and the user is not locked out."""
+    harness.need_root()
+    namespace = ["unshare", "--user", "--map-root-user"]
+    if subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode != 0:
+        raise Skip("this machine allows no user namespaces")
+    with mps.Service(launcher=namespace) as service:
+        for _ in range(8):
+            began = time.monotonic()
+            contains(service.command("start_server", "-uid", "54321", check=False).stdout,
+                     "Cannot become user 54321")
+            assert time.monotonic() - began < 4 * mps.SLOW
 
 
 def test_quit_waits_for_clients():
