@@ -217,31 +217,19 @@ static void on_handover_timer(uv_timer_t *timer)
 	server_kill(server, &error);
 }
 
-/* The server's settings; the server of all users has those of the client's user, too. */
-static struct settings client_settings(const struct server *server, const struct conn *conn)
-{
-	const struct config_section *user =
-		config_file_find_user(&server->daemon->config_file, conn->cred.uid);
-	struct settings settings = server->settings;
-
-	if (user && server->daemon->config.is_multiuser)
-		settings_apply_user(&settings, &user->settings, &server->devices);
-	return settings;
-}
-
 /* What the operator allows the client on that server. */
 static struct frame_limits client_limits(
 	const struct server *server, const struct group *group, const struct conn *conn)
 {
-	const struct settings settings = client_settings(server, conn);
+	struct settings settings = server_settings(server, conn->cred.uid);
 	struct frame_limits limits;
 
 	limits_init(&limits);
 	settings_lower(&settings, &server->devices, &limits);
-	if (settings.priority < 0)
-		limits.priority = server->daemon->settings.priority;
-	if (group)
-		settings_lower(&group->settings, &server->devices, &limits);
+	if (group) {
+		settings = groups_settings(group, &server->devices);
+		settings_lower(&settings, &server->devices, &limits);
+	}
 	if (server->daemon->config.is_partitioned)
 		partitions_limit(&server->daemon->partitions, &server->devices,
 			conn->in.hello.sm_partition.value, &limits);

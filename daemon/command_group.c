@@ -27,7 +27,7 @@
 struct change {
 	bool is_new, has_uid;
 	uid_t uid;
-	struct settings settings;
+	struct settings commands;
 	const char *unchecked; /* a GPU's name that could not be looked up, or NULL */
 };
 
@@ -53,10 +53,8 @@ static bool group_read_uid(struct conn *conn, const char *text, struct change *c
 
 static bool group_read_percentage(struct conn *conn, const char *text, struct change *change)
 {
-	if (parse_percentage(text, &change->settings.active_threads) == 0) {
-		change->settings.active_threads_origin = ORIGIN_COMMAND;
+	if (parse_percentage(text, &change->commands.active_threads) == 0)
 		return true;
-	}
 	command_fail(conn,
 		"\"%s\" is not a percentage: -active_thread_percentage takes " PERCENTAGE_ACCEPTED,
 		text);
@@ -78,7 +76,7 @@ static bool group_read_memory(
 	}
 	if (!scope_check_device(conn, devices, device))
 		return false;
-	if (settings_set_memory(&change->settings, devices, device, bytes, ORIGIN_COMMAND) < 0) {
+	if (settings_set_memory(&change->commands, devices, device, bytes) < 0) {
 		command_fail(
 			conn, "Limits are set for %d devices, which is the maximum", DEVICES_MAX);
 		return false;
@@ -89,10 +87,8 @@ static bool group_read_memory(
 
 static bool group_read_priority(struct conn *conn, const char *text, struct change *change)
 {
-	if (parse_priority(text, &change->settings.priority) == 0) {
-		change->settings.priority_origin = ORIGIN_COMMAND;
+	if (parse_priority(text, &change->commands.priority) == 0)
 		return true;
-	}
 	command_fail(conn, "\"%s\" is not a priority: it " PRIORITY_ACCEPTED, text);
 	return false;
 }
@@ -142,7 +138,7 @@ static bool group_read_options(
 
 static void group_apply(struct conn *conn, struct group *group, const struct change *change)
 {
-	group->settings = change->settings;
+	group->commands = change->commands;
 	groups_changed(conn->daemon, group);
 	if (change->unchecked)
 		scope_note_unchecked(conn, scope_devices(conn), change->unchecked);
@@ -168,7 +164,7 @@ static void group_create(struct conn *conn, const struct tokens *tokens)
 		command_fail(conn, "Group %s already exists: change it with group set", name);
 		return;
 	}
-	settings_init(&change.settings);
+	settings_init(&change.commands);
 	if (!group_read_options(conn, tokens, &change))
 		return;
 	r = groups_add(groups, name, &group);
@@ -196,7 +192,7 @@ static void group_set(struct conn *conn, const struct tokens *tokens)
 		command_fail(conn, "group set needs an option: the options are " OPTIONS_ACCEPTED);
 		return;
 	}
-	change.settings = group->settings;
+	change.commands = group->commands;
 	if (group_read_options(conn, tokens, &change))
 		group_apply(conn, group, &change);
 }
@@ -224,18 +220,18 @@ static void group_format_uid(const struct group *group, char *text, size_t size)
 		snprintf(text, size, "any");
 }
 
-static void group_format_priority(const struct group *group, char *text, size_t size)
+static void group_format_priority(const struct settings *settings, char *text, size_t size)
 {
-	if (group->settings.priority >= 0)
-		snprintf(text, size, "%d", group->settings.priority);
+	if (settings->priority >= 0)
+		snprintf(text, size, "%d", settings->priority);
 	else
 		snprintf(text, size, "-");
 }
 
-static void group_format_percentage(const struct group *group, char *text, size_t size)
+static void group_format_percentage(const struct settings *settings, char *text, size_t size)
 {
-	if (group->settings.active_threads > 0)
-		format_percentage(group->settings.active_threads, text, size);
+	if (settings->active_threads > 0)
+		format_percentage(settings->active_threads, text, size);
 	else
 		snprintf(text, size, "-");
 }
@@ -244,16 +240,18 @@ static void group_get(struct conn *conn, const struct tokens *tokens)
 {
 	const struct group *group = scope_find_group(conn, tokens->item[2]);
 	char uid[16], priority[16], percentage[PERCENTAGE_TEXT], size[SIZE_TEXT_MAX];
+	struct settings settings;
 
 	if (!group)
 		return;
+	settings = groups_settings(group, scope_devices(conn));
 	group_format_uid(group, uid, sizeof(uid));
-	group_format_priority(group, priority, sizeof(priority));
-	group_format_percentage(group, percentage, sizeof(percentage));
+	group_format_priority(&settings, priority, sizeof(priority));
+	group_format_percentage(&settings, percentage, sizeof(percentage));
 	command_reply(conn, "uid %s", uid);
 	command_reply(conn, "active_thread_percentage %s", percentage);
-	for (unsigned i = 0; i < group->settings.n_memory; i++) {
-		const struct memory_limit *limit = &group->settings.memory[i];
+	for (unsigned i = 0; i < settings.n_memory; i++) {
+		const struct memory_limit *limit = &settings.memory[i];
 
 		format_size(limit->bytes, size, sizeof(size));
 		command_reply(conn, "device_pinned_mem_limit %s %s", limit->device, size);
@@ -264,11 +262,12 @@ static void group_get(struct conn *conn, const struct tokens *tokens)
 
 static void group_print(struct conn *conn, const struct group *group)
 {
+	const struct settings settings = groups_settings(group, scope_devices(conn));
 	char uid[16], priority[16], percentage[PERCENTAGE_TEXT];
 
 	group_format_uid(group, uid, sizeof(uid));
-	group_format_priority(group, priority, sizeof(priority));
-	group_format_percentage(group, percentage, sizeof(percentage));
+	group_format_priority(&settings, priority, sizeof(priority));
+	group_format_percentage(&settings, percentage, sizeof(percentage));
 	command_reply(conn, "%-31s %-11s %-11s %-9s %u", group->name, uid, percentage, priority,
 		groups_count_clients(conn->daemon, group));
 }
@@ -287,7 +286,7 @@ static void group_write_memory(struct json *json, const struct settings *setting
 
 static void group_write_json(struct conn *conn, const struct group *group, struct json *json)
 {
-	const struct settings *settings = &group->settings;
+	const struct settings settings = groups_settings(group, scope_devices(conn));
 
 	json_open(json, NULL, '{');
 	json_string(json, "name", group->name);
@@ -295,13 +294,13 @@ static void group_write_json(struct conn *conn, const struct group *group, struc
 		json_number(json, "uid", group->uid);
 	else
 		json_null(json, "uid");
-	if (settings->active_threads > 0)
-		json_thousandths(json, "active_thread_percentage", settings->active_threads);
+	if (settings.active_threads > 0)
+		json_thousandths(json, "active_thread_percentage", settings.active_threads);
 	else
 		json_null(json, "active_thread_percentage");
-	group_write_memory(json, settings);
-	if (settings->priority >= 0)
-		json_number(json, "priority", settings->priority);
+	group_write_memory(json, &settings);
+	if (settings.priority >= 0)
+		json_number(json, "priority", settings.priority);
 	else
 		json_null(json, "priority");
 	json_number(json, "clients", groups_count_clients(conn->daemon, group));

@@ -27,62 +27,34 @@ static const char *token_at(const struct tokens *tokens, size_t i)
 	return i < tokens->n ? tokens->item[i] : "";
 }
 
-static struct scope default_scope(struct conn *conn)
-{
-	return (struct scope){
-		.settings = &conn->daemon->settings,
-		.devices = scope_devices(conn),
-		.next = 1,
-	};
-}
-
 /* ---- active threads */
 
-static void limit_reply_percentage(struct conn *conn, const struct settings *settings)
+static void limit_reply_percentage(struct conn *conn, const struct scope *scope)
 {
+	uint32_t thousandths = scope_settings(conn, scope).active_threads;
 	char text[PERCENTAGE_TEXT];
 
-	format_percentage(settings->active_threads ? settings->active_threads : ACTIVE_THREADS_ALL,
-		text, sizeof(text));
+	format_percentage(thousandths ? thousandths : ACTIVE_THREADS_ALL, text, sizeof(text));
 	command_reply(conn, "%s", text);
 }
 
-static void limit_set_percentage(
-	struct conn *conn, const struct tokens *tokens, const struct scope *scope)
+void command_set_percentage(struct conn *conn, const struct tokens *tokens)
 {
-	const char *text = token_at(tokens, scope->next);
 	uint32_t thousandths;
+	struct scope scope;
+	const char *text;
 
+	if (!scope_find(conn, tokens, true, &scope))
+		return;
+	text = token_at(tokens, scope.next);
 	if (parse_percentage(text, &thousandths) < 0) {
 		command_fail(conn, "\"%s\" is not a percentage: %s takes " PERCENTAGE_ACCEPTED,
 			text, tokens->item[0]);
 		return;
 	}
-	scope->settings->active_threads = thousandths;
-	scope->settings->active_threads_origin = ORIGIN_COMMAND;
-	scope_changed(conn, scope);
-	limit_reply_percentage(conn, scope->settings);
-}
-
-void command_set_default_percentage(struct conn *conn, const struct tokens *tokens)
-{
-	const struct scope scope = default_scope(conn);
-
-	if (scope_permits_config(conn, tokens->item[0]))
-		limit_set_percentage(conn, tokens, &scope);
-}
-
-void command_get_default_percentage(struct conn *conn, _unused_ const struct tokens *tokens)
-{
-	limit_reply_percentage(conn, &conn->daemon->settings);
-}
-
-void command_set_percentage(struct conn *conn, const struct tokens *tokens)
-{
-	struct scope scope;
-
-	if (scope_find(conn, tokens, true, &scope))
-		limit_set_percentage(conn, tokens, &scope);
+	scope.layer->active_threads = thousandths;
+	scope_changed(conn, &scope);
+	limit_reply_percentage(conn, &scope);
 }
 
 void command_get_percentage(struct conn *conn, const struct tokens *tokens)
@@ -90,27 +62,24 @@ void command_get_percentage(struct conn *conn, const struct tokens *tokens)
 	struct scope scope;
 
 	if (scope_find(conn, tokens, false, &scope))
-		limit_reply_percentage(conn, scope.settings);
+		limit_reply_percentage(conn, &scope);
 }
 
 /* ---- memory */
 
-static void limit_set_memory(
-	struct conn *conn, const struct tokens *tokens, const struct scope *scope)
+static uint64_t limit_memory(const struct conn *conn, const struct scope *scope, const char *device)
 {
-	const char *device = token_at(tokens, scope->next);
-	const char *size = token_at(tokens, scope->next + 1);
-	uint64_t bytes = MEMORY_ALL;
+	const struct settings settings = scope_settings(conn, scope);
 
-	if (strcmp(size, NO_LIMIT) != 0 && parse_size(size, &bytes) < 0) {
-		command_fail(conn, "\"%s\" is not a size: %s takes " SIZE_ACCEPTED ", or " NO_LIMIT,
-			size, tokens->item[0]);
-		return;
-	}
+	return settings_get_memory(&settings, scope->devices, device);
+}
+
+static void limit_set_memory(
+	struct conn *conn, const struct scope *scope, const char *device, uint64_t bytes)
+{
 	if (!scope_check_device(conn, scope->devices, device))
 		return;
-	if (settings_set_memory(scope->settings, scope->devices, device, bytes, ORIGIN_COMMAND) <
-		0) {
+	if (settings_set_memory(scope->layer, scope->devices, device, bytes) < 0) {
 		command_fail(
 			conn, "Limits are set for %d devices, which is the maximum", DEVICES_MAX);
 		return;
@@ -119,98 +88,63 @@ static void limit_set_memory(
 	scope_note_unchecked(conn, scope->devices, device);
 }
 
-static void limit_reply_memory(
-	struct conn *conn, const struct tokens *tokens, const struct scope *scope)
+void command_set_memory(struct conn *conn, const struct tokens *tokens)
 {
-	const char *device = token_at(tokens, scope->next);
+	uint64_t bytes = MEMORY_ALL;
+	struct scope scope;
+	const char *size;
+
+	if (!scope_find(conn, tokens, true, &scope))
+		return;
+	size = token_at(tokens, scope.next + 1);
+	if (strcmp(size, NO_LIMIT) != 0 && parse_size(size, &bytes) < 0)
+		command_fail(conn, "\"%s\" is not a size: %s takes " SIZE_ACCEPTED ", or " NO_LIMIT,
+			size, tokens->item[0]);
+	else
+		limit_set_memory(conn, &scope, token_at(tokens, scope.next), bytes);
+}
+
+void command_get_memory(struct conn *conn, const struct tokens *tokens)
+{
 	char text[SIZE_TEXT_MAX] = NO_LIMIT;
+	struct scope scope;
+	const char *device;
 	uint64_t bytes;
 
-	if (!scope_check_device(conn, scope->devices, device))
+	if (!scope_find(conn, tokens, false, &scope))
 		return;
-	bytes = settings_get_memory(scope->settings, scope->devices, device);
+	device = token_at(tokens, scope.next);
+	if (!scope_check_device(conn, scope.devices, device))
+		return;
+	bytes = limit_memory(conn, &scope, device);
 	if (bytes != MEMORY_ALL)
 		format_size(bytes, text, sizeof(text));
 	command_reply(conn, "%s", text);
 }
 
-void command_set_default_memory(struct conn *conn, const struct tokens *tokens)
-{
-	const struct scope scope = default_scope(conn);
-
-	if (scope_permits_config(conn, tokens->item[0]))
-		limit_set_memory(conn, tokens, &scope);
-}
-
-void command_get_default_memory(struct conn *conn, const struct tokens *tokens)
-{
-	const struct scope scope = default_scope(conn);
-
-	limit_reply_memory(conn, tokens, &scope);
-}
-
-void command_set_memory(struct conn *conn, const struct tokens *tokens)
-{
-	struct scope scope;
-
-	if (scope_find(conn, tokens, true, &scope))
-		limit_set_memory(conn, tokens, &scope);
-}
-
-void command_get_memory(struct conn *conn, const struct tokens *tokens)
-{
-	struct scope scope;
-
-	if (scope_find(conn, tokens, false, &scope))
-		limit_reply_memory(conn, tokens, &scope);
-}
-
 /* ---- priority */
 
-static void limit_set_priority(
-	struct conn *conn, const struct tokens *tokens, const struct scope *scope)
+/* A group without a priority, which changes no priority, has the default. */
+static int32_t limit_priority(const struct conn *conn, const struct scope *scope)
 {
-	int32_t priority;
+	int32_t priority = scope_settings(conn, scope).priority;
 
-	if (parse_priority(token_at(tokens, scope->next), &priority) < 0) {
-		command_fail(conn, "Invalid priority value - must be 0, 1 or 2!");
-		return;
-	}
-	scope->settings->priority = priority;
-	scope->settings->priority_origin = ORIGIN_COMMAND;
-	scope_changed(conn, scope);
-}
-
-static void limit_reply_priority(struct conn *conn, const struct settings *settings)
-{
-	int32_t priority = settings->priority;
-
-	/*
-	 * A server without a priority has the default; so has a group, which then changes no
-	 * priority.
-	 */
-	command_reply(conn, "%d", priority < 0 ? conn->daemon->settings.priority : priority);
-}
-
-void command_set_default_priority(struct conn *conn, const struct tokens *tokens)
-{
-	const struct scope scope = default_scope(conn);
-
-	if (scope_permits_config(conn, tokens->item[0]))
-		limit_set_priority(conn, tokens, &scope);
-}
-
-void command_get_default_priority(struct conn *conn, _unused_ const struct tokens *tokens)
-{
-	limit_reply_priority(conn, &conn->daemon->settings);
+	return priority < 0 ? daemon_default_settings(conn->daemon).priority : priority;
 }
 
 void command_set_priority(struct conn *conn, const struct tokens *tokens)
 {
+	int32_t priority;
 	struct scope scope;
 
-	if (scope_find(conn, tokens, true, &scope))
-		limit_set_priority(conn, tokens, &scope);
+	if (!scope_find(conn, tokens, true, &scope))
+		return;
+	if (parse_priority(token_at(tokens, scope.next), &priority) < 0) {
+		command_fail(conn, "Invalid priority value - must be 0, 1 or 2!");
+		return;
+	}
+	scope.layer->priority = priority;
+	scope_changed(conn, &scope);
 }
 
 void command_get_priority(struct conn *conn, const struct tokens *tokens)
@@ -218,5 +152,5 @@ void command_get_priority(struct conn *conn, const struct tokens *tokens)
 	struct scope scope;
 
 	if (scope_find(conn, tokens, false, &scope))
-		limit_reply_priority(conn, scope.settings);
+		command_reply(conn, "%d", limit_priority(conn, &scope));
 }

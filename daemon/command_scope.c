@@ -114,26 +114,51 @@ static bool find_group_scope(
 	ret->group = scope_find_group(conn, tokens->item[2]);
 	if (!ret->group)
 		return false;
-	ret->settings = &ret->group->settings;
-	ret->devices = scope_devices(conn);
+	ret->layer = &ret->group->commands;
 	ret->next = 3;
 	return true;
+}
+
+/* "set_default_..." and "get_default_..." */
+static bool is_about_defaults(const char *command)
+{
+	return strncmp(strchr(command, '_'), "_default_", strlen("_default_")) == 0;
 }
 
 bool scope_find(struct conn *conn, const struct tokens *tokens, bool is_to_set, struct scope *ret)
 {
 	struct server *server;
 
-	*ret = (struct scope){0};
+	*ret = (struct scope){
+		.layer = &conn->daemon->default_commands,
+		.devices = scope_devices(conn),
+		.next = 1,
+	};
+	if (is_about_defaults(tokens->item[0]))
+		return !is_to_set || scope_permits_config(conn, tokens->item[0]);
 	if (strcmp(tokens->item[1], "-group") == 0)
 		return find_group_scope(conn, tokens, is_to_set, ret);
 	server = scope_find_server(conn, tokens->item[0], tokens->item[1], is_to_set);
 	if (!server)
 		return false;
-	ret->settings = &server->settings;
-	ret->devices = server->devices.n > 0 ? &server->devices : scope_devices(conn);
+	ret->server = server;
+	ret->layer = &server->commands;
+	if (server->devices.n > 0)
+		ret->devices = &server->devices;
 	ret->next = 2;
 	return true;
+}
+
+struct settings scope_settings(const struct conn *conn, const struct scope *scope)
+{
+	const struct daemon *daemon = conn->daemon;
+
+	if (scope->group)
+		return groups_settings(scope->group, scope->devices);
+	if (!scope->server)
+		return daemon_default_settings(daemon);
+	return server_settings(scope->server,
+		daemon->config.is_multiuser ? conn->cred.uid : scope->server->tenant->uid);
 }
 
 void scope_changed(struct conn *conn, const struct scope *scope)

@@ -46,16 +46,20 @@ struct server *scope_find_server(
 
 struct group *scope_find_group(struct conn *conn, const char *name);
 
-/* The settings that a command is about: a server's, or with "-group NAME" a group's. */
+/* What a command about limits is about: the defaults, a server, or with "-group NAME" a group. */
 struct scope {
-	struct settings *settings;
+	const struct server *server;
+	struct group *group;
+	struct settings *layer;        /* that the command writes */
 	const struct devices *devices; /* which GPUs can be named */
-	struct group *group;           /* NULL: a server's */
 	size_t next;                   /* the next token */
 };
 
 /* False: the connection is answered. */
 bool scope_find(struct conn *conn, const struct tokens *tokens, bool is_to_set, struct scope *ret);
+
+/* What counts there; in the server of all users: for the connection's user. */
+struct settings scope_settings(const struct conn *conn, const struct scope *scope);
 
 /* The settings have been changed. */
 void scope_changed(struct conn *conn, const struct scope *scope);

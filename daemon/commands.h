@@ -39,16 +39,10 @@ void command_lspart(struct conn *conn, const struct tokens *tokens);
 void command_sm_partition(struct conn *conn, const struct tokens *tokens);
 
 /* command_limit.c */
-void command_set_default_percentage(struct conn *conn, const struct tokens *tokens);
-void command_get_default_percentage(struct conn *conn, const struct tokens *tokens);
 void command_set_percentage(struct conn *conn, const struct tokens *tokens);
 void command_get_percentage(struct conn *conn, const struct tokens *tokens);
-void command_set_default_memory(struct conn *conn, const struct tokens *tokens);
-void command_get_default_memory(struct conn *conn, const struct tokens *tokens);
 void command_set_memory(struct conn *conn, const struct tokens *tokens);
 void command_get_memory(struct conn *conn, const struct tokens *tokens);
-void command_set_default_priority(struct conn *conn, const struct tokens *tokens);
-void command_get_default_priority(struct conn *conn, const struct tokens *tokens);
 void command_set_priority(struct conn *conn, const struct tokens *tokens);
 void command_get_priority(struct conn *conn, const struct tokens *tokens);
 

@@ -76,6 +76,17 @@ static void force_shutdown_later(struct daemon *daemon, uint64_t timeout_ms)
 	uv_timer_start(&daemon->quit_timer, on_quit_timeout, timeout_ms, 0);
 }
 
+struct settings daemon_default_settings(const struct daemon *daemon)
+{
+	const struct settings *const layers[LAYERS] = {
+		[LAYER_ENVIRONMENT] = &daemon->environment,
+		[LAYER_DEFAULT] = &daemon->default_file,
+		[LAYER_DEFAULT_COMMAND] = &daemon->default_commands,
+	};
+
+	return settings_fold(layers, &daemon->devices);
+}
+
 void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
 {
 	if (conn)
@@ -332,6 +343,8 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 	list_init(&daemon->traces);
 	list_init(&daemon->partitions);
 	groups_init(&daemon->groups);
+	settings_init(&daemon->default_file);
+	settings_init(&daemon->default_commands);
 	daemon->start_time_ns = wall_clock_ns();
 	daemon->start_ms = uv_now(&daemon->loop);
 	/* They differ from those of an earlier daemon, whose servers may still use them. */

@@ -47,9 +47,10 @@ struct daemon {
 	uint64_t last_client_id;
 	struct faults faults;
 	struct kernel_log kernel_log;
-	uint64_t n_queued;        /* counts connections that have begun to wait in a slot */
-	bool is_exclusive;        /* servers take turns: see turns.h */
-	struct settings settings; /* the defaults */
+	uint64_t n_queued; /* counts connections that have begun to wait in a slot */
+	bool is_exclusive; /* servers take turns: see turns.h */
+	/* The layers of the defaults; [default] without what the environment sets. */
+	struct settings environment, default_file, default_commands;
 	struct groups groups;
 	struct usages usages;
 	struct list counting; /* commands that wait for counters */
@@ -88,6 +89,9 @@ int daemon_start(struct daemon *daemon, struct error_message *error);
 
 /* Returns when the daemon has ended: every server has ended and every handle is closed. */
 void daemon_run(struct daemon *daemon);
+
+/* The defaults that count. */
+struct settings daemon_default_settings(const struct daemon *daemon);
 
 /*
  * Begins the shutdown. Servers end when their clients have left; after

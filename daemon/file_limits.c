@@ -16,11 +16,13 @@
 #include "server.h"
 #include "tenant.h"
 
+static const struct settings no_settings = {.priority = -1};
+
 /* ---- what has changed */
 
-/* Reports each value that has changed; whether there is any. */
+/* Reports each value that has changed; whether there is any. `commands' are those before. */
 static bool report_changes(const struct daemon *daemon, const char *subject,
-	const struct settings *before, const struct settings *now,
+	const struct settings *before, const struct settings *commands, const struct settings *now,
 	const struct config_report *report)
 {
 	char old[SETTING_TEXT_MAX], new[SETTING_TEXT_MAX];
@@ -34,7 +36,7 @@ static bool report_changes(const struct daemon *daemon, const char *subject,
 		setting_format(now, setting, new);
 		config_report(report, "%s: %s: %.300s (was %.300s%s)", subject,
 			setting_name(setting), new, old,
-			setting_is_by_command(before, setting) ? ", which a command had set" : "");
+			setting_is_set(commands, setting) ? ", which a command had set" : "");
 	}
 	return has_changed;
 }
@@ -87,32 +89,47 @@ static struct settings file_defaults(
 	return settings;
 }
 
-static void apply_defaults(struct daemon *daemon, const struct config_report *report)
+/*
+ * A running server has its own copy of the commands about the defaults. It gets the present
+ * ones of each limit that the file mentions, or mentioned before.
+ */
+static void renew_servers(struct daemon *daemon, const struct settings *old_file)
 {
-	const struct settings file = file_defaults(&daemon->config_file, report);
-	const struct settings before = daemon->settings;
-	struct error_message error;
-	struct settings base;
+	list_for_each (item, &daemon->servers) {
+		struct server *server = container_of(item, struct server, link_in_daemon);
 
-	/* The environment has been checked at the start, and does not change. */
-	if (settings_load(&base, &error) < 0)
-		return;
-	settings_apply_file(&daemon->settings, &file, &base, &daemon->devices);
-	report_changes(daemon, "default", &before, &daemon->settings, report);
+		settings_take(&server->default_commands, &daemon->default_commands, old_file,
+			&daemon->devices);
+		settings_take(&server->default_commands, &daemon->default_commands,
+			&daemon->default_file, &daemon->devices);
+	}
 }
 
-/* ---- users, and servers that run */
+static void apply_defaults(struct daemon *daemon, const struct config_report *report)
+{
+	const struct settings before = daemon_default_settings(daemon);
+	const struct settings commands = daemon->default_commands;
+	const struct settings old_file = daemon->default_file;
+	struct settings now;
+
+	daemon->default_file = file_defaults(&daemon->config_file, report);
+	settings_take(
+		&daemon->default_commands, &no_settings, &daemon->default_file, &daemon->devices);
+	renew_servers(daemon, &old_file);
+	now = daemon_default_settings(daemon);
+	report_changes(daemon, "default", &before, &commands, &now, report);
+}
+
+/* ---- users */
 
 static void report_user(const struct daemon *daemon, const struct config_section *before,
 	const struct config_section *now, const struct config_report *report)
 {
 	char subject[GROUP_NAME_MAX + 16];
-	struct settings nothing;
 
-	settings_init(&nothing);
 	snprintf(subject, sizeof(subject), "user %s", now ? now->name : before->name);
-	report_changes(daemon, subject, before ? &before->settings : &nothing,
-		now ? &now->settings : &nothing, report);
+	report_changes(daemon, subject, before ? &before->settings : &no_settings, &no_settings,
+		now ? &now->settings : &no_settings, report);
 }
 
 static void report_users(const struct daemon *daemon, const struct config_file *old,
@@ -130,19 +147,6 @@ static void report_users(const struct daemon *daemon, const struct config_file *
 			report_user(daemon, &old->sections[i], NULL, report);
 }
 
-/* New clients of a running server get the new limits; its present clients keep theirs. */
-static void renew_servers(struct daemon *daemon)
-{
-	list_for_each (item, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-		const struct settings initial =
-			server_initial_settings(daemon, server->tenant->uid);
-
-		settings_renew(&server->settings, &initial,
-			server->devices.n > 0 ? &server->devices : &daemon->devices);
-	}
-}
-
 /* ---- groups */
 
 static bool has_command_settings(const struct group *group)
@@ -150,21 +154,23 @@ static bool has_command_settings(const struct group *group)
 	bool is_by_command = false;
 
 	for (enum setting setting = 0; setting < SETTINGS; setting++)
-		is_by_command |= setting_is_by_command(&group->settings, setting);
+		is_by_command |= setting_is_set(&group->commands, setting);
 	return is_by_command;
 }
 
 static void apply_group_settings(struct daemon *daemon, struct group *group,
 	const struct settings *file, const struct config_report *report)
 {
-	const struct settings before = group->settings;
+	const struct settings before = groups_settings(group, &daemon->devices);
+	const struct settings commands = group->commands;
 	char subject[GROUP_NAME_MAX + 16];
-	struct settings base;
+	struct settings now;
 
-	settings_init(&base);
-	settings_apply_file(&group->settings, file, &base, &daemon->devices);
+	group->file = *file;
+	settings_take(&group->commands, &no_settings, file, &daemon->devices);
+	now = groups_settings(group, &daemon->devices);
 	snprintf(subject, sizeof(subject), "group %s", group->name);
-	if (report_changes(daemon, subject, &before, &group->settings, report))
+	if (report_changes(daemon, subject, &before, &commands, &now, report))
 		groups_changed(daemon, group);
 }
 
@@ -172,16 +178,14 @@ static void apply_group_settings(struct daemon *daemon, struct group *group,
 static void release_group(
 	struct daemon *daemon, struct group *group, const struct config_report *report)
 {
-	struct settings nothing;
 	unsigned n = groups_count_clients(daemon, group);
 
-	settings_init(&nothing);
 	if (n == 0 && !has_command_settings(group)) {
 		config_report(report, "group %s: deleted", group->name);
 		groups_remove(daemon, group);
 		return;
 	}
-	apply_group_settings(daemon, group, &nothing, report);
+	apply_group_settings(daemon, group, &no_settings, report);
 	if (has_command_settings(group)) {
 		group->is_of_file = group->is_uid_of_file = false;
 		config_report(report,
@@ -270,7 +274,6 @@ void file_limits_apply(
 {
 	apply_defaults(daemon, report);
 	report_users(daemon, old, report);
-	renew_servers(daemon);
 	apply_groups(daemon, report);
 	report_unknown_devices(daemon, report);
 }

@@ -93,12 +93,23 @@ int groups_add(struct groups *groups, const char *name, struct group **ret_group
 	if (!group)
 		return -ENOMEM;
 	group->id = next_group_id(groups);
-	settings_init(&group->settings);
+	settings_init(&group->file);
+	settings_init(&group->commands);
 	snprintf(group->name, sizeof(group->name), "%s", name);
 	list_add_tail(&groups->list, &group->link);
 	groups->n++;
 	*ret_group = group;
 	return 0;
+}
+
+struct settings groups_settings(const struct group *group, const struct devices *devices)
+{
+	const struct settings *const layers[LAYERS] = {
+		[LAYER_SECTION] = &group->file,
+		[LAYER_COMMAND] = &group->commands,
+	};
+
+	return settings_fold(layers, devices);
 }
 
 static unsigned count_waiting_clients(const struct daemon *daemon, uint32_t id)
@@ -142,12 +153,13 @@ void groups_forget_sent(struct server *server)
 
 static int send_group(struct server *server, const struct group *group)
 {
+	const struct settings settings = groups_settings(group, &server->devices);
 	struct frame_group frame = {0};
 
 	frame_init(&frame, FRAME_GROUP, 0);
 	frame.id = group->id;
 	limits_init(&frame.limits);
-	settings_lower(&group->settings, &server->devices, &frame.limits);
+	settings_lower(&settings, &server->devices, &frame.limits);
 	memcpy(frame.name, group->name, strlen(group->name));
 	return conn_send(server->conn, &frame, -EBADF);
 }

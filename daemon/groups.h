@@ -22,13 +22,13 @@ struct server;
 struct group {
 	struct list link;
 	uint32_t id; /* not 0, and not an id of an earlier daemon, which its servers may know */
-	uint32_t version; /* of its settings */
+	uint32_t version; /* of its limits */
 	bool has_uid;     /* only clients of `uid' may be in it */
 	uid_t uid;
-	bool is_of_file;     /* the configuration file has a section for it */
-	bool is_uid_of_file; /* `has_uid' and `uid' are that section's */
-	struct settings settings;
-	struct counts ended; /* the sum of its clients that have ended */
+	bool is_of_file;                /* the configuration file has a section for it */
+	bool is_uid_of_file;            /* `has_uid' and `uid' are that section's */
+	struct settings file, commands; /* its layers: the section, and commands of the operator */
+	struct counts ended;            /* the sum of its clients that have ended */
 	char name[GROUP_NAME_MAX];
 };
 
@@ -48,6 +48,9 @@ struct sent_groups {
 
 void groups_init(struct groups *groups);
 void groups_fini(struct groups *groups);
+
+/* What counts for the group. */
+struct settings groups_settings(const struct group *group, const struct devices *devices);
 
 /* NULL if there is none. */
 struct group *groups_find(const struct groups *groups, const char *name);

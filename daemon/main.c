@@ -206,7 +206,7 @@ static int open_daemon(struct daemon *daemon, enum mode mode, struct error_messa
 			"Cannot use the socket that the service manager passed: %s: the daemon "
 			"needs exactly one listening stream socket",
 			strerror(-fd));
-	r = settings_load(&daemon->settings, error);
+	r = settings_load(&daemon->environment, error);
 	if (r < 0)
 		return r;
 	r = listener_open(&daemon->listener, &daemon->config, fd, error);

@@ -330,15 +330,31 @@ static int server_watch_output(struct server *server, int output)
 	return 0;
 }
 
-struct settings server_initial_settings(const struct daemon *daemon, uid_t uid)
+/* `layers' has what the commands set. */
+static struct settings fold_with_file(const struct daemon *daemon, uid_t uid,
+	const struct settings *layers[LAYERS], const struct devices *devices)
 {
 	const struct config_section *user = config_file_find_user(&daemon->config_file, uid);
-	struct settings settings = settings_of_server(&daemon->settings);
 
-	/* The server of all users has each user's settings for that user's clients only. */
-	if (user && !daemon->config.is_multiuser)
-		settings_apply_user(&settings, &user->settings, &daemon->devices);
-	return settings;
+	layers[LAYER_ENVIRONMENT] = &daemon->environment;
+	layers[LAYER_DEFAULT] = &daemon->default_file;
+	layers[LAYER_SECTION] = user ? &user->settings : NULL;
+	return settings_fold(layers, devices);
+}
+
+struct settings server_settings(const struct server *server, uid_t uid)
+{
+	const struct daemon *daemon = server->daemon;
+	struct settings default_commands = server->default_commands;
+	const struct settings *layers[LAYERS] = {
+		[LAYER_DEFAULT_COMMAND] = &default_commands,
+		[LAYER_COMMAND] = &server->commands,
+	};
+
+	/* The default priority counts for running servers, too. */
+	default_commands.priority = daemon->default_commands.priority;
+	return fold_with_file(
+		daemon, uid, layers, server->devices.n > 0 ? &server->devices : &daemon->devices);
 }
 
 /* Takes the descriptors in `spawned', on failure too. */
@@ -371,7 +387,8 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	server->state = SERVER_INITIALIZING;
 	list_init(&server->clients);
 	list_init(&server->terminations);
-	server->settings = server_initial_settings(daemon, server->tenant->uid);
+	server->default_commands = daemon->default_commands;
+	settings_init(&server->commands);
 	server->grace_ms = daemon->config.grace_ms;
 	server->idle_ms = uv_now(&daemon->loop);
 	count_server(server->tenant, 1);
@@ -384,13 +401,14 @@ int server_start(struct slot *slot, struct error_message *error)
 {
 	struct tenant *tenant = slot->tenant;
 	struct daemon *daemon = tenant->daemon;
-	struct settings settings = server_initial_settings(daemon, tenant->uid);
+	const struct settings *layers[LAYERS] = {
+		[LAYER_DEFAULT_COMMAND] = &daemon->default_commands};
+	const struct settings settings =
+		fold_with_file(daemon, tenant->uid, layers, &daemon->devices);
 	struct spawned spawned;
 	struct server *server;
 	int r;
 
-	if (settings.priority < 0)
-		settings.priority = daemon->settings.priority;
 	r = spawn_server(&daemon->config, tenant->uid, tenant->has_gid ? &tenant->gid : NULL,
 		&settings, &spawned, error);
 	if (r < 0)

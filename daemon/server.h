@@ -49,8 +49,9 @@ struct server {
 	const char *overdue;       /* what the deadline is for; NULL: there is none */
 	struct conn *conn;         /* not owned; NULL while it has no connection */
 	struct devices devices;    /* that it has reported */
-	struct settings settings;
-	struct sent_groups sent_groups; /* over this connection */
+	struct settings default_commands; /* the daemon's when the server started */
+	struct settings commands;         /* about this server */
+	struct sent_groups sent_groups;   /* over this connection */
 	struct list clients;
 	uint64_t fault;           /* serial of its fault, or 0 (faults.h) */
 	bool has_faulting_client; /* the client that caused the fault is known */
@@ -75,8 +76,8 @@ struct server {
 /* Starts the process for the slot. 0 or -errno with an error message. */
 int server_start(struct slot *slot, struct error_message *error);
 
-/* The settings of a server of that user that starts now. */
-struct settings server_initial_settings(const struct daemon *daemon, uid_t uid);
+/* What counts for a client of that user in the server. */
+struct settings server_settings(const struct server *server, uid_t uid);
 
 /*
  * Adopts a server of the previous daemon's record, if that process is alive

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Settings of the operator. Loop thread; settings_load() runs before the loop.
+ * Settings. Loop thread; settings_load() runs before the loop.
  *
  * Invariant: each GPU has at most one memory limit, as far as GPUs are known.
  */
@@ -18,19 +18,26 @@ void settings_init(struct settings *settings)
 	*settings = (struct settings){.priority = -1};
 }
 
-struct settings settings_of_server(const struct settings *defaults)
+bool setting_is_set(const struct settings *settings, enum setting setting)
 {
-	struct settings settings = *defaults;
+	switch (setting) {
+	case SETTING_ACTIVE_THREADS:
+		return settings->active_threads > 0;
+	case SETTING_PRIORITY:
+		return settings->priority >= 0;
+	default:
+		return settings->n_memory > 0;
+	}
+}
 
-	settings.priority = -1;
-	settings.priority_origin = ORIGIN_DEFAULT;
-	/* A command about the defaults is none about this server. */
-	if (settings.active_threads_origin == ORIGIN_COMMAND)
-		settings.active_threads_origin = ORIGIN_DEFAULT;
-	for (unsigned i = 0; i < settings.n_memory; i++)
-		if (settings.memory[i].origin == ORIGIN_COMMAND)
-			settings.memory[i].origin = ORIGIN_DEFAULT;
-	return settings;
+void settings_unset(struct settings *settings, enum setting setting)
+{
+	if (setting == SETTING_ACTIVE_THREADS)
+		settings->active_threads = 0;
+	else if (setting == SETTING_PRIORITY)
+		settings->priority = -1;
+	else
+		settings->n_memory = 0;
 }
 
 /* ---- numbers */
@@ -63,7 +70,17 @@ static bool is_same_device(const struct devices *devices, const char *one, const
 	       a == b;
 }
 
-static void remove_memory_limit(
+/* If several names mean the same GPU, the last one was set last. */
+const struct memory_limit *settings_find_memory(
+	const struct settings *settings, const struct devices *devices, const char *name)
+{
+	for (unsigned i = settings->n_memory; i-- > 0;)
+		if (is_same_device(devices, settings->memory[i].device, name))
+			return &settings->memory[i];
+	return NULL;
+}
+
+void settings_unset_memory(
 	struct settings *settings, const struct devices *devices, const char *name)
 {
 	unsigned n = 0;
@@ -74,35 +91,22 @@ static void remove_memory_limit(
 	settings->n_memory = n;
 }
 
-int settings_set_memory(struct settings *settings, const struct devices *devices, const char *name,
-	uint64_t bytes, enum origin origin)
+int settings_set_memory(
+	struct settings *settings, const struct devices *devices, const char *name, uint64_t bytes)
 {
 	const struct frame_device *device;
 	struct memory_limit *limit;
 
-	remove_memory_limit(settings, devices, name);
-	if (bytes == MEMORY_ALL)
-		return 0;
+	settings_unset_memory(settings, devices, name);
 	if (settings->n_memory == DEVICES_MAX)
 		return -ENOSPC;
 	limit = &settings->memory[settings->n_memory++];
 	limit->bytes = bytes;
-	limit->origin = origin;
 	if (devices_find(devices, name, &device) == 0)
 		device_uuid_text(device, limit->device);
 	else
 		snprintf(limit->device, sizeof(limit->device), "%s", name);
 	return 0;
-}
-
-const struct memory_limit *settings_find_memory(
-	const struct settings *settings, const struct devices *devices, const char *name)
-{
-	/* If several names mean the same GPU, the last one was set last. */
-	for (unsigned i = settings->n_memory; i-- > 0;)
-		if (is_same_device(devices, settings->memory[i].device, name))
-			return &settings->memory[i];
-	return NULL;
 }
 
 uint64_t settings_get_memory(
@@ -184,7 +188,7 @@ static int add_memory_entry(struct settings *settings, char *entry)
 	*size++ = '\0';
 	if (!device_name_ok(entry) || parse_size(size, &bytes) < 0)
 		return -EINVAL;
-	return settings_set_memory(settings, &none, entry, bytes, ORIGIN_DEFAULT);
+	return settings_set_memory(settings, &none, entry, bytes);
 }
 
 static int add_memory_entries(struct settings *settings, char *text)
@@ -243,4 +247,55 @@ int settings_load(struct settings *settings, struct error_message *error)
 				texts[setting].variable, value, why.text);
 	}
 	return 0;
+}
+
+/* ---- texts for the operator */
+
+static void format_memory(const struct settings *settings, char text[SETTING_TEXT_MAX])
+{
+	size_t used = 0;
+
+	for (unsigned i = 0; i < settings->n_memory && used < SETTING_TEXT_MAX; i++) {
+		const struct memory_limit *limit = &settings->memory[i];
+		char size[SIZE_TEXT_MAX];
+
+		format_size(limit->bytes, size, sizeof(size));
+		used += (size_t)snprintf(text + used, SETTING_TEXT_MAX - used, "%s%s=%s",
+			i > 0 ? "," : "", limit->device, size);
+	}
+}
+
+void setting_format(
+	const struct settings *settings, enum setting setting, char text[SETTING_TEXT_MAX])
+{
+	snprintf(text, SETTING_TEXT_MAX, "none");
+	if (setting == SETTING_MEMORY)
+		format_memory(settings, text);
+	else if (setting == SETTING_ACTIVE_THREADS && settings->active_threads > 0)
+		format_percentage(settings->active_threads, text, SETTING_TEXT_MAX);
+	else if (setting == SETTING_PRIORITY && settings->priority >= 0)
+		snprintf(text, SETTING_TEXT_MAX, "%d", settings->priority);
+}
+
+static bool has_memory_of(const struct settings *settings, const struct settings *other,
+	const struct devices *devices)
+{
+	for (unsigned i = 0; i < other->n_memory; i++)
+		if (settings_get_memory(settings, devices, other->memory[i].device) !=
+			other->memory[i].bytes)
+			return false;
+	return true;
+}
+
+bool setting_is_equal(const struct settings *one, const struct settings *other,
+	enum setting setting, const struct devices *devices)
+{
+	switch (setting) {
+	case SETTING_ACTIVE_THREADS:
+		return one->active_threads == other->active_threads;
+	case SETTING_PRIORITY:
+		return one->priority == other->priority;
+	default:
+		return has_memory_of(one, other, devices) && has_memory_of(other, one, devices);
+	}
 }

@@ -3,8 +3,9 @@
 #define SETTINGS_H
 
 /*
- * Settings of the operator for clients: the defaults, those of a server, those
- * of a group.
+ * Settings for clients. A `struct settings' is what one place sets (a section
+ * of the configuration file, the commands about a server), or what counts when
+ * such layers are folded (settings_layers.c).
  *
  * A memory limit keeps the name of its GPU: the UUID if the GPUs were known
  * when it was set, else the given name, which is looked up among the GPUs of
@@ -20,23 +21,14 @@
 
 #define MEMORY_ALL UINT64_MAX
 
-/* Which of the operator's means set a value. */
-enum origin {
-	ORIGIN_DEFAULT, /* the environment, or nothing; in a server: the defaults at its start */
-	ORIGIN_FILE,
-	ORIGIN_COMMAND,
-};
-
 struct memory_limit {
 	char device[DEVICE_NAME_MAX];
-	uint64_t bytes;
-	enum origin origin;
+	uint64_t bytes; /* MEMORY_ALL: this layer removes the limit of lower layers */
 };
 
 struct settings {
 	uint32_t active_threads; /* thousandths of a percent; 0: not set */
 	int32_t priority;        /* negative: not set */
-	enum origin active_threads_origin, priority_origin;
 	unsigned n_memory;
 	struct memory_limit memory[DEVICES_MAX];
 };
@@ -53,7 +45,7 @@ enum setting {
 void settings_init(struct settings *settings);
 
 /*
- * The daemon's initial settings: no limits, except those of
+ * The lowest layer, which sets the share and the priority: no limits, except those of
  * CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT and
  * CUDA_MPS_CLIENT_PRIORITY. 0 or -EINVAL with an error message.
  */
@@ -74,17 +66,18 @@ bool setting_is_in_environment(enum setting setting);
 int settings_read(struct settings *settings, enum setting setting, const char *text,
 	struct error_message *error);
 
-/* The initial settings of a new server, from the defaults. It has no client priority of its own. */
-struct settings settings_of_server(const struct settings *defaults);
+/* Whether the settings set it; of memory: the limit of a GPU. */
+bool setting_is_set(const struct settings *settings, enum setting setting);
 
-/*
- * `bytes' may be MEMORY_ALL, which removes the limit. `devices' are the known
- * GPUs, if any. 0 or -ENOSPC.
- */
-int settings_set_memory(struct settings *settings, const struct devices *devices, const char *name,
-	uint64_t bytes, enum origin origin);
+void settings_unset(struct settings *settings, enum setting setting);
 
-/* NULL if there is no limit. */
+/* `devices' are the known GPUs, if any. 0 or -ENOSPC. */
+int settings_set_memory(
+	struct settings *settings, const struct devices *devices, const char *name, uint64_t bytes);
+void settings_unset_memory(
+	struct settings *settings, const struct devices *devices, const char *name);
+
+/* NULL if none is set. */
 const struct memory_limit *settings_find_memory(
 	const struct settings *settings, const struct devices *devices, const char *name);
 
@@ -102,28 +95,6 @@ void format_percentage(uint32_t thousandths, char *text, size_t size);
 /* No limits. */
 void limits_init(struct frame_limits *limits);
 
-/* ---- the configuration file (settings_file.c) */
-
-void settings_unset(struct settings *settings, enum setting setting);
-
-/*
- * The file has been read: what it sets replaces everything else, and what it
- * no longer sets gets the value of `base'. The rest stays.
- */
-void settings_apply_file(struct settings *settings, const struct settings *file,
-	const struct settings *base, const struct devices *devices);
-
-/* What is set for a user replaces everything but commands. */
-void settings_apply_user(
-	struct settings *settings, const struct settings *user, const struct devices *devices);
-
-/*
- * The same for the settings of a running server: `initial' is what a server
- * would have that starts now.
- */
-void settings_renew(
-	struct settings *settings, const struct settings *initial, const struct devices *devices);
-
 /* A value as text: "50.0", "0=1G,1=512M", "2", "none". */
 #define SETTING_TEXT_MAX 512
 void setting_format(
@@ -133,13 +104,31 @@ void setting_format(
 bool setting_is_equal(const struct settings *one, const struct settings *other,
 	enum setting setting, const struct devices *devices);
 
-/* Whether a command has set the value, or a part of it. */
-bool setting_is_by_command(const struct settings *settings, enum setting setting);
-
-/* ---- the result */
-
 /* Lowers `limits' to the settings for the GPUs of a server. */
 void settings_lower(const struct settings *settings, const struct devices *devices,
 	struct frame_limits *limits);
+
+/* ---- layers (settings_layers.c) */
+
+/* Where a value for a client comes from. */
+enum layer {
+	LAYER_ENVIRONMENT,
+	LAYER_DEFAULT,         /* the section [default] */
+	LAYER_DEFAULT_COMMAND, /* commands about the defaults */
+	LAYER_SECTION,         /* [user NAME] or [group NAME] */
+	LAYER_COMMAND,         /* commands about the server or the group */
+	LAYERS,
+};
+
+/*
+ * What counts: each layer replaces what lower layers set. A layer may be NULL.
+ * The result has no limit of MEMORY_ALL.
+ */
+struct settings settings_fold(
+	const struct settings *const layers[LAYERS], const struct devices *devices);
+
+/* Each limit that `about' sets becomes what `from' sets, which may be nothing. */
+void settings_take(struct settings *settings, const struct settings *from,
+	const struct settings *about, const struct devices *devices);
 
 #endif

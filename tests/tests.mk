@@ -44,7 +44,7 @@ CONFIG_FILE := $(CONFIG) daemon/config_file.c daemon/config_report.c daemon/conf
 unit_test_daemon_config_file := $(CONFIG_FILE)
 unit_test_daemon_ini := daemon/ini.c
 unit_test_daemon_nearest := daemon/nearest.c
-unit_test_daemon_settings_file := daemon/settings_file.c daemon/settings.c daemon/devices.c daemon/tokenize.c \
+unit_test_daemon_settings_layers := daemon/settings_layers.c daemon/settings.c daemon/devices.c daemon/tokenize.c \
 	daemon/error_message.c proto/device_name.c proto/frame.c proto/limit_text.c
 unit_test_daemon_top_history := daemon/top_history.c
 unit_test_daemon_top_options := daemon/top_options.c daemon/tokenize.c daemon/error_message.c

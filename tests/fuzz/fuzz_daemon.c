@@ -495,7 +495,7 @@ static void open_daemon(void)
 	snprintf(daemon_->config.kernel_log, sizeof(daemon_->config.kernel_log), "/proc/self/fd/%d",
 		kernel_log);
 	must(ftruncate(kernel_log, 0) == 0);
-	must(settings_load(&daemon_->settings, &error) == 0);
+	must(settings_load(&daemon_->environment, &error) == 0);
 	daemon_->is_exclusive = modes & 16;
 	daemon_->config.is_partitioned = modes & 32;
 	/* With partitions the number is odd: a byte has no more bits. */

@@ -297,10 +297,11 @@ def test_groups():
         contains(service.control_log(), "Configuration: group team/a: created\n")
         equal(service.reload("[group team/a]\ndevice_pinned_mem_limit = 0=32M\n[group c]\n"
                              "active_thread_percentage = 25\n"),
-              "group b: deleted\ngroup team/a: device_pinned_mem_limit: 0=32M (was 0=64M)\n"
+              "group b: deleted\n"
+              "group team/a: device_pinned_mem_limit: GPU=32M (was GPU=64M)\n"
               "group team/a: client_priority: none (was 2)\ngroup c: created\n"
               "group c: active_thread_percentage: 25.0 (was none)\n"
-              .replace("0=32M", service.device() + "=32M"))
+              .replace("GPU", service.device()))
         # The memory of a group is limited at once; other limits are for new clients.
         equal(service.limits(process).split()[1:], ["32M", "2", "team/a"])
         equal(service.said("group get c").splitlines()[1], "active_thread_percentage 25.0")
@@ -393,6 +394,18 @@ def test_commands_and_reload():
         # The server's own.
         equal(service.said("get_device_pinned_mem_limit %d 0" % server), "2G\n")
         equal(service.said("get_active_thread_percentage %d" % server), "20.0\n")
+
+
+def test_removed_line():
+    """The limit is the default again, which a command has set since; also in a running server."""
+    with Service("[default]\nactive_thread_percentage = 50\n") as service:
+        service.run_ok("process1")
+        get = "get_active_thread_percentage %d" % service.server()
+        service.said("set_default_active_thread_percentage 30")
+        equal(service.said(get), "50.0\n")
+        equal(service.reload(""), "")
+        equal(service.said("get_default_active_thread_percentage"), "30.0\n")
+        equal(service.said(get), "30.0\n")
 
 
 def test_bad_file():

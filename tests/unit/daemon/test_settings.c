@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Settings of the operator: names of GPUs, limits by name, the environment,
- * and the resulting limits of a client.
+ * Settings: names of GPUs, limits by name, the environment, texts, and the
+ * resulting limits of a client.
  */
 
 #include <setjmp.h>
@@ -16,6 +16,8 @@
 #include <cmocka.h>
 
 #define GIB ((uint64_t)1 << 30)
+
+static const struct devices no_devices;
 
 /* Two GPUs whose UUIDs begin alike. */
 static struct devices two_devices(void)
@@ -90,23 +92,20 @@ static void test_memory(_unused_ void **state)
 
 	settings_init(&settings);
 	assert_true(settings_get_memory(&settings, &devices, "0") == MEMORY_ALL);
-	assert_int_equal(settings_set_memory(&settings, &devices, "0", 2 * GIB, ORIGIN_COMMAND), 0);
-	assert_int_equal(
-		settings_set_memory(&settings, &devices, "00:06.0", GIB, ORIGIN_COMMAND), 0);
+	assert_int_equal(settings_set_memory(&settings, &devices, "0", 2 * GIB), 0);
+	assert_int_equal(settings_set_memory(&settings, &devices, "00:06.0", GIB), 0);
 	assert_int_equal(settings.n_memory, 1);
 	assert_int_equal(settings_get_memory(&settings, &devices, "0"), GIB);
 	assert_true(settings_get_memory(&settings, &devices, "1") == MEMORY_ALL);
-	assert_int_equal(
-		settings_set_memory(&settings, &devices, "0", MEMORY_ALL, ORIGIN_COMMAND), 0);
+	settings_unset_memory(&settings, &devices, "0");
 	assert_int_equal(settings.n_memory, 0);
 
 	/* If names turn out to mean one GPU, the last limit counts. */
-	assert_int_equal(settings_set_memory(&settings, &none, "1", GIB, ORIGIN_COMMAND), 0);
-	assert_int_equal(
-		settings_set_memory(&settings, &none, "a1:00.0", 3 * GIB, ORIGIN_COMMAND), 0);
+	assert_int_equal(settings_set_memory(&settings, &none, "1", GIB), 0);
+	assert_int_equal(settings_set_memory(&settings, &none, "a1:00.0", 3 * GIB), 0);
 	assert_int_equal(settings.n_memory, 2);
 	assert_int_equal(settings_get_memory(&settings, &devices, "1"), 3 * GIB);
-	assert_int_equal(settings_set_memory(&settings, &devices, "1", 4 * GIB, ORIGIN_COMMAND), 0);
+	assert_int_equal(settings_set_memory(&settings, &devices, "1", 4 * GIB), 0);
 	assert_int_equal(settings.n_memory, 1);
 
 	settings_init(&settings);
@@ -114,11 +113,9 @@ static void test_memory(_unused_ void **state)
 		char name[16];
 
 		snprintf(name, sizeof(name), "%u", i);
-		assert_int_equal(
-			settings_set_memory(&settings, &none, name, GIB, ORIGIN_COMMAND), 0);
+		assert_int_equal(settings_set_memory(&settings, &none, name, GIB), 0);
 	}
-	assert_int_equal(
-		settings_set_memory(&settings, &none, "GPU-1", GIB, ORIGIN_COMMAND), -ENOSPC);
+	assert_int_equal(settings_set_memory(&settings, &none, "GPU-1", GIB), -ENOSPC);
 }
 
 static void test_lower(_unused_ void **state)
@@ -128,8 +125,8 @@ static void test_lower(_unused_ void **state)
 	struct frame_limits limits;
 
 	limits_init(&limits);
-	settings_set_memory(&server, &devices, "1", 2 * GIB, ORIGIN_COMMAND);
-	settings_set_memory(&server, &devices, "7", GIB, ORIGIN_COMMAND);
+	settings_set_memory(&server, &devices, "1", 2 * GIB);
+	settings_set_memory(&server, &devices, "7", GIB);
 	settings_lower(&server, &devices, &limits);
 	assert_int_equal(limits.active_threads, 50000);
 	assert_int_equal(limits.priority, 0);
@@ -141,8 +138,8 @@ static void test_lower(_unused_ void **state)
 	assert_int_equal(limits.active_threads, 50000);
 	group.active_threads = 70000;
 	group.priority = 2;
-	settings_set_memory(&group, &devices, "1", 3 * GIB, ORIGIN_COMMAND);
-	settings_set_memory(&group, &devices, "0", 3 * GIB, ORIGIN_COMMAND);
+	settings_set_memory(&group, &devices, "1", 3 * GIB);
+	settings_set_memory(&group, &devices, "0", 3 * GIB);
 	settings_lower(&group, &devices, &limits);
 	assert_int_equal(limits.active_threads, 50000);
 	assert_int_equal(limits.priority, 2);
@@ -163,7 +160,7 @@ static void test_environment(_unused_ void **state)
 		{"", "1G", ""}, {"", "0=1T", ""}, {"", "0=1.5G", ""}, {"", "0=1G,x=1G", ""},
 		{"", "", "3"}, {"", "", "-1"}};
 	const struct devices devices = two_devices();
-	struct settings settings, server;
+	struct settings settings;
 	struct error_message error;
 
 	set_environment("", "", "");
@@ -178,10 +175,6 @@ static void test_environment(_unused_ void **state)
 	assert_int_equal(settings.priority, 2);
 	assert_int_equal(settings_get_memory(&settings, &devices, "0"), 2 * GIB);
 	assert_int_equal(settings_get_memory(&settings, &devices, "1"), GIB / 2);
-	server = settings_of_server(&settings);
-	assert_int_equal(server.active_threads, 12500);
-	assert_int_equal(server.n_memory, settings.n_memory);
-	assert_int_equal(server.priority, -1);
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		set_environment(wrong[i][0], wrong[i][1], wrong[i][2]);
@@ -206,6 +199,53 @@ static void test_numbers(_unused_ void **state)
 	assert_int_equal(parse_priority("3", &priority), -EINVAL);
 	assert_int_equal(parse_priority("", &priority), -EINVAL);
 	assert_int_equal(priority, 2);
+}
+
+static void check_text(const struct settings *settings, enum setting setting, const char *want)
+{
+	char text[SETTING_TEXT_MAX];
+
+	setting_format(settings, setting, text);
+	assert_string_equal(text, want);
+}
+
+static void test_texts(_unused_ void **state)
+{
+	static const char *const texts[SETTINGS] = {"12.5", "0=1G,1=1536M", "2"};
+	struct settings settings, other;
+
+	settings_init(&settings);
+	settings_init(&other);
+	for (enum setting setting = 0; setting < SETTINGS; setting++) {
+		struct error_message error;
+
+		check_text(&settings, setting, "none");
+		assert_false(setting_is_set(&settings, setting));
+		assert_int_equal(settings_read(&settings, setting, texts[setting], &error), 0);
+		assert_true(setting_is_set(&settings, setting));
+		check_text(&settings, setting, texts[setting]);
+		assert_false(setting_is_equal(&settings, &other, setting, &no_devices));
+		assert_true(setting_is_equal(&settings, &settings, setting, &no_devices));
+		settings_unset(&settings, setting);
+		check_text(&settings, setting, "none");
+	}
+}
+
+/* The order of the limits is of no importance. */
+static void test_equal_memory(_unused_ void **state)
+{
+	struct settings settings, other;
+
+	settings_init(&settings);
+	settings_init(&other);
+	settings_set_memory(&settings, &no_devices, "1", GIB);
+	settings_set_memory(&settings, &no_devices, "0", 2 * GIB);
+	settings_set_memory(&other, &no_devices, "0", 2 * GIB);
+	assert_false(setting_is_equal(&settings, &other, SETTING_MEMORY, &no_devices));
+	settings_set_memory(&other, &no_devices, "1", GIB);
+	assert_true(setting_is_equal(&settings, &other, SETTING_MEMORY, &no_devices));
+	settings_set_memory(&other, &no_devices, "1", 2 * GIB);
+	assert_false(setting_is_equal(&settings, &other, SETTING_MEMORY, &no_devices));
 }
 
 static void test_group_names(_unused_ void **state)
@@ -246,6 +286,8 @@ int main(void)
 		cmocka_unit_test(test_lower),
 		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_equal_memory),
 		cmocka_unit_test(test_group_names),
 	};
 
