@@ -27,19 +27,28 @@ static const char *token_at(const struct tokens *tokens, size_t i)
 	return i < tokens->n ? tokens->item[i] : "";
 }
 
+/* The command has set a value, but the other side's value is lower. */
+static void limit_note_lower(
+	struct conn *conn, const struct scope *scope, const char *noun, const char *text)
+{
+	command_reply(conn,
+		scope->is_wish ? "The operator's %s, %s, counts as long as it is lower"
+			       : "The %s of the server's user, %s, counts as long as it is lower",
+		noun, text);
+}
+
 /* ---- active threads */
 
-static void limit_reply_percentage(struct conn *conn, const struct scope *scope)
+static uint32_t limit_percentage(const struct conn *conn, const struct scope *scope)
 {
 	uint32_t thousandths = scope_settings(conn, scope).active_threads;
-	char text[PERCENTAGE_TEXT];
 
-	format_percentage(thousandths ? thousandths : ACTIVE_THREADS_ALL, text, sizeof(text));
-	command_reply(conn, "%s", text);
+	return thousandths ? thousandths : ACTIVE_THREADS_ALL;
 }
 
 void command_set_percentage(struct conn *conn, const struct tokens *tokens)
 {
+	char lower[PERCENTAGE_TEXT];
 	uint32_t thousandths;
 	struct scope scope;
 	const char *text;
@@ -54,15 +63,21 @@ void command_set_percentage(struct conn *conn, const struct tokens *tokens)
 	}
 	scope.layer->active_threads = thousandths;
 	scope_changed(conn, &scope);
-	limit_reply_percentage(conn, &scope);
+	format_percentage(limit_percentage(conn, &scope), lower, sizeof(lower));
+	command_reply(conn, "%s", lower);
+	if (limit_percentage(conn, &scope) < thousandths)
+		limit_note_lower(conn, &scope, "limit", lower);
 }
 
 void command_get_percentage(struct conn *conn, const struct tokens *tokens)
 {
+	char text[PERCENTAGE_TEXT];
 	struct scope scope;
 
-	if (scope_find(conn, tokens, false, &scope))
-		limit_reply_percentage(conn, &scope);
+	if (!scope_find(conn, tokens, false, &scope))
+		return;
+	format_percentage(limit_percentage(conn, &scope), text, sizeof(text));
+	command_reply(conn, "%s", text);
 }
 
 /* ---- memory */
@@ -77,6 +92,9 @@ static uint64_t limit_memory(const struct conn *conn, const struct scope *scope,
 static void limit_set_memory(
 	struct conn *conn, const struct scope *scope, const char *device, uint64_t bytes)
 {
+	char text[SIZE_TEXT_MAX];
+	uint64_t lower;
+
 	if (!scope_check_device(conn, scope->devices, device))
 		return;
 	if (settings_set_memory(scope->layer, scope->devices, device, bytes) < 0) {
@@ -85,6 +103,10 @@ static void limit_set_memory(
 		return;
 	}
 	scope_changed(conn, scope);
+	lower = limit_memory(conn, scope, device);
+	format_size(lower, text, sizeof(text));
+	if (lower < bytes)
+		limit_note_lower(conn, scope, "limit", text);
 	scope_note_unchecked(conn, scope->devices, device);
 }
 
@@ -134,7 +156,8 @@ static int32_t limit_priority(const struct conn *conn, const struct scope *scope
 
 void command_set_priority(struct conn *conn, const struct tokens *tokens)
 {
-	int32_t priority;
+	static const char *const texts[] = {"0 (normal)", "1 (below normal)", "2 (background)"};
+	int32_t priority, lower;
 	struct scope scope;
 
 	if (!scope_find(conn, tokens, true, &scope))
@@ -145,6 +168,9 @@ void command_set_priority(struct conn *conn, const struct tokens *tokens)
 	}
 	scope.layer->priority = priority;
 	scope_changed(conn, &scope);
+	lower = limit_priority(conn, &scope);
+	if (lower > priority)
+		limit_note_lower(conn, &scope, "priority", texts[lower]);
 }
 
 void command_get_priority(struct conn *conn, const struct tokens *tokens)

@@ -142,7 +142,8 @@ bool scope_find(struct conn *conn, const struct tokens *tokens, bool is_to_set, 
 	if (!server)
 		return false;
 	ret->server = server;
-	ret->layer = &server->commands;
+	ret->is_wish = !daemon_trusts(conn->daemon, conn->cred.uid);
+	ret->layer = ret->is_wish ? &server->wish : &server->commands;
 	if (server->devices.n > 0)
 		ret->devices = &server->devices;
 	ret->next = 2;

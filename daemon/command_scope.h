@@ -50,7 +50,8 @@ struct group *scope_find_group(struct conn *conn, const char *name);
 struct scope {
 	const struct server *server;
 	struct group *group;
-	struct settings *layer;        /* that the command writes */
+	struct settings *layer;        /* that the connection's user writes */
+	bool is_wish;                  /* that layer only lowers */
 	const struct devices *devices; /* which GPUs can be named */
 	size_t next;                   /* the next token */
 };

@@ -349,6 +349,8 @@ struct settings server_settings(const struct server *server, uid_t uid)
 	const struct settings *layers[LAYERS] = {
 		[LAYER_DEFAULT_COMMAND] = &default_commands,
 		[LAYER_COMMAND] = &server->commands,
+		/* With -M, the server has clients of other users, too. */
+		[LAYER_WISH] = uid == server->tenant->uid ? &server->wish : NULL,
 	};
 
 	/* The default priority counts for running servers, too. */
@@ -389,6 +391,7 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	list_init(&server->terminations);
 	server->default_commands = daemon->default_commands;
 	settings_init(&server->commands);
+	settings_init(&server->wish);
 	server->grace_ms = daemon->config.grace_ms;
 	server->idle_ms = uv_now(&daemon->loop);
 	count_server(server->tenant, 1);

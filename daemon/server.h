@@ -50,7 +50,8 @@ struct server {
 	struct conn *conn;         /* not owned; NULL while it has no connection */
 	struct devices devices;    /* that it has reported */
 	struct settings default_commands; /* the daemon's when the server started */
-	struct settings commands;         /* about this server */
+	struct settings commands;         /* of the operator about this server */
+	struct settings wish;             /* commands of its user about it */
 	struct sent_groups sent_groups;   /* over this connection */
 	struct list clients;
 	uint64_t fault;           /* serial of its fault, or 0 (faults.h) */

@@ -114,15 +114,17 @@ void settings_lower(const struct settings *settings, const struct devices *devic
 enum layer {
 	LAYER_ENVIRONMENT,
 	LAYER_DEFAULT,         /* the section [default] */
-	LAYER_DEFAULT_COMMAND, /* commands about the defaults */
+	LAYER_DEFAULT_COMMAND, /* the operator's commands about the defaults */
 	LAYER_SECTION,         /* [user NAME] or [group NAME] */
-	LAYER_COMMAND,         /* commands about the server or the group */
+	LAYER_COMMAND,         /* the operator's commands about the server or the group */
+	LAYER_WISH,            /* commands of the server's user */
 	LAYERS,
 };
 
 /*
- * What counts: each layer replaces what lower layers set. A layer may be NULL.
- * The result has no limit of MEMORY_ALL.
+ * What counts: each layer of the operator replaces what lower layers set, and
+ * the wish of a user only lowers the result. A layer may be NULL. The result
+ * has no limit of MEMORY_ALL.
  */
 struct settings settings_fold(
 	const struct settings *const layers[LAYERS], const struct devices *devices);

@@ -2,6 +2,8 @@
 
 /*
  * Folds the layers of settings. Loop thread, and main() before the loop.
+ *
+ * Invariant: no layer of a user raises what the layers of the operator allow.
  */
 
 #include "settings.h"
@@ -29,6 +31,22 @@ void settings_take(struct settings *settings, const struct settings *from,
 		take_memory(settings, from, devices, about->memory[i].device);
 }
 
+static void lower_to_wish(
+	struct settings *settings, const struct settings *wish, const struct devices *devices)
+{
+	if (setting_is_set(wish, SETTING_ACTIVE_THREADS))
+		settings->active_threads = MIN(settings->active_threads, wish->active_threads);
+	/* The larger number is the lower priority; -1 is no wish. */
+	settings->priority = MAX(settings->priority, wish->priority);
+	for (unsigned i = 0; i < wish->n_memory; i++) {
+		const struct memory_limit *limit = &wish->memory[i];
+		uint64_t bound = settings_get_memory(settings, devices, limit->device);
+
+		if (limit->bytes < bound)
+			(void)settings_set_memory(settings, devices, limit->device, limit->bytes);
+	}
+}
+
 static void remove_unlimited(struct settings *settings)
 {
 	unsigned n = 0;
@@ -45,9 +63,11 @@ struct settings settings_fold(
 	struct settings settings;
 
 	settings_init(&settings);
-	for (enum layer layer = LAYER_ENVIRONMENT; layer < LAYERS; layer++)
+	for (enum layer layer = LAYER_ENVIRONMENT; layer < LAYER_WISH; layer++)
 		if (layers[layer])
 			settings_take(&settings, layers[layer], layers[layer], devices);
+	if (layers[LAYER_WISH])
+		lower_to_wish(&settings, layers[LAYER_WISH], devices);
 	remove_unlimited(&settings);
 	return settings;
 }

@@ -73,24 +73,48 @@ static void check(const struct settings *is, const struct says *want)
 
 static const struct fold_row {
 	const char *about;
-	struct says environment, file, command, section, of_server, want;
+	struct says environment, file, command, section, of_server, wish, want;
 } fold_rows[] = {
-	{"nothing is set", {100, 0, NULL}, NOTHING, NOTHING, NOTHING, NOTHING, {100, 0, NULL}},
-	{"the environment", {40, 1, "0=1G"}, NOTHING, NOTHING, NOTHING, NOTHING, {40, 1, "0=1G"}},
-	{"[default]", {100, 0, NULL}, {50, 1, "0=1G"}, NOTHING, NOTHING, NOTHING, {50, 1, "0=1G"}},
+	{"nothing is set", {100, 0, NULL}, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING,
+		{100, 0, NULL}},
+	{"the environment", {40, 1, "0=1G"}, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING,
+		{40, 1, "0=1G"}},
+	{"[default]", {100, 0, NULL}, {50, 1, "0=1G"}, NOTHING, NOTHING, NOTHING, NOTHING,
+		{50, 1, "0=1G"}},
 	{"a command about the defaults", {100, 0, NULL}, {50, 1, "0=1G"}, {75, 0, "0=2G"}, NOTHING,
-		NOTHING, {75, 0, "0=2G"}},
+		NOTHING, NOTHING, {75, 0, "0=2G"}},
 	{"[user]", {100, 0, NULL}, {50, 1, "0=1G"}, {75, 0, "0=2G"}, {80, 2, "0=3G"}, NOTHING,
-		{80, 2, "0=3G"}},
+		NOTHING, {80, 2, "0=3G"}},
 	{"the operator's command about the server", {100, 0, NULL}, {50, 2, "0=1G"}, NOTHING,
-		{25, 1, "0=2G"}, {100, 0, "0=9G"}, {100, 0, "0=9G"}},
+		{25, 1, "0=2G"}, {100, 0, "0=9G"}, NOTHING, {100, 0, "0=9G"}},
 	{"each value by itself", {100, 0, "3=4G"}, {50, -1, NULL}, {0, 1, NULL}, {0, -1, "0=1G"},
-		{0, -1, "1=2G"}, {50, 1, "0=1G,1=2G,3=4G"}},
+		{0, -1, "1=2G"}, NOTHING, {50, 1, "0=1G,1=2G,3=4G"}},
 	{"the operator removes a limit", {100, 0, NULL}, {50, 0, "0=1G,1=1G"}, {0, -1, "0=none"},
-		NOTHING, NOTHING, {50, 0, "1=1G"}},
+		NOTHING, NOTHING, NOTHING, {50, 0, "1=1G"}},
 	{"... and sets it again", {100, 0, NULL}, {50, 0, "0=1G"}, {0, -1, "0=none"}, NOTHING,
-		{0, -1, "0=2G"}, {50, 0, "0=2G"}},
-	{"a group", NOTHING, NOTHING, NOTHING, {50, -1, "0=1G"}, {0, 2, "0=2G"}, {50, 2, "0=2G"}},
+		{0, -1, "0=2G"}, NOTHING, {50, 0, "0=2G"}},
+	{"a wish without a bound", {100, 0, NULL}, NOTHING, NOTHING, NOTHING, NOTHING,
+		{50, 1, "0=1G"}, {50, 1, "0=1G"}},
+	{"a wish below the bound", {100, 0, NULL}, {50, 1, "0=2G"}, NOTHING, NOTHING, NOTHING,
+		{25, 2, "0=1G"}, {25, 2, "0=1G"}},
+	{"a wish equal to the bound", {100, 0, NULL}, {50, 1, "0=2G"}, NOTHING, NOTHING, NOTHING,
+		{50, 1, "0=2G"}, {50, 1, "0=2G"}},
+	{"a wish above the bound of the environment", {50, 1, "0=2G"}, NOTHING, NOTHING, NOTHING,
+		NOTHING, {100, 0, "0=3G"}, {50, 1, "0=2G"}},
+	{"... of [default]", {100, 0, NULL}, {25, 2, "0=1G"}, NOTHING, NOTHING, NOTHING,
+		{100, 0, "0=none"}, {25, 2, "0=1G"}},
+	{"... of a command about the defaults", {100, 0, NULL}, NOTHING, {25, 2, "0=1G"}, NOTHING,
+		NOTHING, {100, 0, "0=none"}, {25, 2, "0=1G"}},
+	{"... of [user]", {100, 0, NULL}, NOTHING, NOTHING, {25, 2, "0=1G"}, NOTHING,
+		{100, 0, "0=none"}, {25, 2, "0=1G"}},
+	{"... of the operator's command about the server", {100, 0, NULL}, NOTHING, NOTHING,
+		NOTHING, {25, 2, "0=1G"}, {100, 0, "0=none"}, {25, 2, "0=1G"}},
+	{"the bound is raised above the wish", {100, 0, NULL}, {25, 2, "0=1G"}, NOTHING, NOTHING,
+		{100, 0, "0=none"}, {50, 1, "0=2G"}, {50, 1, "0=2G"}},
+	{"a wish about another GPU", {100, 0, NULL}, {100, 0, "0=1G"}, NOTHING, NOTHING, NOTHING,
+		{0, -1, "1=1G"}, {100, 0, "0=1G,1=1G"}},
+	{"a group", NOTHING, NOTHING, NOTHING, {50, -1, "0=1G"}, {0, 2, "0=2G"}, NOTHING,
+		{50, 2, "0=2G"}},
 };
 
 static void test_fold(_unused_ void **state)
@@ -103,6 +127,7 @@ static void test_fold(_unused_ void **state)
 			[LAYER_DEFAULT_COMMAND] = &row->command,
 			[LAYER_SECTION] = &row->section,
 			[LAYER_COMMAND] = &row->of_server,
+			[LAYER_WISH] = &row->wish,
 		};
 		const struct settings *layers[LAYERS];
 		struct settings all[LAYERS], settings;
@@ -132,17 +157,20 @@ static void test_names(_unused_ void **state)
 {
 	static struct frame_device gpu = {.n_devices = 1, .pci_bus_id = "0000:A1:00.0"};
 	const struct devices devices = {.n = 1, .items = &gpu};
-	struct settings file = settings_of(&(struct says){100, 0, NULL});
-	struct settings command = settings_of(&(struct says)NOTHING);
-	const struct settings *layers[LAYERS] = {
-		[LAYER_DEFAULT] = &file, [LAYER_COMMAND] = &command};
+	struct settings bound = settings_of(&(struct says){100, 0, NULL});
+	struct settings wish = settings_of(&(struct says)NOTHING);
+	const struct settings *layers[LAYERS] = {[LAYER_DEFAULT] = &bound, [LAYER_WISH] = &wish};
 	struct settings settings;
 
-	settings_set_memory(&file, &no_devices, "a1:00.0", GIB);
-	settings_set_memory(&command, &no_devices, "0", 2 * GIB);
+	settings_set_memory(&bound, &no_devices, "a1:00.0", GIB);
+	settings_set_memory(&wish, &no_devices, "0", 2 * GIB);
 	settings = settings_fold(layers, &devices);
 	assert_int_equal(settings.n_memory, 1);
-	assert_int_equal(settings_get_memory(&settings, &devices, "a1:00.0"), 2 * GIB);
+	assert_int_equal(settings_get_memory(&settings, &devices, "0"), GIB);
+	settings_set_memory(&wish, &no_devices, "0", GIB / 2);
+	settings = settings_fold(layers, &devices);
+	assert_int_equal(settings.n_memory, 1);
+	assert_int_equal(settings_get_memory(&settings, &devices, "a1:00.0"), GIB / 2);
 }
 
 /* ---- a reload */
