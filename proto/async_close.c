@@ -35,12 +35,24 @@
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t more;
+	pthread_cond_t more; /* its clock is CLOCK_MONOTONIC */
 	unsigned n_threads, n_idle;
 	unsigned n_closing;
 	uint32_t head, tail; /* free-running */
 	int fds[QUEUE_MAX];
-} queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static pthread_once_t queue_once = PTHREAD_ONCE_INIT;
+
+static void queue_init(void)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&queue.more, &attr);
+	pthread_condattr_destroy(&attr);
+}
 
 static void on_kick(int number)
 {
@@ -66,7 +78,7 @@ static int take(void)
 {
 	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += IDLE_NS;
 	until.tv_sec += until.tv_nsec / 1000000000L;
 	until.tv_nsec %= 1000000000L;
@@ -134,6 +146,7 @@ int async_close_start(void)
 {
 	int r = 0;
 
+	pthread_once(&queue_once, queue_init);
 	pthread_mutex_lock(&queue.lock);
 	if (queue.n_threads == 0)
 		r = start_thread();
@@ -147,6 +160,7 @@ void async_close(int fd)
 
 	if (fd < 0)
 		return;
+	pthread_once(&queue_once, queue_init);
 	pthread_mutex_lock(&queue.lock);
 	if (queue.tail - queue.head < QUEUE_MAX)
 		queue.fds[queue.tail++ % QUEUE_MAX] = fd;

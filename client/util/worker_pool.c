@@ -7,21 +7,24 @@
  * argument of the job may be on the caller's stack.
  */
 
-#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "base.h"
+#include "clock.h"
 #include "processors.h"
 #include "thread.h"
 #include "worker_pool.h"
 
-/* How long an idle helper waits for another job. */
-#define LINGER_S 1
+/* How long an idle helper waits for another job: less than a second. */
+#define LINGER_NS 999999999u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t has_job = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t is_done = PTHREAD_COND_INITIALIZER;
 
 static struct {
@@ -33,16 +36,25 @@ static struct {
 
 static unsigned n_threads;
 
-/* Under the lock. False: no job came within LINGER_S. */
+/*
+ * A futex: idle helpers wait for another value. A condition variable of a C library that this
+ * library must work with waits by a clock that can be set.
+ */
+static _Atomic uint32_t n_jobs;
+
+/* Under the lock, which it releases while it waits. False: no job came within LINGER_NS. */
 static bool wait_for_job(void)
 {
-	struct timespec until;
-	int r = 0;
+	uint64_t now, until = now_ns() + LINGER_NS;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += LINGER_S;
-	while (job.n_wanted == 0 && r != ETIMEDOUT)
-		r = pthread_cond_timedwait(&has_job, &lock, &until);
+	while (job.n_wanted == 0 && (now = now_ns()) < until) {
+		const struct timespec left = {.tv_nsec = (long)(until - now)};
+		uint32_t seen = n_jobs;
+
+		pthread_mutex_unlock(&lock);
+		syscall(SYS_futex, &n_jobs, FUTEX_WAIT_PRIVATE, seen, &left, NULL, 0);
+		pthread_mutex_lock(&lock);
+	}
 	return job.n_wanted > 0;
 }
 
@@ -89,7 +101,8 @@ static bool job_begin(void (*work)(void *arg), void *arg, unsigned n_helpers)
 		job.work = work;
 		job.arg = arg;
 		job.n_wanted = n_helpers;
-		pthread_cond_broadcast(&has_job);
+		n_jobs++;
+		syscall(SYS_futex, &n_jobs, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 	}
 	pthread_mutex_unlock(&lock);
 	return is_ours;
