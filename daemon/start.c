@@ -38,13 +38,30 @@ static unsigned restart_wait_s(const struct slot *slot)
 	return (unsigned)((RESTARTS_WINDOW_MS - passed) / 1000 + 1);
 }
 
+/* The pause before a restart: a server that fails at once does not use them up at once. */
+static bool is_restart_due(const struct slot *slot)
+{
+	uint64_t now = uv_now(&slot->tenant->daemon->loop);
+
+	if (slot->n_restarts == 0)
+		return true;
+	return now - slot->restarts_ms[slot->n_restarts - 1] >= (uint64_t)RESTART_PAUSE_MS
+									<< (slot->n_restarts - 1);
+}
+
 /* A start after a failure is a restart, and restarts are limited. */
 static bool check_restarts(struct slot *slot)
 {
 	struct error_message error;
 
-	if (!slot->has_failed || start_count_restarts(slot) < RESTARTS_MAX)
+	if (!slot->has_failed)
 		return true;
+	if (start_count_restarts(slot) < RESTARTS_MAX) {
+		if (is_restart_due(slot))
+			return true;
+		daemon_retry_soon(slot->tenant->daemon);
+		return false;
+	}
 	error_message_set(&error, 0,
 		"The server of UID %u was restarted %d times within %d s: wait %u s and start the "
 		"program again. %s",

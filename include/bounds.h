@@ -29,6 +29,8 @@
 /* Restarts of one UID's server before its clients get error 805. */
 #define RESTARTS_MAX 5
 #define RESTARTS_WINDOW_MS 10000
+/* Between the first restart and the second; each further pause is twice as long. */
+#define RESTART_PAUSE_MS 200
 
 /* Without a daemon, a server looks for a new daemon at this interval, and ends this long after its
  * last client. */

@@ -877,6 +877,23 @@ def test_server_that_fails_to_start():
         daemon.quit("quit -t 0")
 
 
+def test_restarts_pause():
+    """Five restarts do not pass in an instant: what made the server fail may end meanwhile."""
+    with Daemon("exit") as daemon:
+        began = time.monotonic()
+        client = Client(daemon)
+        wait_for("the third start", lambda: daemon.read("control").count("Starting new server") == 3)
+        daemon.mode("")
+        client.served_by()
+        assert daemon.read("control").count("Starting new server") <= 5
+        daemon.mode("exit")
+        daemon.quit("quit -t 0")
+    with Daemon("exit") as daemon:
+        began = time.monotonic()
+        equal(Client(daemon).refused()[0], 805)
+        assert time.monotonic() - began > 2, "the restarts had no pauses"
+
+
 def test_server_that_crashes_at_the_start_recovers():
     with Daemon("crash") as daemon:
         client = Client(daemon)
