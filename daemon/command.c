@@ -19,6 +19,7 @@
 #include "counting.h"
 #include "line_buffer.h"
 #include "probe.h"
+#include "reload.h"
 #include "slot.h"
 #include "termination.h"
 #include "tracing.h"
@@ -200,6 +201,8 @@ void command_on_deadline(struct conn *conn)
 		counting_on_deadline(conn);
 	else if (conn->is_tracing)
 		tracing_on_deadline(conn);
+	else if (conn->is_reloading)
+		reload_on_deadline(conn);
 	else
 		slot_on_starter_deadline(conn);
 }

@@ -77,20 +77,23 @@ static struct config_section *current_section(const struct reading *reading)
 	return &reading->file->sections[reading->file->n_sections - 1];
 }
 
+/* Bytes of an entry of a user. */
+#define PASSWD_MAX 16384
+
 /* A UID, or the name of a user, which the system looks up. */
 static int parse_user(const char *text, uid_t *ret_uid)
 {
-	const struct passwd *entry;
+	struct passwd entry, *found;
+	char buffer[PASSWD_MAX];
 	uint64_t number;
 
 	if (parse_number(text, UINT32_MAX - 1, &number) == 0) {
 		*ret_uid = (uid_t)number;
 		return 0;
 	}
-	entry = getpwnam(text);
-	if (!entry)
+	if (getpwnam_r(text, &entry, buffer, sizeof(buffer), &found) != 0 || !found)
 		return -ENOENT;
-	*ret_uid = entry->pw_uid;
+	*ret_uid = entry.pw_uid;
 	return 0;
 }
 

@@ -64,6 +64,7 @@ struct conn {
 	struct termination *termination; /* not owned: what it waits for, or NULL */
 	bool is_counting;                /* waits for counters of servers (counting.h) */
 	bool has_counters;               /* ... and has them */
+	bool is_reloading;               /* waits for the configuration file (reload.h) */
 	bool is_tracing;                 /* waits for the end of traces (tracing.h) */
 	bool has_traces;                 /* ... and need not wait any more */
 	bool was_queued;                 /* has been CONN_QUEUED, and has not begun since */

@@ -370,10 +370,28 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 	return 0;
 }
 
+static void note_handle(_unused_ uv_handle_t *handle, void *has_handle)
+{
+	*(bool *)has_handle = true;
+}
+
+/* A thread that waits for the name service does not keep the process from ending. */
+static bool is_loop_needed(struct daemon *daemon)
+{
+	bool has_handle = false;
+
+	if (!daemon->is_over || !reload_abandon(daemon))
+		return uv_loop_alive(&daemon->loop);
+	uv_walk(&daemon->loop, note_handle, &has_handle);
+	return has_handle;
+}
+
 void daemon_run(struct daemon *daemon)
 {
-	uv_run(&daemon->loop, UV_RUN_DEFAULT);
-	assert(uv_loop_close(&daemon->loop) == 0);
+	while (is_loop_needed(daemon))
+		uv_run(&daemon->loop, UV_RUN_ONCE);
+	if (!reload_abandon(daemon))
+		assert(uv_loop_close(&daemon->loop) == 0);
 	faults_fini(&daemon->faults);
 	devices_fini(&daemon->devices);
 	groups_fini(&daemon->groups);

@@ -21,6 +21,7 @@
 #include "log_file.h"
 #include "manager.h"
 #include "rate_limit.h"
+#include "reload.h"
 #include "settings.h"
 #include "usage.h"
 
@@ -64,6 +65,7 @@ struct daemon {
 	uint64_t probe_failed_ms, probe_began_ms;
 	uint64_t probe_began_number; /* n_queued when the probe began */
 	bool is_probe_due;           /* probe_again() was asked for too soon after the last one */
+	struct reloads reloads;
 	uv_timer_t retry_timer;      /* an action has to be tried again */
 	uv_timer_t idle_timer;       /* checks for idle servers and tenants */
 

@@ -265,6 +265,9 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	log_control(&daemon->logs, "Exit with status 0");
 	log_files_close(&daemon->logs);
 	listener_close(&daemon->listener);
+	/* libuv would wait at the exit for the thread that waits for the name service. */
+	if (reload_abandon(daemon))
+		_exit(EXIT_SUCCESS);
 	return EXIT_SUCCESS;
 }
 

@@ -9,10 +9,18 @@
 #include <string.h>
 
 #include "admission.h"
+#include "command_conn.h"
+#include "conn.h"
 #include "daemon.h"
 #include "file_limits.h"
 #include "metrics_server.h"
 #include "reload.h"
+
+/* The name service of the system has this time to find the users of the file. */
+#define RELOAD_MS 20000
+
+/* Nothing was done, because the file is as before. */
+#define RELOAD_UNCHANGED 1
 
 /* ---- the section [daemon] */
 
@@ -123,47 +131,202 @@ static void apply_file(
 	apply_metrics(daemon, report);
 }
 
-int reload_run(struct daemon *daemon, bool if_changed, const struct config_report *report)
-{
-	/* Static, as it is large. At the end it has what the daemon had before. */
-	static struct config_file next;
-	int r;
+/* ---- one at a time */
 
-	if (!daemon->config_file.path[0])
+struct reload {
+	uv_work_t work; /* reads the file */
+	struct daemon *daemon;
+	struct list conns; /* commands that wait for it */
+	bool is_command;   /* else SIGHUP, which applies a file only if it has changed */
+	struct config_file next;
+	char *lines; /* what the reading reports */
+	size_t size;
+	int r;
+};
+
+static void reload_free(struct reload *reload)
+{
+	config_file_fini(&reload->next);
+	free(reload->lines);
+	free(reload);
+}
+
+static void keep_line(void *arg, const char *line)
+{
+	fprintf(arg, "%s\n", line);
+}
+
+/* On a thread of the loop's pool: the name service may be slow. */
+static void read_file(uv_work_t *work)
+{
+	struct reload *reload = work->data;
+	FILE *lines = open_memstream(&reload->lines, &reload->size);
+	const struct config_report report = {keep_line, lines};
+
+	reload->r = lines ? config_file_read(&reload->next, &report) : -ENOMEM;
+	if (lines)
+		fclose(lines);
+}
+
+/* To each command that waits, and to the log after SIGHUP. */
+static void report_line(void *arg, const char *line)
+{
+	struct reload *reload = arg;
+
+	if (!reload->is_command)
+		log_control(&reload->daemon->logs, "Reload: %s", line);
+	list_for_each (item, &reload->conns)
+		command_reply(container_of(item, struct conn, wait), "%s", line);
+}
+
+static void report_lines(struct reload *reload)
+{
+	char *rest = reload->lines;
+
+	for (char *line = rest ? strsep(&rest, "\n") : NULL; line; line = strsep(&rest, "\n"))
+		if (*line)
+			report_line(reload, line);
+}
+
+/* 0, RELOAD_UNCHANGED, or -EINVAL: the file has an error. */
+static int reload_apply(struct reload *reload)
+{
+	const struct config_report report = {report_line, reload};
+	struct daemon *daemon = reload->daemon;
+
+	report_lines(reload);
+	if (reload->r != 0)
+		return -EINVAL;
+	if (!reload->is_command && reload->next.hash == daemon->config_file.hash)
 		return RELOAD_UNCHANGED;
-	next = (struct config_file){.is_required = daemon->config_file.is_required};
-	memcpy(next.path, daemon->config_file.path, sizeof(next.path));
-	r = config_file_read(&next, report);
-	if (r != 0)
-		r = -EINVAL;
-	else if (if_changed && next.hash == daemon->config_file.hash)
-		r = RELOAD_UNCHANGED;
+	apply_file(daemon, &reload->next, &report);
+	return 0;
+}
+
+static void say_result(struct reload *reload, int r)
+{
+	const struct config_file *file = &reload->daemon->config_file;
+	char line[PATH_MAX + 128];
+
+	if (r < 0)
+		snprintf(line, sizeof(line),
+			"nothing has changed, as %.200s has an error: mend it and reload again",
+			file->path);
+	else if (file->hash != 0)
+		snprintf(line, sizeof(line), "Applied %s", file->path);
 	else
-		apply_file(daemon, &next, report);
-	config_file_fini(&next);
-	return r;
+		snprintf(line, sizeof(line), "There is no %s: the defaults apply", file->path);
+	if (!reload->is_command)
+		log_control(&reload->daemon->logs, "Reload: %s",
+			r == RELOAD_UNCHANGED ? "the file has not changed" : line);
+	while (!list_empty(&reload->conns)) {
+		struct conn *conn = container_of(reload->conns.next, struct conn, wait);
+
+		if (r < 0)
+			command_fail(conn, "%s", line);
+		else
+			command_reply(conn, "%s", line);
+		reload_drop(conn);
+		command_resume(conn);
+	}
+}
+
+static void reload_next(struct daemon *daemon);
+
+static void on_file_read(uv_work_t *work, int status)
+{
+	struct reload *reload = work->data;
+	struct daemon *daemon = reload->daemon;
+
+	daemon->reloads.now = NULL;
+	if (status == 0 && !daemon->is_over) {
+		manager_begin_reload(daemon);
+		say_result(reload, reload_apply(reload));
+		manager_end_reload(daemon);
+	}
+	reload_free(reload);
+	reload_next(daemon);
+}
+
+static struct reload *reload_new(struct daemon *daemon)
+{
+	const struct config_file *file = &daemon->config_file;
+	struct reload *reload = calloc(1, sizeof(*reload));
+
+	if (!reload)
+		return NULL;
+	reload->work.data = reload;
+	reload->daemon = daemon;
+	list_init(&reload->conns);
+	reload->next.is_required = file->is_required;
+	memcpy(reload->next.path, file->path, sizeof(file->path));
+	return reload;
+}
+
+/* A request that came while a file was read is not answered by what was read. */
+static void reload_next(struct daemon *daemon)
+{
+	struct reload *reload = daemon->reloads.next;
+
+	if (!reload || daemon->reloads.now || daemon->is_over)
+		return;
+	daemon->reloads.next = NULL;
+	daemon->reloads.now = reload;
+	uv_queue_work(&daemon->loop, &reload->work, read_file, on_file_read);
+}
+
+void reload_start(struct daemon *daemon, struct conn *conn)
+{
+	struct reload *reload = daemon->reloads.next;
+
+	if (!reload)
+		reload = daemon->reloads.next = reload_new(daemon);
+	if (!reload) {
+		if (conn)
+			command_fail(conn, "The daemon is out of memory");
+		return;
+	}
+	if (conn) {
+		reload->is_command = true;
+		conn->is_waiting = conn->is_reloading = true;
+		list_add_tail(&reload->conns, &conn->wait);
+		conn_set_deadline(conn, RELOAD_MS);
+	}
+	reload_next(daemon);
+}
+
+void reload_drop(struct conn *conn)
+{
+	conn->is_reloading = false;
+	list_remove(&conn->wait);
+}
+
+void reload_on_deadline(struct conn *conn)
+{
+	command_fail(conn,
+		"The system has not yet found the names of users in %.200s: the file is applied "
+		"as soon as it has",
+		conn->daemon->config_file.path);
+	reload_drop(conn);
+	command_resume(conn);
+}
+
+bool reload_abandon(struct daemon *daemon)
+{
+	if (daemon->reloads.next)
+		reload_free(daemon->reloads.next);
+	daemon->reloads.next = NULL;
+	return daemon->reloads.now != NULL;
 }
 
 /* ---- SIGHUP */
 
-static void log_line(void *arg, const char *line)
-{
-	log_control(arg, "Reload: %s", line);
-}
-
 void reload_on_hangup(struct daemon *daemon)
 {
-	const struct config_report report = {log_line, &daemon->logs};
 	struct error_message error;
-	int r;
+	int r = log_files_reopen(&daemon->logs, &error);
 
-	manager_begin_reload(daemon);
-	r = log_files_reopen(&daemon->logs, &error);
 	log_control(&daemon->logs, "%s", r < 0 ? error.text : "Reopened the logs");
-	r = reload_run(daemon, true, &report);
-	if (r < 0)
-		config_report(&report, RELOAD_REFUSED, daemon->config_file.path);
-	else if (r != RELOAD_UNCHANGED)
-		config_report(&report, "applied %.200s", daemon->config_file.path);
-	manager_end_reload(daemon);
+	if (daemon->config_file.path[0])
+		reload_start(daemon, NULL);
 }

@@ -3,30 +3,35 @@
 #define RELOAD_H
 
 /*
- * Reads the configuration file again while the daemon runs. Loop thread, which
- * reads the file, and names of users in it, without a detour: both are the
- * operator's, who has just asked for it.
+ * Reads the configuration file again while the daemon runs, and applies the whole file, or
+ * nothing of a file with an error. Loop thread. Another thread reads the file and finds the
+ * names of users in it, because the name service of the system may be slow.
  */
 
-#include "config_report.h"
+#include "base.h"
 
+struct conn;
 struct daemon;
+struct reload;
 
-/* Results of reload_run() besides -errno. */
-enum {
-	RELOAD_UNCHANGED = 1, /* the file is as before; nothing was done or reported */
+struct reloads {
+	struct reload *now;  /* its file is being read */
+	struct reload *next; /* requested meanwhile */
 };
 
 /*
- * Applies the whole file, or with `if_changed' only a file whose text has
- * changed. Reports errors, changes, and what cannot change while the daemon
- * runs. -EINVAL: the file has an error, or cannot be read, and nothing has
- * changed.
+ * Begins. A command waits for the end, and gets errors, changes, what cannot change while the
+ * daemon runs, and the result. `conn' may be NULL: SIGHUP, which applies the file only if it
+ * has changed; the log gets the lines.
  */
-int reload_run(struct daemon *daemon, bool if_changed, const struct config_report *report);
+void reload_start(struct daemon *daemon, struct conn *conn);
 
-/* What to say after -EINVAL, with the path of the file. */
-#define RELOAD_REFUSED "nothing has changed, as %.200s has an error: mend it and reload again"
+/* A command does not wait any more. */
+void reload_drop(struct conn *conn);
+void reload_on_deadline(struct conn *conn);
+
+/* The daemon ends. Whether a thread still reads a file: then the process ends without it. */
+bool reload_abandon(struct daemon *daemon);
 
 /*
  * SIGHUP: reopens the logs, and applies the file if it has changed, so that a

@@ -3,16 +3,19 @@
 # time limit: 200 s
 """The configuration file: what each key does, what a reload changes, and how errors are told."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import tempfile
+import time
 
 import harness
 import mps
-from harness import contains, equal, need_root, wait_for
+from harness import Skip, contains, equal, need_root, wait_for
 from test_commands import document, running
 
 ALICE, BOB = 12345, 12346
@@ -53,8 +56,8 @@ class Service(mps.Service):
         os.kill(self.daemon_pid(), signal.SIGHUP)
         wait_for("the logs to be reopened",
                  lambda: "Reopened the logs" in self.control_log()[len(before):])
-        # The daemon has one thread: it answers once it is done with the signal.
-        self.said("get_server_list")
+        result = r"\] Reload: (Applied|There is no|nothing has changed|the file has not changed)"
+        wait_for("the reload", lambda: re.search(result, self.control_log()[len(before):]))
         return self.control_log()[len(before):]
 
     def device(self):
@@ -437,13 +440,13 @@ def test_hangup():
     """SIGHUP applies a file that has changed, and otherwise undoes no command."""
     with Service("[default]\nactive_thread_percentage = 50\n") as service:
         service.said("set_default_active_thread_percentage 30")
-        assert "Reload:" not in service.hang_up(), service.control_log()
+        contains(service.hang_up(), "] Reload: the file has not changed\n")
         equal(service.said("get_default_active_thread_percentage"), "30.0\n")
         service.write("[default]\nactive_thread_percentage = 20\n")
         log = service.hang_up()
         contains(log, "] Reload: default: active_thread_percentage: 20.0 (was 30.0, which a "
                  "command had set)\n")
-        contains(log, "] Reload: applied %s\n" % service.path)
+        contains(log, "] Reload: Applied %s\n" % service.path)
         equal(service.said("get_default_active_thread_percentage"), "20.0\n")
         os.rename(service.log + "/control.log", service.log + "/control.log.1")
         service.reload()
@@ -589,6 +592,71 @@ def test_documents():
         service.write(in_page.replace("alice", "root").replace("bob", "nobody"))
         done = control("check-config", service.path)
         equal(done.returncode, 0, done.stderr)
+
+
+SLOW_NAMES = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size, struct passwd **found)
+{
+	int (*next)(const char *, struct passwd *, char *, size_t, struct passwd **);
+
+	next = (__typeof__(next))dlsym(RTLD_NEXT, "getpwnam_r");
+	for (int i = 0; i < 600 && access(getenv("SLOW_NAMES"), F_OK) == 0; i++)
+		usleep(100000);
+	return next(name, entry, buffer, size, found);
+}
+"""
+
+
+@contextlib.contextmanager
+def slow_names():
+    """The launcher of a daemon, and a file: while it exists, no name of a user is found."""
+    with tempfile.TemporaryDirectory() as folder:
+        library, mark = folder + "/slow_names.so", folder + "/mark"
+        subprocess.run([os.environ.get("CC", "cc"), "-w", "-shared", "-fPIC", "-x", "c", "-", "-o", library,
+                        "-ldl"], input=SLOW_NAMES, text=True, check=True)
+        yield ["env", "LD_PRELOAD=" + library, "SLOW_NAMES=" + mark], mark
+
+
+def test_slow_names():
+    """The daemon works while the system looks for the name of a user."""
+    if os.environ.get("MPS_SAN"):
+        raise Skip("the sanitizer must be loaded first")
+    with slow_names() as (launcher, mark), Service("", launcher=launcher) as service:
+        service.run_ok("process1")
+        with open(mark, "w", encoding="utf-8"):
+            pass
+        service.write("[user nobody]\nclient_priority = 2\n")
+        first = subprocess.Popen([mps.CONTROL, "reload"], env=service.env, stdout=subprocess.PIPE, text=True)
+        wait_for("the reload", lambda: "Cmd:reload" in service.control_log())
+        began = time.monotonic()
+        second = subprocess.Popen([mps.CONTROL, "reload"], env=service.env, stdout=subprocess.PIPE, text=True)
+        service.command("get_server_list")
+        service.run_ok("process1")
+        assert time.monotonic() - began < 5 * mps.SLOW
+        equal((first.poll(), second.poll()), (None, None))
+        os.unlink(mark)
+        contains(first.communicate(timeout=20 * mps.SLOW)[0], "client_priority: 2")
+        contains(second.communicate(timeout=20 * mps.SLOW)[0], "Applied " + service.path)
+
+
+def test_quit_beside_slow_names():
+    if os.environ.get("MPS_SAN"):
+        raise Skip("the sanitizer must be loaded first")
+    with slow_names() as (launcher, mark), Service("", launcher=launcher) as service:
+        with open(mark, "w", encoding="utf-8"):
+            pass
+        service.write("[user nobody]\nclient_priority = 2\n")
+        reload = subprocess.Popen([mps.CONTROL, "reload"], env=service.env, stdout=subprocess.DEVNULL)
+        wait_for("the reload", lambda: "Cmd:reload" in service.control_log())
+        service.command("quit")
+        equal(service.daemon.wait(5 * mps.SLOW), 0)
+        reload.wait(20 * mps.SLOW)
 
 
 if __name__ == "__main__":
