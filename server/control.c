@@ -4,14 +4,17 @@
  * The link to the daemon: connects, sends the hello, reads orders. Loop thread;
  * control_init() runs before the loop exists.
  *
- * Invariant: the hello has been sent on `sock'.
+ * Invariant: the hello has been sent on `sock'. No order is read while frames wait in `out':
+ * the daemon always reads, so this delays an order and never the daemon.
  */
 
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include "async_close.h"
+#include "clock.h"
 #include "server/session/fault.h"
 #include "server/session/group.h"
 #include "server/util/log.h"
@@ -21,7 +24,10 @@
 #include "spec_hash.h"
 #include "terminate.h"
 
-static void on_readable(uv_poll_t *poll, int status, int events);
+/* How long a server that ends waits for the daemon to read its last frames. */
+#define DRAIN_MS 1000
+
+static void on_control_event(uv_poll_t *poll, int status, int events);
 
 static int make_path(struct control *control)
 {
@@ -98,10 +104,14 @@ int control_init(struct control *control)
 static void poll_start(struct server *server)
 {
 	struct control *control = &server->control;
-	int events = UV_DISCONNECT | (control->is_reading ? UV_READABLE : 0);
+	int events = UV_DISCONNECT;
 
-	if (control_has_daemon(control))
-		uv_poll_start(&control->poll, events, on_readable);
+	if (!frame_queue_is_empty(&control->out))
+		events |= UV_WRITABLE;
+	else if (control->is_reading)
+		events |= UV_READABLE;
+	if (control_has_daemon(control) && !control->is_closing)
+		uv_poll_start(&control->poll, events, on_control_event);
 }
 
 static void on_lost_closed(uv_handle_t *handle)
@@ -124,8 +134,18 @@ static void control_disconnect(struct server *server)
 		return;
 	control->lost_ms = uv_now(&server->loop);
 	control->is_closing = true;
+	frame_queue_clear(&control->out);
 	trace_control_drop(server);
 	uv_close((uv_handle_t *)&control->poll, on_lost_closed);
+}
+
+/* The connection has failed with that negative errno. */
+static void control_fail(struct server *server, int r)
+{
+	if (server->control.is_closing)
+		return;
+	log_line("Lost the connection to the control daemon: %s", strerrordesc_np(-r));
+	control_disconnect(server);
 }
 
 static void control_take_group(struct server *server, const struct frame_group *frame)
@@ -160,7 +180,6 @@ static void take_order(struct server *server)
 		break;
 	case FRAME_OUTPUT:
 		log_take(frame_take_fd(&control->reader, 0));
-		log_line("Connected to a new control daemon on socket: %s", control->path);
 		break;
 	case FRAME_TERMINATE:
 		terminate_client(server, terminate->client);
@@ -180,7 +199,7 @@ static void take_order(struct server *server)
 	default:
 		log_line("The daemon sent a frame of type %u, which is not for servers",
 			control->reader.head.type);
-		control_disconnect(server);
+		control_fail(server, -EBADMSG);
 	}
 }
 
@@ -223,37 +242,50 @@ static bool control_may_read(struct server *server)
 	return false;
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+/* 0 or -errno of the connection. */
+static int control_read_orders(struct server *server)
+{
+	struct control *control = &server->control;
+	int r = 0;
+
+	while (!control->is_closing && frame_queue_is_empty(&control->out) &&
+		control_may_read(server) && (r = frame_read(&control->reader, control->sock)) > 0) {
+		take_order(server);
+		frame_reader_reset(&control->reader);
+	}
+	return MIN(r, 0);
+}
+
+static void on_control_event(uv_poll_t *poll, int status, int events)
 {
 	struct server *server = poll->data;
 	struct control *control = &server->control;
+	int r = frame_queue_flush(&control->out, control->sock);
 
 	(void)status;
-	if (control->is_reading) {
-		int r = 0;
-
-		while (!control->is_closing && control_may_read(server) &&
-			(r = frame_read(&control->reader, control->sock)) > 0) {
-			take_order(server);
-			frame_reader_reset(&control->reader);
-		}
-		if (!control->is_closing && r < 0)
-			control_disconnect(server);
-	} else if (events & UV_DISCONNECT) {
-		control_disconnect(server);
-	}
+	if (r == 0 && control->is_reading)
+		r = control_read_orders(server);
+	else if (r == 0 && (events & UV_DISCONNECT))
+		r = -ECONNRESET;
+	if (r < 0)
+		control_fail(server, r);
+	else
+		poll_start(server);
 }
 
 /* Introduces the server, its clients and its state to a new daemon. */
 static void control_introduce(struct server *server)
 {
 	struct control *control = &server->control;
+	int r;
 
 	uv_poll_init(&server->loop, &control->poll, control->sock);
 	control->poll.data = server;
 	poll_start(server);
-	if (control_send_hello(control->sock) < 0) {
-		control_disconnect(server);
+	log_line("Connected to the control daemon again on socket: %s", control->path);
+	r = control_send_hello(control->sock);
+	if (r < 0) {
+		control_fail(server, r);
 		return;
 	}
 	groups_meet_daemon();
@@ -308,6 +340,7 @@ void control_close(struct server *server)
 {
 	struct control *control = &server->control;
 
+	control_drain(server);
 	control_disconnect(server);
 	uv_close((uv_handle_t *)&control->retry, NULL);
 }
@@ -315,8 +348,28 @@ void control_close(struct server *server)
 void control_send(struct server *server, const void *frame)
 {
 	struct control *control = &server->control;
+	int r;
 
-	if (control_has_daemon(control) && !control->is_closing &&
-		frame_send(control->sock, frame, NULL, 0) < 0)
-		control_disconnect(server);
+	if (!control_has_daemon(control) || control->is_closing)
+		return;
+	r = frame_queue_send(&control->out, control->sock, frame);
+	if (r < 0)
+		control_fail(server, r);
+	else if (!frame_queue_is_empty(&control->out))
+		poll_start(server);
+}
+
+void control_drain(struct server *server)
+{
+	struct control *control = &server->control;
+	struct pollfd pfd = {.fd = control->sock, .events = POLLOUT};
+	uint64_t end_ms = now_ms() + DRAIN_MS;
+
+	while (frame_queue_flush(&control->out, control->sock) == 0 &&
+		!frame_queue_is_empty(&control->out)) {
+		int64_t left_ms = (int64_t)(end_ms - now_ms());
+
+		if (left_ms <= 0 || (poll(&pfd, 1, (int)left_ms) < 0 && errno != EINTR))
+			return;
+	}
 }

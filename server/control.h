@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "frame.h"
+#include "frame_queue.h"
 #include "bounds.h"
 
 struct control {
@@ -22,6 +23,7 @@ struct control {
 	bool is_finished; /* permanently */
 	uint64_t lost_ms; /* when the daemon was lost, by the loop's clock */
 	struct frame_reader reader;
+	struct frame_queue out; /* empty without a daemon */
 };
 
 struct server;
@@ -38,11 +40,17 @@ void control_open(struct server *server);
 /* From now on reads clients and orders. */
 void control_read(struct server *server);
 
-/* Closes the handles in the loop. */
+/* Sends the frames that wait, as control_drain() does, and closes the handles in the loop. */
 void control_close(struct server *server);
 
-/* Sends a frame to the daemon, if there is one. Never blocks. */
+/*
+ * Sends a frame to the daemon, if there is one. Never blocks: a frame that the socket does not
+ * take waits, and the daemon gets all frames in their order.
+ */
 void control_send(struct server *server, const void *frame);
+
+/* Before the process ends: waits, for a second at most, until all frames were sent. */
+void control_drain(struct server *server);
 
 static inline bool control_has_daemon(const struct control *control)
 {

@@ -41,8 +41,9 @@ static const struct number_setting grace_ms = {
 };
 
 /* Ends without cleanup, because no driver call may ever return now. */
-_Noreturn static void leave(int status)
+_Noreturn static void leave(struct server *server, int status)
 {
+	control_drain(server);
 	log_line("Exiting");
 	_exit(status);
 }
@@ -229,7 +230,7 @@ static void leave_overdue(struct server *server, const struct client_conn *conn)
 	if (is_at_work)
 		fault_report_overdue(server, conn);
 	terminate_answer_all(server);
-	leave(1);
+	leave(server, 1);
 }
 
 /*
@@ -262,7 +263,7 @@ static void on_tick(uv_timer_t *timer)
 		((server->n_conns == 0 && !fault_report_is_open(server)) ||
 			uv_now(&server->loop) - server->fault_ms >= FAULT_LINGER_MS)) {
 		terminate_answer_all(server);
-		leave(1);
+		leave(server, 1);
 	}
 	if (!is_needed)
 		uv_timer_stop(timer);
@@ -318,7 +319,7 @@ void server_stop(struct server *server, bool force)
 {
 	/* cuInit() cannot be cancelled, and there are no clients yet. */
 	if (!server->is_ready)
-		leave(0);
+		leave(server, 0);
 	if (!server->is_stopping) {
 		server->is_stopping = true;
 		server_notify_state(server);

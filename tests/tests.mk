@@ -73,6 +73,8 @@ unit_test_server_tables := $(ACCOUNT) server/util/bitmap.c server/util/handle_ta
 unit_test_server_sigbus_guard := server/util/sigbus_guard.c server/util/thread.c
 unit_test_server_receiver := $(addprefix server/session/,receiver.c receiver_process.c received.c) \
 	proto/frame.c proto/fd_kind.c
+unit_test_server_frame_queue := server/frame_queue.c proto/frame.c
+unit_libs_test_server_frame_queue := -Wl,--wrap=realloc
 unit_test_server_newcomers := server/newcomers.c
 unit_libs_test_server_newcomers := $(LIBUV)
 unit_test_server_image := $(ACCOUNT) server/util/image.c proto/shm.c

@@ -134,7 +134,7 @@ def test_logs_without_a_daemon():
         wait_for("its worker's end", lambda: mps.workers(server) == 0)
         service.start()
         wait_for("the server's adoption", lambda: service.servers() == [server])
-        service.wait_for_log("Connected to a new control daemon")
+        service.wait_for_log("Connected to the control daemon again")
         line = (r"Client {PID: %d, Context ID: 1} exiting\. Number of active client contexts is 0\. "
                 r"\(\d+\.\d{3} s ago\)$" % process.pid)
         wait_for("the client's end in the log",

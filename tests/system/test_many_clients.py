@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 240 s
+"""The link between daemon and server, beside as many clients as a server may have."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+import time
+import urllib.request
+
+import exposition
+import harness
+import mps
+import session
+import test_config_file
+import test_metrics
+import wire
+from harness import contains, equal, wait_for
+
+MANY = 1024  # SESSIONS_MAX
+OF_A_PROCESS = 16  # PROCESS_SESSIONS_MAX
+GROUP = "everybody"
+LIMIT = "[group %s]\ndevice_pinned_mem_limit = 0=%%dM\n" % GROUP
+MIB = 1 << 20
+LOST, BACK = "Lost the connection to the control daemon", "Connected to the control daemon again"
+
+
+class Crowd:
+    """Sessions that use GPU 0, in processes that hold OF_A_PROCESS sessions each."""
+
+    def __init__(self, service, n, **variables):
+        self.hold, self.end = os.pipe()
+        began = [self.begin(service, min(OF_A_PROCESS, n - at), variables)
+                 for at in range(0, n, OF_A_PROCESS)]
+        self.pids = [pid for pid, _ in began]
+        for pid, ready in began:
+            with open(ready, "rb") as said:
+                equal(said.read(5), b"ready", "the sessions of process %d" % pid)
+
+    def begin(self, service, n, variables):
+        """(PID, descriptor that says when the sessions are there)."""
+        ready, tell = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            with contextlib.suppress(BaseException):
+                os.close(self.end)
+                clients = [session.Asker(service, **variables) for _ in range(n)]
+                for client in clients:
+                    equal(client.ask("device_open")[0], 0)
+                os.write(tell, b"ready")
+                os.read(self.hold, 1)
+                status = any(client.is_dropped() for client in clients)
+            os._exit(status)
+        os.close(tell)
+        return pid, ready
+
+    def leave(self):
+        """The processes end; returns how many of them have lost a session."""
+        os.close(self.end)
+        os.close(self.hold)
+        return sum(os.waitpid(pid, 0)[1] != 0 for pid in self.pids)
+
+
+@contextlib.contextmanager
+def crowd(service, n=MANY, **variables):
+    clients = Crowd(service, n, **variables)
+    try:
+        yield clients
+    except BaseException:
+        for pid in clients.pids:
+            os.kill(pid, signal.SIGKILL)
+        clients.leave()
+        raise
+    equal(clients.leave(), 0, "processes with a lost session")
+
+
+def stats(service):
+    return json.loads(service.command("stats", "--json").stdout)["clients"]
+
+
+def limits(service):
+    """How many clients have which memory limit; each uses one GPU."""
+    found = {}
+    for client in stats(service):
+        gpu, = client["gpus"]
+        found[gpu["memory_limit"]] = found.get(gpu["memory_limit"], 0) + 1
+    return found
+
+
+def link_is_whole(service, server, n_lost=0):
+    """The server has not lost its daemon, but for a daemon that was killed."""
+    equal(service.servers(), [server])
+    equal(service.command("get_server_status", str(server)).stdout, "ACTIVE\n")
+    log = service.server_log()
+    equal((log.count(LOST), log.count(BACK)), (n_lost, n_lost))
+    assert "has lost its connection" not in service.control_log()
+
+
+def scrape(port):
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=20 * mps.SLOW) as page:
+        return exposition.read(page.read().decode())
+
+
+def check_reports(service, port):
+    for _ in range(3):
+        equal(len(stats(service)), MANY)
+        for families in test_metrics.metrics(service), scrape(port):
+            equal(families["mps_clients"].value(), MANY)
+
+
+def check_group(service):
+    """A reload changes the limits of each client."""
+    equal(limits(service), {64 * MIB: MANY})
+    for limit in 96, 32:
+        service.reload(LIMIT % limit)
+        wait_for("the limits", lambda limit=limit: limits(service) == {limit * MIB: MANY})
+
+
+def check_trace(service):
+    path = service.folder + "/trace.json"
+    service.command("--strict", "trace", "start", path)
+    contains(service.command("--strict", "trace", "stop", path).stdout, path)
+
+
+def check_terminate(service, server, pid):
+    """All sessions of a process at once."""
+    equal(service.command("terminate_client", str(server), str(pid)).stdout, "0\n")
+    equal(len(stats(service)), MANY)
+
+
+def test_reports():
+    """Whatever makes the server report on each client does not cost it its daemon."""
+    port = test_metrics.free_port()
+    service = test_config_file.Service(LIMIT % 64)
+    service.daemon_env["MPS_METRICS_LISTEN"] = "127.0.0.1:%d" % port
+    with service, crowd(service, group=wire.variable(GROUP.encode())) as clients:
+        server = service.server()
+        check_reports(service, port)
+        check_group(service)
+        check_trace(service)
+        check_terminate(service, server, clients.pids[0])
+        link_is_whole(service, server)
+
+
+def test_reports_at_the_same_time():
+    """The daemon does not read while other reports are due."""
+    with mps.Service() as service, crowd(service) as clients:
+        server = service.server()
+        lines = ["terminate_client %d %d" % (server, pid) for pid in clients.pids[:32]]
+        threads = [threading.Thread(target=service.command, args=words.split())
+                   for words in lines + ["stats"] * 8]
+        os.kill(service.daemon_pid(), signal.SIGSTOP)
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        os.kill(service.daemon_pid(), signal.SIGCONT)
+        for thread in threads:
+            thread.join()
+        equal(len(stats(service)), MANY)
+        link_is_whole(service, server)
+
+
+def test_adoption():
+    """A new daemon learns of each client, and the server says once that it was without one."""
+    with mps.Service() as service, crowd(service, MANY - OF_A_PROCESS):
+        server = service.server()
+        before = sorted(service.clients())
+        for n in range(1, 3):
+            service.daemon.kill()
+            service.daemon.wait()
+            service.start()
+            wait_for("the clients", lambda: service.servers() and len(stats(service)) == len(before))
+            equal(sorted(service.clients()), before)
+            equal(set(limits(service).values()), {len(before)})
+            equal(session.hello(service), session.WELCOMED)
+            # The next try of a server without a daemon comes after DAEMON_RETRY_MS.
+            time.sleep(1.5)
+            link_is_whole(service, server, n)
+
+
+class Listener:
+    """Stands in for a daemon: takes a server's connection and reads nothing of it."""
+
+    def __init__(self, service):
+        path = service.pipe + "/control"
+        os.unlink(path)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(path)
+            listener.listen()
+            listener.settimeout(20 * mps.SLOW)
+            self.sock, _ = listener.accept()
+        os.unlink(path)
+
+    def ask(self, words, most):
+        """Sends the same frame until the server takes no more for a while; how often it was sent."""
+        sent = 0
+        self.sock.settimeout(1 * mps.SLOW)
+        with contextlib.suppress(TimeoutError):
+            while sent < most * len(words):
+                sent += self.sock.send(words[sent % len(words):])
+        assert sent % len(words) == 0, sent
+        return sent // len(words)
+
+    def read(self, name, wanted):
+        """Reads until `wanted' frames of that type name no client; returns how many name one."""
+        n = 0
+        self.sock.settimeout(20 * mps.SLOW)
+        while wanted > 0:
+            words = self.sock.recv(wire.HEAD_OF_FRAME, socket.MSG_WAITALL)
+            size = int.from_bytes(words[4:8], "little")
+            words += self.sock.recv(size - len(words), socket.MSG_WAITALL)
+            if wire.frame_name(words) != name:
+                continue
+            is_last = wire.frame_member(words, name, "client") == 0
+            wanted -= is_last
+            n += not is_last
+        return n
+
+
+def test_daemon_that_reads_nothing():
+    """The server keeps each report, and not more than one for each client."""
+    n, most = 64, 20000
+    with mps.Service() as service, crowd(service, n):
+        server = service.server()
+        service.daemon.kill()
+        service.daemon.wait()
+        daemon = Listener(service)
+        memory = mps.memory_kib(server)
+        asked = daemon.ask(wire.frame("counters"), most)
+        assert 0 < asked < most, asked
+        grown = mps.memory_kib(server) - memory
+        print("    %d requests; the server has %d KiB more" % (asked, grown))
+        assert grown < 4096, grown
+        equal(daemon.read("counters", asked), asked * n)
+        daemon.sock.close()
+        service.start()
+        wait_for("the clients", lambda: service.servers() and len(stats(service)) == n)
+        link_is_whole(service, server, 2)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
