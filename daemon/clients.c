@@ -184,7 +184,7 @@ void clients_check_handover(struct server *server)
 {
 	if (server->in_flight && server->conn && server_has_read_all(server)) {
 		clients_end_handover(server, false);
-		slot_progress(server->slot);
+		server_conn_on_writable(server);
 	}
 }
 

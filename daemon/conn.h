@@ -56,8 +56,8 @@ struct conn {
 
 	/* A server: */
 	struct server *server; /* not owned; NULL once it has ended */
-	bool wants_write;
-	bool was_reset; /* the peer closed it before reading everything */
+	bool wants_write;      /* the socket did not take a frame */
+	bool was_reset;        /* the peer closed it before reading everything */
 
 	/* A command connection: */
 	bool is_waiting;                 /* for the end of a long command */
@@ -111,9 +111,11 @@ void conn_close(struct conn *conn);
 void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...) _printf_(3, 4);
 
 /*
- * Sends a frame whole or not at all: 0, -EAGAIN (the peer reads too slowly;
- * server_conn_on_writable() follows), or -errno when the connection is broken.
- * `fd' may be negative.
+ * Sends a frame whole or not at all: 0, -EAGAIN (the peer reads too slowly), or -errno when the
+ * connection is broken. `fd' may be negative.
+ *
+ * What a server has to be sent is part of the daemon's state (of a client, a group, a trace), not
+ * of a queue. After -EAGAIN server_conn_on_writable() sends everything that is still due.
  */
 int conn_send(struct conn *conn, const void *frame, int fd);
 

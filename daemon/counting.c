@@ -61,17 +61,27 @@ static void check(struct daemon *daemon)
 	metrics_server_on_counters(daemon);
 }
 
-/* A server that is busy with an earlier request or reads too slowly is not asked again. */
-static void ask_all(struct daemon *daemon)
+void counting_send(struct server *server)
 {
 	struct frame_counters frame = {0};
 
+	if (!server->is_counting || server->is_count_sent)
+		return;
 	frame_init(&frame, FRAME_COUNTERS, 0);
+	server->is_count_sent = conn_send(server->conn, &frame, -EBADF) == 0;
+}
+
+/* A server that is busy with an earlier request is not asked again. */
+static void ask_all(struct daemon *daemon)
+{
 	list_for_each (item, &daemon->servers) {
 		struct server *server = container_of(item, struct server, link_in_daemon);
 
-		if (!server->is_counting && server->conn && server->n_clients > 0)
-			server->is_counting = conn_send(server->conn, &frame, -EBADF) == 0;
+		if (server->is_counting || !server->conn || server->n_clients == 0)
+			continue;
+		server->is_counting = true;
+		server->is_count_sent = false;
+		counting_send(server);
 	}
 }
 

@@ -38,6 +38,9 @@ bool counting_ask(struct daemon *daemon);
  */
 bool counting_is_fresh(struct conn *conn, const char *command);
 
+/* Sends the server a request that it has not been sent yet, if its socket takes it now. */
+void counting_send(struct server *server);
+
 /* The connection has reached its deadline: its command uses what is known. */
 void counting_on_deadline(struct conn *conn);
 

@@ -246,16 +246,27 @@ static bool xid_concerns_server(const struct server *server, const struct xid *x
  * Sends nothing to a server that has stopped reading for the sake of a client
  * in flight: that client has to find the next server.
  */
-static void send_fault_address(struct server *server, uint64_t address, uint32_t ordinal)
+void faults_send_address(struct server *server)
 {
+	struct fault_address *known = &server->fault_address;
 	struct frame_fault_address frame = {0};
 
-	if (server->is_address_sent || !server->conn || server->in_flight)
+	if (!known->is_known || known->is_sent || !server->conn || server->in_flight)
 		return;
 	frame_init(&frame, FRAME_FAULT_ADDRESS, 0);
-	frame.address = address;
-	frame.ordinal = ordinal;
-	server->is_address_sent = conn_send(server->conn, &frame, -EBADF) == 0;
+	frame.address = known->address;
+	frame.ordinal = known->ordinal;
+	known->is_sent = conn_send(server->conn, &frame, -EBADF) == 0;
+}
+
+static void note_fault_address(struct server *server, uint64_t address, uint32_t ordinal)
+{
+	struct fault_address *known = &server->fault_address;
+
+	if (!known->is_known)
+		*known = (struct fault_address){
+			.is_known = true, .address = address, .ordinal = ordinal};
+	faults_send_address(server);
 }
 
 static void fault_take_xid(struct server *server, const struct xid *xid)
@@ -268,7 +279,7 @@ static void fault_take_xid(struct server *server, const struct xid *xid)
 		fault->address = xid->address;
 		fault_set_device(fault, server, ordinal);
 	}
-	send_fault_address(server, xid->address, ordinal);
+	note_fault_address(server, xid->address, ordinal);
 }
 
 bool faults_on_xid(struct daemon *daemon, const struct xid *xid)
@@ -290,7 +301,7 @@ void faults_on_state(struct server *server)
 	uint64_t now_ms = uv_now(&server->daemon->loop);
 
 	if (!kernel_log_is_open(log)) {
-		send_fault_address(server, 0, FAULT_DEVICE_UNKNOWN);
+		note_fault_address(server, 0, FAULT_DEVICE_UNKNOWN);
 		return;
 	}
 	for (unsigned i = 0; i < XIDS_KEPT; i++)

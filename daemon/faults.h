@@ -48,6 +48,14 @@ struct fault {
 	uid_t *affected;
 };
 
+/* What the kernel's log says about a server's fault. */
+struct fault_address {
+	bool is_known; /* the address, or that the log cannot be read */
+	bool is_sent;  /* ... and the server was sent it */
+	uint64_t address;
+	uint32_t ordinal;
+};
+
 struct faults {
 	uint64_t last;
 	struct fault list[FAULTS_MAX];
@@ -61,6 +69,9 @@ void faults_on_state(struct server *server);
 
 /* The kernel's log reports a fault: returns whether it was of a server that is in FAULT. */
 bool faults_on_xid(struct daemon *daemon, const struct xid *xid);
+
+/* Sends the server the address that it was not sent yet, if its socket takes it now. */
+void faults_send_address(struct server *server);
 
 /* The nth last fault that the user may see, from 0 on; NULL: there are no more. */
 const struct fault *faults_get(const struct daemon *daemon, uid_t uid, unsigned nth);

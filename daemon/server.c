@@ -503,7 +503,7 @@ static void send_output_pipe(struct server *server)
 			server->pid, strerror(-r));
 }
 
-void server_on_adopted_link(struct server *server)
+static void on_adopted_link(struct server *server)
 {
 	if (server->output < 0)
 		server_log(
@@ -511,6 +511,30 @@ void server_on_adopted_link(struct server *server)
 	send_output_pipe(server);
 	if (!server->was_active && server->state != SERVER_STOPPING)
 		server_set_deadline(server, SERVER_START_MS, "become ready");
+}
+
+void server_on_link(struct server *server)
+{
+	const struct log_subject about = server_subject(server);
+
+	if (server->has_lost_link)
+		tenant_log(server->tenant, &about, "Server %d of user %u is connected again",
+			server->pid, server->tenant->uid);
+	server->has_lost_link = false;
+	if (!server->is_child)
+		on_adopted_link(server);
+}
+
+void server_on_link_lost(struct server *server)
+{
+	const struct log_subject about = server_subject(server);
+
+	/* A server that ends has said so before. */
+	if (server->state != SERVER_ACTIVE)
+		return;
+	server->has_lost_link = true;
+	tenant_log(server->tenant, &about, "Server %d of user %u has lost its connection",
+		server->pid, server->tenant->uid);
 }
 
 struct record server_record(const struct server *server)

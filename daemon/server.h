@@ -16,6 +16,7 @@
 
 #include "devices.h"
 #include "error_message.h"
+#include "faults.h"
 #include "frame.h"
 #include "groups.h"
 #include "line_buffer.h"
@@ -48,6 +49,7 @@ struct server {
 	unsigned n_kills;          /* signals sent after its deadline */
 	const char *overdue;       /* what the deadline is for; NULL: there is none */
 	struct conn *conn;         /* not owned; NULL while it has no connection */
+	bool has_lost_link;        /* its connection has broken, which is in the log */
 	struct devices devices;    /* that it has reported */
 	struct settings default_commands; /* the daemon's when the server started */
 	struct settings commands;         /* of the operator about this server */
@@ -56,8 +58,9 @@ struct server {
 	struct list clients;
 	uint64_t fault;           /* serial of its fault, or 0 (faults.h) */
 	bool has_faulting_client; /* the client that caused the fault is known */
-	bool is_address_sent; /* the server was sent the fault's address, or that it is unknown */
-	bool is_counting;     /* it was asked for its clients' counters */
+	struct fault_address fault_address;
+	bool is_counting;         /* it has to report its clients' counters */
+	bool is_count_sent;       /* ... and was asked for them */
 	struct list terminations; /* commands that wait for the end of a client's work */
 	unsigned n_clients;
 	uint64_t idle_ms; /* since when it has no clients, by the loop's clock */
@@ -88,10 +91,13 @@ struct settings server_settings(const struct server *server, uid_t uid);
 void server_adopt(struct slot *slot, const struct record *record);
 
 /*
- * An adopted server has connected: sends it a pipe for its output, and gives
- * it time to become ready.
+ * It has a connection now: sends an adopted one a pipe for its output, and gives it time to
+ * become ready.
  */
-void server_on_adopted_link(struct server *server);
+void server_on_link(struct server *server);
+
+/* Its connection has broken. A server connects again by itself. */
+void server_on_link_lost(struct server *server);
 
 /*
  * Forgets a server of the previous daemon that this one does not understand: its process

@@ -34,8 +34,7 @@ void server_conn_open(struct server *server, struct conn *conn)
 	server->n_shutdowns_sent = 0;
 	groups_forget_sent(server);
 	conn_set_kind(conn, CONN_SERVER);
-	if (!server->is_child)
-		server_on_adopted_link(server);
+	server_on_link(server);
 	server_conn_on_writable(server);
 }
 
@@ -46,7 +45,7 @@ void server_conn_on_disconnect(struct server *server, bool is_unread)
 	terminations_fail(server);
 	counting_fail(server);
 	tracing_fail(server);
-	/* A server whose connection breaks reconnects by itself. */
+	server_on_link_lost(server);
 	if (server->state != SERVER_STOPPING)
 		server->state = SERVER_INITIALIZING;
 }
@@ -71,6 +70,9 @@ void server_conn_on_writable(struct server *server)
 	server_conn_send_shutdown(server);
 	terminations_send(server);
 	groups_send_changes(server);
+	faults_send_address(server);
+	counting_send(server);
+	tracing_send(server);
 	slot_progress(server->slot);
 }
 

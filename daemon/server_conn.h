@@ -18,7 +18,7 @@ void server_conn_open(struct server *server, struct conn *conn);
 /* The connection is gone; `is_unread': the server has not read all frames. */
 void server_conn_on_disconnect(struct server *server, bool is_unread);
 
-/* The connection is writable again. */
+/* The connection is writable again: sends what it did not take. */
 void server_conn_on_writable(struct server *server);
 
 /* Handles a complete frame. -EBADMSG: the connection has to be closed. */

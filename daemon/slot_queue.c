@@ -51,12 +51,15 @@ _printf_(2, 3) static void send_pending(struct conn *conn, const char *format, .
 {
 	struct frame_pending pending = {0};
 	va_list args;
+	int r;
 
 	frame_init(&pending, FRAME_PENDING, 0);
 	va_start(args, format);
 	vsnprintf(pending.text, sizeof(pending.text), format, args);
 	va_end(args);
-	if (conn_send(conn, &pending, -EBADF) < 0)
+	r = conn_send(conn, &pending, -EBADF);
+	/* A client that reads too slowly has earlier notices to read, which do the same. */
+	if (r < 0 && r != -EAGAIN)
 		conn_close(conn);
 	else
 		conn_set_deadline(conn, PATIENCE_MS);

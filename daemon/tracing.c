@@ -84,14 +84,38 @@ static void free_replaced(const struct conn *conn, pid_t server_pid)
 	}
 }
 
-static int send_begin(struct server *server, const struct conn *conn, uint64_t id, int fd)
+static int send_begin(struct trace *trace)
 {
 	struct frame_trace frame = {0};
+	int r;
 
+	if (trace->is_begun)
+		return 0;
 	frame_init(&frame, FRAME_TRACE, 1);
-	frame.id = id;
-	frame.uid = scope_sees_all(conn) ? UINT32_MAX : conn->cred.uid;
-	return conn_send(server->conn, &frame, fd);
+	frame.id = trace->id;
+	frame.uid = trace->traced_uid;
+	r = conn_send(trace->server->conn, &frame, trace->fd);
+	trace->is_begun = r == 0;
+	return r;
+}
+
+static void send_end(struct trace *trace)
+{
+	struct frame_trace_end frame = {0};
+
+	if (!trace->is_asked || trace->is_end_sent)
+		return;
+	frame_init(&frame, FRAME_TRACE_END, 0);
+	frame.id = trace->id;
+	trace->is_end_sent = conn_send(trace->server->conn, &frame, -EBADF) == 0;
+}
+
+void tracing_send(struct server *server)
+{
+	struct trace *trace = find_recording(server);
+
+	if (trace && send_begin(trace) == 0)
+		send_end(trace);
 }
 
 /* The server has no trace now. */
@@ -107,13 +131,15 @@ static int begin(struct conn *conn, struct server *server)
 	if (r < 0)
 		return r; /* NOLINT(clang-analyzer-unix.Malloc): the cleanup frees it */
 	trace->id = ++conn->daemon->last_trace_id;
-	r = send_begin(server, conn, trace->id, fd);
-	if (r < 0)
-		return r; /* NOLINT(clang-analyzer-unix.Malloc): the cleanup frees it */
 	trace->owner = conn->cred.uid;
+	trace->traced_uid = scope_sees_all(conn) ? UINT32_MAX : conn->cred.uid;
 	trace->server_pid = server->pid;
 	trace->server = server;
-	trace->fd = TAKE_FD(fd);
+	trace->fd = fd;
+	r = send_begin(trace);
+	if (r < 0 && r != -EAGAIN)
+		return r; /* NOLINT(clang-analyzer-unix.Malloc): the cleanup frees it */
+	TAKE_FD(fd);
 	list_add_tail(&conn->daemon->traces, &trace->link);
 	TAKE_PTR(trace);
 	free_replaced(conn, server->pid);
@@ -187,13 +213,10 @@ static void check(struct daemon *daemon)
 
 static void ask_to_end(struct trace *trace)
 {
-	struct frame_trace_end frame = {0};
-
-	if (!trace->server || trace->is_asked || !trace->server->conn)
+	if (!trace->server || !trace->server->conn)
 		return;
-	frame_init(&frame, FRAME_TRACE_END, 0);
-	frame.id = trace->id;
-	trace->is_asked = conn_send(trace->server->conn, &frame, -EBADF) == 0;
+	trace->is_asked = true;
+	tracing_send(trace->server);
 }
 
 bool tracing_is_ended(struct conn *conn, pid_t server_pid, const char *command)

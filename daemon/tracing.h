@@ -26,9 +26,12 @@ struct trace {
 	struct list link; /* in daemon->traces */
 	uint64_t id;
 	uid_t owner;           /* the user that began it */
+	uint32_t traced_uid;   /* only clients of that user; UINT32_MAX: all */
 	pid_t server_pid;      /* stays after the server's end */
 	struct server *server; /* not owned; NULL: it records no more */
-	bool is_asked;         /* the server was asked to end it */
+	bool is_begun;         /* the server was sent it */
+	bool is_asked;         /* the server has to end it */
+	bool is_end_sent;      /* ... and was asked to */
 	bool is_cut;           /* it ended before that */
 	uint64_t n_lost;       /* events without space, once the server has replied */
 	int fd;
@@ -54,6 +57,9 @@ bool tracing_is_ended(struct conn *conn, pid_t server_pid, const char *command);
 
 /* The connection has reached its deadline: its command uses what is there. */
 void tracing_on_deadline(struct conn *conn);
+
+/* Sends the server what it was not sent yet about its trace, if its socket takes it now. */
+void tracing_send(struct server *server);
 
 /* A server's reply. */
 void tracing_on_frame(struct server *server, const struct frame_trace_end *frame);

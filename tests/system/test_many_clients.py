@@ -15,6 +15,7 @@ import urllib.request
 import exposition
 import harness
 import mps
+import server_link
 import session
 import test_config_file
 import test_metrics
@@ -241,6 +242,44 @@ def test_daemon_that_reads_nothing():
         service.start()
         wait_for("the clients", lambda: service.servers() and len(stats(service)) == n)
         link_is_whole(service, server, 2)
+
+
+def test_server_that_reads_nothing():
+    """The daemon keeps what it has to tell the server."""
+    service = test_config_file.Service(LIMIT % 64)
+    with service, crowd(service, 1, group=wire.variable(GROUP.encode())):
+        server = service.server()
+        path = service.folder + "/trace.json"
+        os.kill(server, signal.SIGSTOP)
+        try:
+            # Each change is a frame; the socket takes some dozens.
+            for limit in range(100, 300):
+                service.command("group", "set", GROUP, "-device_pinned_mem_limit", "0",
+                                "%dM" % limit)
+            contains(service.command("trace", "start", path).stdout, "Tracing server %d" % server)
+            service.command("stats")
+        finally:
+            os.kill(server, signal.SIGCONT)
+        wait_for("the last limit", lambda: limits(service) == {299 * MIB: 1})
+        contains(service.command("--strict", "trace", "stop", path).stdout, path)
+        link_is_whole(service, server)
+
+
+def test_link_that_breaks():
+    """Both sides say once that the link is lost, and once that it is back. Clients stay."""
+    with mps.Service() as service, crowd(service, 2 * OF_A_PROCESS):
+        server = service.server()
+        before = sorted(service.clients())
+        with server_link.of(server, service.daemon_pid()) as link:
+            link.shutdown(socket.SHUT_RDWR)
+        service.wait_for_log("Server %d of user %d is connected again" % (server, os.getuid()),
+                             "control")
+        wait_for("the clients", lambda: sorted(service.clients()) == before)
+        equal(service.control_log().count("Server %d of user %d has lost its connection"
+                                          % (server, os.getuid())), 1)
+        log = service.server_log()
+        equal((log.count(LOST), log.count(BACK)), (1, 1))
+        equal(session.hello(service), session.WELCOMED)
 
 
 if __name__ == "__main__":
