@@ -219,10 +219,16 @@ static int control_next(const struct control *control)
 	return n == sizeof(head) ? head.type : 0;
 }
 
+/* The server ends after a fault whatever the daemon orders, but not as after a shutdown. */
+static bool is_read_after_fault(int type)
+{
+	return type != FRAME_CLIENT && type != FRAME_SHUTDOWN;
+}
+
 /*
  * A client that arrives at a server that ends must get the next server. So its frame stays
  * unread, which tells the daemon that the client has not arrived (daemon/clients.c). After a
- * fault the daemon may still send the address of the fault.
+ * fault the server still reads what comes before a client, such as the address of the fault.
  */
 static bool control_may_read(struct server *server)
 {
@@ -233,10 +239,10 @@ static bool control_may_read(struct server *server)
 		return true;
 	if (!server->is_forced && control->reader.n_read == 0)
 		type = control_next(control);
-	if (type == FRAME_FAULT_ADDRESS && server->is_faulted)
-		return true;
 	if (type == 0)
 		return false;
+	if (is_read_after_fault(type))
+		return true;
 	control->is_reading = false;
 	poll_start(server);
 	return false;

@@ -214,6 +214,41 @@ def test_log_of_another_pid_namespace():
         equal([client["pid"] for client in fault["clients"]], [neighbour.pid])
 
 
+def fault_and_command(service):
+    """The address comes after another frame for the faulted server: PID, or None if too late."""
+    neighbour = at_work(service)
+    server = service.server()
+    with open(service.kernel_log, "a", encoding="utf-8") as log:
+        process = service.popen("fault", "near")
+        # Not later than the fault: the last look before it.
+        looks = [time.monotonic()]
+        wait_for("the fault", lambda: "is FAULT" in service.control_log()
+                 or looks.append(time.monotonic()))
+        contains(service.command("trace", "start", service.folder + "/trace").stdout, "Tracing")
+        # The neighbour has come first, so that its memory has lower addresses.
+        log.write(xid(server, "mps-server", 0x200000001000))
+        log.flush()
+        # ADDRESS_MS (server/fault_report.c) begins with the fault.
+        in_time = time.monotonic() - looks[-1] < 0.5
+    for each in process, neighbour:
+        service.finish(each)
+    return neighbour.pid if in_time else None
+
+
+def test_address_after_a_command():
+    """A server that ends because of a fault still reads, so it learns the address."""
+    for _ in range(5):
+        with service_with_log(writes=False) as service:
+            culprit = fault_and_command(service)
+            if culprit is None:
+                continue
+            fault = wait_for("the culprit",
+                             lambda: last_fault(service)["certain"] and last_fault(service))
+            equal([client["pid"] for client in fault["clients"]], [culprit])
+            return
+    raise harness.Skip("the machine is too busy")
+
+
 def test_kernel_that_outlives_its_client():
     with mps.Service({"MPS_GRACE_MS": "1500"}) as service:
         neighbour = bystander(service)
