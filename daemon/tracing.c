@@ -21,6 +21,7 @@
 #include "conn.h"
 #include "daemon.h"
 #include "server.h"
+#include "tenant.h"
 #include "trace_text.h"
 
 /* A server's workers reply at once, unless they are in a long call of the driver. */
@@ -135,6 +136,9 @@ static int begin(struct conn *conn, struct server *server)
 	trace->traced_uid = scope_sees_all(conn) ? UINT32_MAX : conn->cred.uid;
 	trace->server_pid = server->pid;
 	trace->server = server;
+	trace->clients_uid = daemon_trusts_server(conn->daemon, server->tenant->uid)
+				     ? UINT32_MAX
+				     : server->tenant->uid;
 	trace->fd = fd;
 	r = send_begin(trace);
 	if (r < 0 && r != -EAGAIN)
@@ -287,6 +291,14 @@ void tracing_fini(struct daemon *daemon)
 
 /* ---- reading */
 
+/* The server of an ordinary user has no clients of others, whatever it writes. */
+static bool may_read_chunk(
+	const struct conn *conn, const struct trace *trace, const struct trace_head *head)
+{
+	return (trace->clients_uid == UINT32_MAX || head->uid == trace->clients_uid) &&
+	       (scope_sees_all(conn) || head->uid == conn->cred.uid);
+}
+
 bool tracing_read(
 	const struct conn *conn, const struct trace *trace, unsigned index, struct trace_chunk *ret)
 {
@@ -294,7 +306,7 @@ bool tracing_read(
 
 	return index < TRACE_CHUNKS &&
 	       pread(trace->fd, ret, sizeof(*ret), at) == (ssize_t)sizeof(*ret) &&
-	       trace_chunk_ok(ret) && (scope_sees_all(conn) || ret->head.uid == conn->cred.uid);
+	       trace_chunk_ok(ret) && may_read_chunk(conn, trace, &ret->head);
 }
 
 static bool read_head(
@@ -304,7 +316,7 @@ static bool read_head(
 
 	return pread(trace->fd, ret, sizeof(*ret), at) == (ssize_t)sizeof(*ret) &&
 	       ret->magic == TRACE_MAGIC && ret->n_records <= TRACE_RECORDS &&
-	       (scope_sees_all(conn) || ret->uid == conn->cred.uid);
+	       may_read_chunk(conn, trace, ret);
 }
 
 void tracing_summarise(

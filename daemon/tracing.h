@@ -29,6 +29,7 @@ struct trace {
 	uint32_t traced_uid;   /* only clients of that user; UINT32_MAX: all */
 	pid_t server_pid;      /* stays after the server's end */
 	struct server *server; /* not owned; NULL: it records no more */
+	uint32_t clients_uid;  /* the only user of its clients; UINT32_MAX: there are others */
 	bool is_begun;         /* the server was sent it */
 	bool is_asked;         /* the server has to end it */
 	bool is_end_sent;      /* ... and was asked to */
