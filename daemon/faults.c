@@ -231,13 +231,16 @@ static uint32_t find_xid_device(const struct server *server, const struct xid *x
 
 /*
  * Matches by PID. If the log has no PID, or one of another PID namespace,
- * matches by GPU, provided that the line names a server's process or none.
+ * matches by GPU, provided that the line names a server's process or none, and
+ * that the fault is recent: a server that only claims a fault must not take
+ * the lines about later faults of others.
  */
 static bool xid_concerns_server(const struct server *server, const struct xid *xid)
 {
 	if (xid->pid == server->pid)
 		return true;
-	if (server_find(server->daemon, xid->pid) || (xid->pid != 0 && !xid->is_server))
+	if (server_find(server->daemon, xid->pid) || (xid->pid != 0 && !xid->is_server) ||
+		uv_now(&server->daemon->loop) - server->fault_ms >= XID_MS)
 		return false;
 	return find_xid_device(server, xid) != FAULT_DEVICE_UNKNOWN;
 }

@@ -42,6 +42,7 @@ struct server {
 	bool is_child;
 	bool was_active;
 	bool had_fault;          /* it ends because of a client's fault */
+	uint64_t fault_ms;       /* ... which it reported at this time of the loop's clock */
 	enum server_state state; /* SERVER_STOPPING once it was asked to end */
 	bool is_asked;           /* to end, by this daemon */
 	bool is_forced;

@@ -83,8 +83,10 @@ static void on_server_fault(struct server *server, uint64_t id)
 
 	struct tenant *tenant = client ? tenant_get(server->daemon, client->uid) : NULL;
 
-	if (!server->had_fault)
+	if (!server->had_fault) {
 		usage_count(server->daemon, server->tenant->uid, USAGE_FAULT);
+		server->fault_ms = uv_now(&server->daemon->loop);
+	}
 	if (!server->had_fault && tenant) {
 		quarantine_note_fault(tenant, client->program);
 		server->has_faulting_client = true;
