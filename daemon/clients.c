@@ -94,8 +94,7 @@ int clients_add(
 	list_add_tail(&server->clients, &client->link);
 	server->n_clients++;
 	server->daemon->n_sessions++;
-	if (counting_is_of_user(server, client))
-		usage_count(server->daemon, client->uid, USAGE_CLIENT);
+	usage_count(server->daemon, client->uid, USAGE_CLIENT);
 	*ret_client = client;
 	return 0;
 }

@@ -52,6 +52,7 @@ struct client {
 	unsigned n_contexts;
 	struct counts counts; /* as of the server's last report */
 	enum termination_state termination;
+	bool is_reported; /* its server has it on its present connection: see client_report.h */
 };
 
 struct client *clients_find(const struct server *server, uint64_t id);

@@ -122,21 +122,18 @@ static void write_clients(struct conn *conn, struct json *json)
 
 /* ---- sums: present clients and those that have ended */
 
-static bool is_of_user(const struct server *server, const struct client *client, const void *tenant)
+static bool is_of_user(const struct client *client, const void *tenant)
 {
-	return counting_is_of_user(server, client) &&
-	       client->uid == ((const struct tenant *)tenant)->uid;
+	return client->uid == ((const struct tenant *)tenant)->uid;
 }
 
-static bool is_of_group(
-	_unused_ const struct server *server, const struct client *client, const void *group)
+static bool is_of_group(const struct client *client, const void *group)
 {
 	return client->group == ((const struct group *)group)->id;
 }
 
 static struct counts sum_of(const struct daemon *daemon, const struct counts *ended,
-	bool (*is_of)(const struct server *server, const struct client *client, const void *what),
-	const void *what)
+	bool (*is_of)(const struct client *client, const void *what), const void *what)
 {
 	struct counts sum = *ended;
 
@@ -146,7 +143,7 @@ static struct counts sum_of(const struct daemon *daemon, const struct counts *en
 		list_for_each (inner, &server->clients) {
 			const struct client *client = container_of(inner, struct client, link);
 
-			if (is_of(server, client, what))
+			if (is_of(client, what))
 				counts_add(&sum, &client->counts);
 		}
 	}

@@ -137,20 +137,12 @@ void counting_fail(struct server *server)
 	check(server->daemon);
 }
 
-bool counting_is_of_user(const struct server *server, const struct client *client)
-{
-	uid_t uid = server->tenant->uid;
-
-	return uid == client->uid || daemon_trusts_server(server->daemon, uid);
-}
-
 void counting_note_end(const struct server *server, const struct client *client)
 {
 	struct daemon *daemon = server->daemon;
 	struct group *group = groups_get(&daemon->groups, client->group);
 
-	if (counting_is_of_user(server, client))
-		usage_add_ended(daemon, client->uid, &client->counts);
+	usage_add_ended(daemon, client->uid, &client->counts);
 	if (group)
 		counts_add(&group->ended, &client->counts);
 }

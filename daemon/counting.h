@@ -50,12 +50,6 @@ void counting_on_frame(struct server *server, const struct frame_counters *frame
 /* The server's connection is gone: no reply will come. */
 void counting_fail(struct server *server);
 
-/*
- * Whether the client counts as its user's: the server of another ordinary user may claim that
- * its clients are this user's.
- */
-bool counting_is_of_user(const struct server *server, const struct client *client);
-
 /* A client has ended: its counters go to its user and its group. */
 void counting_note_end(const struct server *server, const struct client *client);
 

@@ -160,8 +160,7 @@ static void add_present_of(struct metrics *metrics, const struct server *server)
 	list_for_each (item, &server->clients) {
 		const struct client *client = container_of(item, struct client, link);
 
-		if (counting_is_of_user(server, client))
-			user = add_to_user(metrics, user, client);
+		user = add_to_user(metrics, user, client);
 		if (client->group != 0)
 			group = add_to_group(metrics, group, client);
 	}

@@ -48,32 +48,41 @@ static int read_proc_file(pid_t pid, const char *name, char *text, size_t size)
 	return 0;
 }
 
-/* Checks the four ids of the line "Uid:" in /proc/PID/status. */
-static int check_proc_uid(pid_t pid, uid_t uid)
+/* The real, effective, saved and file system's UID. */
+#define UIDS 4
+
+/* How many of the UIDs in the line "Uid:" of /proc/PID/status are `uid'. -errno. */
+static int count_proc_uids(pid_t pid, uid_t uid)
 {
 	char text[4096];
-	unsigned ids[4];
+	unsigned ids[UIDS];
 	const char *line;
-	int r = read_proc_file(pid, "status", text, sizeof(text));
+	int n = 0, r = read_proc_file(pid, "status", text, sizeof(text));
 
 	if (r < 0)
 		return r;
 	line = strstr(text, "\nUid:");
-	if (!line || sscanf(line, "\nUid: %u %u %u %u", &ids[0], &ids[1], &ids[2], &ids[3]) != 4)
+	if (!line || sscanf(line, "\nUid: %u %u %u %u", &ids[0], &ids[1], &ids[2], &ids[3]) != UIDS)
 		return -EPERM;
-	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
-		if (ids[i] != uid)
-			return -EPERM;
-	return 0;
+	for (size_t i = 0; i < UIDS; i++)
+		n += ids[i] == uid;
+	return n;
+}
+
+bool process_is_of_others(pid_t pid, uid_t uid)
+{
+	return count_proc_uids(pid, uid) == 0;
 }
 
 int process_check(int pidfd, pid_t pid, uid_t uid)
 {
 	struct pollfd pfd = {.fd = pidfd, .events = POLLIN};
-	int r = check_proc_uid(pid, uid);
+	int r = count_proc_uids(pid, uid);
 
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
+	if (r < UIDS)
+		return -EPERM;
 	/* The text is of this process only if it has not exited. */
 	return poll(&pfd, 1, 0) == 0 ? 0 : -ESRCH;
 }

@@ -20,6 +20,9 @@ int process_open(pid_t pid);
  */
 int process_check(int pidfd, pid_t pid, uid_t uid);
 
+/* Whether there is a process with this PID now, and none of its user ids is `uid'. */
+bool process_is_of_others(pid_t pid, uid_t uid);
+
 /* Its start time, in clock ticks since boot: together with the PID it identifies the process. */
 int process_start_time(pid_t pid, uint64_t *ret_ticks);
 

@@ -424,7 +424,7 @@ int server_start(struct slot *slot, struct error_message *error)
 		waitpid(spawned.pid, NULL, 0);
 		return error_message_set(error, r, "Cannot watch the new server: %s", strerror(-r));
 	}
-	server->is_child = true;
+	server->is_child = server->knows_clients = true;
 	usage_count(daemon, tenant->uid, USAGE_SERVER_START);
 	/* Without a start time the record would one day name another process. */
 	if (process_start_time(spawned.pid, &server->start_time) < 0)

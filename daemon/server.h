@@ -42,15 +42,16 @@ struct server {
 	bool is_child;
 	bool was_active;
 	bool had_fault;          /* it ends because of a client's fault */
-	uint64_t fault_ms;       /* ... which it reported at this time of the loop's clock */
+	bool has_lost_link;      /* its connection has broken, which is in the log */
 	enum server_state state; /* SERVER_STOPPING once it was asked to end */
 	bool is_asked;           /* to end, by this daemon */
 	bool is_forced;
+	bool is_reporting;         /* it has connected, and introduces its clients */
+	bool knows_clients;        /* this daemon has handed over, or been told of, all of them */
 	unsigned n_shutdowns_sent; /* 1: it was sent the polite shutdown, 2: the forced one */
 	unsigned n_kills;          /* signals sent after its deadline */
 	const char *overdue;       /* what the deadline is for; NULL: there is none */
 	struct conn *conn;         /* not owned; NULL while it has no connection */
-	bool has_lost_link;        /* its connection has broken, which is in the log */
 	struct devices devices;    /* that it has reported */
 	struct settings default_commands; /* the daemon's when the server started */
 	struct settings commands;         /* of the operator about this server */
@@ -58,6 +59,7 @@ struct server {
 	struct sent_groups sent_groups;   /* over this connection */
 	struct list clients;
 	uint64_t fault;           /* serial of its fault, or 0 (faults.h) */
+	uint64_t fault_ms;        /* when it reported FAULT, by the loop's clock */
 	bool has_faulting_client; /* the client that caused the fault is known */
 	struct fault_address fault_address;
 	bool is_counting;         /* it has to report its clients' counters */

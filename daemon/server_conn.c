@@ -4,11 +4,13 @@
  * The connection between the daemon and a server, and its frames. Loop thread.
  *
  * Invariant: a server's frames change only what the daemon knows about that
- * server.
+ * server, its clients, and their user: clients of other users only a trusted
+ * server has (client_report.h).
  */
 
 #include <stdio.h>
 
+#include "client_report.h"
 #include "clients.h"
 #include "conn.h"
 #include "daemon.h"
@@ -26,11 +28,7 @@ void server_conn_open(struct server *server, struct conn *conn)
 	conn->server = server;
 	conn->in_size = 0;
 	server->conn = conn;
-	/*
-	 * The server reports its clients again; the clients that left in between are not among
-	 * them.
-	 */
-	clients_clear(server);
+	client_report_begin(server);
 	server->n_shutdowns_sent = 0;
 	groups_forget_sent(server);
 	conn_set_kind(conn, CONN_SERVER);
@@ -102,6 +100,7 @@ static int on_server_state(struct server *server, struct conn *conn)
 	if (state->head.n_fds != 0 || state->state < SERVER_INITIALIZING ||
 		state->state > SERVER_STATE_MAX || !frame_text_ok(state->text, sizeof(state->text)))
 		return -EBADMSG;
+	client_report_end(server);
 	/* After a shutdown or a signal it stays STOPPING, whatever it reports. */
 	if (server->state == SERVER_STOPPING || server->n_kills > 0)
 		return 0;
@@ -127,21 +126,6 @@ static int on_server_state(struct server *server, struct conn *conn)
 	server_bound_end(server);
 	slot_progress(server->slot);
 	return 0;
-}
-
-static int on_client_here(struct server *server, const struct frame_client_note *note)
-{
-	struct client *client;
-	int r;
-
-	if (note->id == 0 || note->pid > INT32_MAX ||
-		!frame_text_ok(note->command, sizeof(note->command)))
-		return -EBADMSG;
-	if (clients_find(server, note->id))
-		return 0;
-	r = clients_add(server, note, &client);
-	server_bound_end(server);
-	return r;
 }
 
 static int on_client_gone(struct server *server, struct conn *conn)
@@ -192,7 +176,7 @@ int server_conn_on_frame(struct server *server, struct conn *conn)
 	case FRAME_SERVER_STATE:
 		return on_server_state(server, conn);
 	case FRAME_CLIENT_HERE:
-		return on_client_here(server, &conn->in.note);
+		return client_report_add(server, &conn->in.note);
 	case FRAME_CLIENT_GONE:
 		return on_client_gone(server, conn);
 	case FRAME_DEVICE:

@@ -147,6 +147,16 @@ static unsigned count_items(const struct list *list)
 	return n;
 }
 
+/* Whatever a server says, it has no clients of other users. */
+static void check_clients(const struct server *server)
+{
+	uid_t uid = server->tenant->uid;
+
+	list_for_each (item, &server->clients)
+		must(container_of(item, struct client, link)->uid == uid ||
+			daemon_trusts_server(daemon_, uid));
+}
+
 static void check_daemon(void)
 {
 	unsigned n_sessions = 0, n_guests = 0, n_tenants = 0;
@@ -159,6 +169,7 @@ static void check_daemon(void)
 		must(!server->conn || server->conn->server == server);
 		must(!server->in_flight || server->in_flight->handed_to == server);
 		must(server->devices.n <= DEVICES_MAX);
+		check_clients(server);
 		n_sessions += server->n_clients;
 	}
 	list_for_each (item, &daemon_->tenants) {

@@ -18,6 +18,7 @@ import threading
 import time
 
 HELLO, REFUSED, SERVER, STATE, CLIENT, HERE, GONE, SHUTDOWN, OUTPUT, DEVICE = 1, 2, 5, 6, 7, 8, 9, 10, 12, 13
+COUNTERS = 21
 SIZES = {int(kind): size for kind, size in json.loads(os.environ["FAKE_SIZES"]).items()}
 INITIALIZING, ACTIVE, FAULT, STOPPING = 1, 2, 3, 4
 
@@ -69,12 +70,20 @@ class Server:
                                                    or mode_in("other_spec_%d" % os.getpid(), 0))
         words = frame(SERVER, struct.pack("<IIQQ", 1, claimed, spec, os.getpid()))
         for number, (pid, _) in self.clients.items():
-            words += frame(HERE, struct.pack("<QQ", number, pid))
+            words += frame(HERE, struct.pack("<QQI", number, pid, self.uid))
+        words += self.claims()
         # The code that reads notices a refusal.
         with contextlib.suppress(OSError):
             daemon.sendall(words)
         self.daemon = daemon
         return True
+
+    def claims(self):
+        """If the file says so, clients that it does not have: root's, and one with root's PID."""
+        if not mode_in("claims_clients_%d" % self.uid, 0):
+            return b""
+        return b"".join(frame(HERE, struct.pack("<QQII", number, 1, uid, 7) + b"/root/program")
+                        for number, uid in ((1 << 40, 0), (1 << 41, self.uid)))
 
     def tell(self, words):
         """The code that reads notices the death of a daemon."""
@@ -137,6 +146,8 @@ class Server:
             if "becomes_root" in self.modes:
                 self.daemon.set_inheritable(True)
                 os.execv(os.environ["FAKE_DIR"] + "/root_job", ["root_job"])
+        elif kind == COUNTERS:
+            self.tell(frame(COUNTERS, b""))
         elif "hang" not in self.modes:
             force = struct.unpack_from("<I", body)[0]
             say("Server has been notified to shutdown%s" % (" now" if force else ""))

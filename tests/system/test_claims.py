@@ -3,7 +3,9 @@
 # time limit: 120 s
 """A user's server says what its user wants: it changes nothing about other users."""
 
+import json
 import os
+import signal
 import struct
 import time
 
@@ -18,6 +20,7 @@ import wire
 from harness import equal, need_root, wait_for
 
 ALICE, BOB = 12345, 12346
+ALICES_PROGRAM = 7
 FAULT_STATE = 3
 LAUNCH_FAILED = 719
 
@@ -57,6 +60,36 @@ class Session:
     def __exit__(self, *_):
         os.close(self.end[1])
         os.waitpid(self.pid, 0)
+
+
+def claim_fault(service, link, server):
+    """The server says that a program of ALICE is its client, and then that it has caused a fault."""
+    link.sendall(wire.frame("client_here", id=1 << 60, pid=1, uid=ALICE, program=ALICES_PROGRAM,
+                            command=b"/home/alice/program")
+                 + wire.frame("server_state", state=FAULT_STATE, result=LAUNCH_FAILED,
+                              client=1 << 60))
+    wait_for("its claim", lambda: "Server %d is FAULT" % server in service.control_log()
+             or "Server %d of user %d violated" % (server, BOB) in service.control_log())
+
+
+def test_fault_of_another_user():
+    """Neither quarantine nor wait, and nothing in any list."""
+    need_root()
+    with mps.Service() as service:
+        for n in range(3):
+            with Session(service, BOB, program=100 + n) as attacker, \
+                    server_link.of(attacker.server, service.daemon_pid()) as link:
+                claim_fault(service, link, attacker.server)
+                clients = json.loads(service.command("stats", "--json").stdout)["clients"]
+                assert ALICE not in [client["uid"] for client in clients], clients
+                os.kill(attacker.server, signal.SIGKILL)
+            wait_for("its end", lambda pid=attacker.server: pid not in service.servers())
+        with Session(service, ALICE, program=ALICES_PROGRAM) as victim, \
+                Session(service, ALICE, program=ALICES_PROGRAM + 1) as beside:
+            equal(victim.server, beside.server, "one server for both programs")
+        log = service.control_log()
+        for words in "has caused GPU faults", "quarantined", "has caused the GPU fault":
+            assert words not in log, words
 
 
 def falsify(server, uid):

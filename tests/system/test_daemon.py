@@ -1090,6 +1090,50 @@ def test_adoption():
         contains(daemon.read("control"), "Server %d has ended" % server)
 
 
+def claim_clients(daemon, uid):
+    """From now on the server of that user reports clients that it does not have."""
+    with open("%s/claims_clients_%d" % (daemon.fake, uid), "w", encoding="utf-8") as file:
+        file.write("1")
+
+
+def client_facts(daemon):
+    return sorted((one["pid"], one["uid"], one["command"])
+                  for one in json.loads(daemon.ask("stats --json"))["clients"])
+
+
+def test_server_that_claims_clients():
+    """The daemon knows whom it has handed over."""
+    need_root()
+    with Daemon() as daemon:
+        claim_clients(daemon, 1000)
+        client = Client(daemon, uid=1000)
+        server = client.served_by()
+        facts = client_facts(daemon)
+        equal([uid for _, uid, _ in facts], [1000])
+        for uid in 0, 1000:
+            contains(daemon.read("control"), "Server %d of user 1000 claims that process 1 of user "
+                     "%d is its client, which is not believed" % (server, uid))
+        equal(client_facts(daemon), facts)
+
+
+def test_adopted_server_that_claims_clients():
+    """A new daemon believes nothing about other users."""
+    need_root()
+    with Daemon() as daemon:
+        client = Client(daemon, uid=1000)
+        server = client.served_by()
+        pid, = (pid for pid, _, _ in client_facts(daemon))
+        claim_clients(daemon, 1000)
+        os.kill(daemon.pid(), signal.SIGKILL)
+        wait_for("its end", lambda: not lives(daemon.pid()))
+        equal(daemon.run("-d").returncode, 0)
+        wait_for("the server", lambda: daemon.ask("get_server_status %d" % server) == "ACTIVE\n")
+        equal(client_facts(daemon),
+              sorted([(pid, 1000, ""), (0, 1000, ""), (0, 1000, "/root/program")]))
+        client.sock.sendall(b"still")
+        equal(client.sock.recv(100), b"echo still")
+
+
 def test_adoption_of_another_version():
     """An upgrade: old clients keep their server, new clients get another one at once."""
     with Daemon() as daemon:

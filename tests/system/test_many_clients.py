@@ -19,6 +19,7 @@ import server_link
 import session
 import test_config_file
 import test_metrics
+import test_stats
 import wire
 from harness import contains, equal, wait_for
 
@@ -265,16 +266,31 @@ def test_server_that_reads_nothing():
         link_is_whole(service, server)
 
 
+def fills(service):
+    """Of the clients that are there, and of all clients of their user."""
+    said = json.loads(service.command("stats", "--json").stdout)
+    return sum(client["fills"] for client in said["clients"]), said["users"][0]["fills"]
+
+
 def test_link_that_breaks():
     """Both sides say once that the link is lost, and once that it is back. Clients stay."""
-    with mps.Service() as service, crowd(service, 2 * OF_A_PROCESS):
+    group = wire.variable(GROUP.encode())
+    service = test_config_file.Service(LIMIT % 64)
+    with service, crowd(service, 2 * OF_A_PROCESS, group=group):
         server = service.server()
         before = sorted(service.clients())
+        process = test_stats.worked(service)
+        done = fills(service)
+        assert done[0] > 0 and done[0] == done[1], done
         with server_link.of(server, service.daemon_pid()) as link:
             link.shutdown(socket.SHUT_RDWR)
         service.wait_for_log("Server %d of user %d is connected again" % (server, os.getuid()),
                              "control")
-        wait_for("the clients", lambda: sorted(service.clients()) == before)
+        wait_for("the clients", lambda: sorted(service.clients()) == sorted([*before, process.pid]))
+        # What the daemon knows of them stays, and no work counts twice.
+        equal(sorted(str(client["group"]) for client in stats(service)),
+              ["None"] + [GROUP] * len(before))
+        equal(fills(service), done)
         equal(service.control_log().count("Server %d of user %d has lost its connection"
                                           % (server, os.getuid())), 1)
         log = service.server_log()

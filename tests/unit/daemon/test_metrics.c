@@ -37,11 +37,6 @@ struct group *groups_get(_unused_ const struct groups *groups, _unused_ uint32_t
 	return NULL;
 }
 
-bool counting_is_of_user(_unused_ const struct server *server, _unused_ const struct client *client)
-{
-	return true;
-}
-
 bool scope_sees_server(_unused_ const struct conn *conn, _unused_ const struct server *server)
 {
 	return true;
