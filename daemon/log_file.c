@@ -69,7 +69,6 @@ static int log_file_open(
 		.name = name,
 		.fd = fd,
 		.size = (uint64_t)MAX(st.st_size, 0),
-		.move = LOG_MOVE_INIT,
 	};
 	return 0;
 }
@@ -107,7 +106,7 @@ static int log_file_make_space(struct log_files *logs, struct log_file *file)
 	int r = 0;
 
 	name_of_old(file, old);
-	if (!log_move_is_active(&file->move))
+	if (!file->move.is_active)
 		r = log_move_begin(&file->move, logs->directory, file->name, file->fd, old);
 	if (r == 0)
 		r = log_move_step(&file->move);
@@ -130,8 +129,7 @@ static int log_file_write(
 	ssize_t n;
 	int r = 0;
 
-	if (log_move_is_active(&file->move) ||
-		(size_max > 0 && file->size + length > limit_of(size_max)))
+	if (file->move.is_active || (size_max > 0 && file->size + length > limit_of(size_max)))
 		r = log_file_make_space(logs, file);
 	if (r == 0) {
 		n = write(file->fd, line, length);
@@ -298,8 +296,8 @@ int log_files_open(
 	*logs = (struct log_files){
 		.options = *options,
 		.directory = -EBADF,
-		.control = {.fd = -EBADF, .move = LOG_MOVE_INIT},
-		.server = {.fd = -EBADF, .move = LOG_MOVE_INIT},
+		.control.fd = -EBADF,
+		.server.fd = -EBADF,
 	};
 	journald_open(&logs->journald);
 	/* Standard output leads to the journal already. */

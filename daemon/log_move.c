@@ -38,15 +38,17 @@ int log_move_begin(struct log_move *move, int directory, const char *name, int l
 	to = openat(directory, old, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (to < 0 || fchmod(to, mode) < 0)
 		return -errno;
-	*move = (struct log_move){.from = TAKE_FD(from), .to = TAKE_FD(to)};
+	*move = (struct log_move){.is_active = true, .from = TAKE_FD(from), .to = TAKE_FD(to)};
 	return 0;
 }
 
 void log_move_end(struct log_move *move)
 {
-	closep(&move->from);
-	closep(&move->to);
-	*move = LOG_MOVE_INIT;
+	if (!move->is_active)
+		return;
+	close(move->from);
+	close(move->to);
+	move->is_active = false;
 }
 
 static int move_piece(struct log_move *move)

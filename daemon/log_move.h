@@ -14,20 +14,10 @@
 #define LOG_MOVE_PIECE (64u << 10)
 
 struct log_move {
-	int from, to; /* -EBADF: no text is moving */
+	bool is_active; /* else nothing moves, and the other members have no meaning */
+	int from, to;
 	off_t n_moved;
 };
-
-#define LOG_MOVE_INIT                                                                              \
-	(struct log_move)                                                                          \
-	{                                                                                          \
-		.from = -EBADF, .to = -EBADF                                                       \
-	}
-
-static inline bool log_move_is_active(const struct log_move *move)
-{
-	return move->to >= 0;
-}
 
 /*
  * Begins to move the text of `name', which is open as `log', to `old', whose previous text is
