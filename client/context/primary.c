@@ -93,16 +93,37 @@ CUresult local_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int
 	return CUDA_SUCCESS;
 }
 
+/* The driver adds the flag for mapped memory itself. */
+static CUresult find_primary_for_flags(
+	CUdevice ordinal, unsigned flags, struct context **ret_context)
+{
+	CUresult result = find_primary(ordinal, ret_context);
+
+	if (result == CUDA_SUCCESS && (!context_flags_are_valid(flags) || flags & CU_CTX_MAP_HOST))
+		result = CUDA_ERROR_INVALID_VALUE;
+	return result;
+}
+
 CUresult local_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 {
 	struct context *context;
-	CUresult result = find_primary(dev, &context);
+	CUresult result = find_primary_for_flags(dev, flags, &context);
+
+	if (result == CUDA_SUCCESS)
+		context->flags = flags;
+	return result;
+}
+
+/* The first version does not change an active context. */
+CUresult local_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
+{
+	struct context *context;
+	CUresult result = find_primary_for_flags(dev, flags, &context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* The driver adds the flag for mapped memory itself. */
-	if (!context_flags_are_valid(flags) || flags & CU_CTX_MAP_HOST)
-		return CUDA_ERROR_INVALID_VALUE;
+	if (atomic_load_explicit(&context->is_active, memory_order_acquire))
+		return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
 	context->flags = flags;
 	return CUDA_SUCCESS;
 }

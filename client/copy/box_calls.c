@@ -45,7 +45,7 @@ static CUresult box_end_in_array(const struct box *box, struct box_end *end, CUa
 
 	end->array = array_find(handle);
 	if (!end->array)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return handle ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
 	array_size(end->array, &size);
 	if (!range_ok(x, box->width, size.width) || !range_ok(y, box->height, size.height) ||
 		!range_ok(z, box->depth, size.depth) || x % size.element != 0 ||

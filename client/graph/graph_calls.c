@@ -299,6 +299,9 @@ CUresult local_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *f
 	if (numDependencies > 0 && graph_find(hGraph)->has_memory)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	for (size_t i = 0; i < numDependencies; i++)
+		if (from[i] == to[i])
+			return CUDA_ERROR_NOT_SUPPORTED;
+	for (size_t i = 0; i < numDependencies; i++)
 		are_there = node_undepend((struct graph_node *)to[i],
 				    (const struct graph_node *)from[i],
 				    edgeData ? &edgeData[i] : NULL) &&

@@ -452,6 +452,7 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 			value->memSyncDomain == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+		hints->is_of_node = true;
 		return value->deviceUpdatableKernelNode.deviceUpdatable
 			       ? refuse("cuLaunchKernelEx",
 					 "kernels cannot change nodes of graphs: "
@@ -478,6 +479,20 @@ static bool preferred_cluster_ok(
 			grid[i] % preferred[i] != 0)
 			return false;
 	return true;
+}
+
+static CUresult check_captures(CUstream handle)
+{
+	struct context *context;
+	struct stream *stream;
+	bool captures = false;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context, handle, &stream);
+	if (result == CUDA_SUCCESS)
+		result = recorder_look(stream, &captures);
+	return result == CUDA_SUCCESS && !captures ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
 CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
@@ -509,5 +524,11 @@ CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void
 	};
 	if (launch_events.programmatic || launch_events.completion)
 		launch.events = &launch_events;
+	if (unlikely(hints.is_of_node)) {
+		CUresult result = check_captures(launch.stream);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
 	return launch_post(&launch, f, kernelParams, extra);
 }

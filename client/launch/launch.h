@@ -25,12 +25,13 @@ struct launch_events {
 	struct event *completion;   /* when all blocks have begun */
 };
 
-/* Attributes that have no effect for a client; for queries of graph nodes, but for the last. */
+/* Attributes that have no effect for a client; for queries of graph nodes, but for the last two. */
 struct launch_hints {
 	CUaccessPolicyWindow window;
 	CUlaunchMemSyncDomainMap domains;
 	unsigned carveout;
 	uint32_t preferred_cluster[3]; /* zeros: none */
+	bool is_of_node;               /* has an attribute that only a captured launch may have */
 };
 
 /* Those of a launch without such attributes. */

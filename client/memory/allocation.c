@@ -156,8 +156,7 @@ static CUresult check_prop(
 		log_info("%s: fabric handles are not supported", symbol);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
-		prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+	if (prop->requestedHandleTypes & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
 		return refuse(symbol, "allocations can be shared only by POSIX file descriptors");
 	if (prop->allocFlags.usage)
 		return refuse(symbol, "tile pools are not supported");
@@ -190,8 +189,9 @@ static CUresult allocation_send_create(
 	if (prop->allocFlags.gpuDirectRDMACapable)
 		properties |= WIRE_ALLOCATION_RDMA;
 	return send_allocation_create(allocation_id(allocation), allocation->device,
-		allocation->size, prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE, properties,
-		&allocation->properties);
+		allocation->size,
+		(prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0,
+		properties, &allocation->properties);
 }
 
 CUresult local_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
@@ -301,7 +301,7 @@ CUresult local_cuMemExportToShareableHandle(void *shareableHandle,
 		return result;
 	if (!shareableHandle || !allocation || flags != 0 ||
 		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-		allocation->types != handleType)
+		!(allocation->types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = allocation_export_fd(allocation, &fd);
 	if (result == CUDA_SUCCESS)

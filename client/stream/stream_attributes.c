@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "recorder.h"
 #include "send.h"
 #include "stream.h"
 
@@ -153,15 +154,27 @@ CUresult local_cuStreamSetAttribute(
 	return result;
 }
 
+/* A default stream that would wait for a capture takes part in no copy, as in driver 580. */
+static CUresult copy_stream(
+	CUstream handle, struct context **ret_context, struct stream **ret_stream)
+{
+	CUresult result = context_enter(ret_context);
+	bool captures;
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(*ret_context, handle, ret_stream);
+	return result == CUDA_SUCCESS ? recorder_look(*ret_stream, &captures) : result;
+}
+
 CUresult local_cuStreamCopyAttributes(CUstream dst, CUstream src)
 {
 	struct stream *to, *from;
 	struct settings settings;
 	struct context *context;
-	CUresult result = attribute_stream(dst, &settings, &context, &to);
+	CUresult result = copy_stream(dst, &context, &to);
 
 	if (result == CUDA_SUCCESS)
-		result = attribute_stream(src, &settings, &context, &from);
+		result = copy_stream(src, &context, &from);
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&lock);

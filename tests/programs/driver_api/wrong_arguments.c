@@ -8,6 +8,10 @@
 #define NAME "wrong_arguments"
 #include "../helpers/driver_program.h"
 
+/* The first version. */
+#undef cuDevicePrimaryCtxSetFlags
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags);
+
 static CUcontext context;
 static CUdevice device;
 static CUmodule module;
@@ -58,7 +62,8 @@ static void of_contexts(void)
 	EXPECT(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(context));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamGetCtx_v2(NULL, NULL, NULL));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphConditionalHandleCreate(NULL, NULL, NULL, 0, 0));
-	EXPECT(CUDA_ERROR_INVALID_VALUE, cuDevicePrimaryCtxSetFlags(device, CU_CTX_MAP_HOST));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuDevicePrimaryCtxSetFlags_v2(device, CU_CTX_MAP_HOST));
+	EXPECT(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, cuDevicePrimaryCtxSetFlags(device, 0));
 	EXPECT(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetP2PAttribute(&value, 99, device, device));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetMemPool(&pool, 99));
 	CHECK(cuDeviceGetDefaultMemPool(&pool, device));
@@ -112,6 +117,76 @@ static void of_nothing(void)
 	CHECK(cuStreamBatchMemOp(NULL, 0, NULL, 0));
 }
 
+static void of_arrays(void)
+{
+	const CUDA_MEMCPY2D from_array = {.srcMemoryType = CU_MEMORYTYPE_ARRAY,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = memory,
+		.WidthInBytes = 4,
+		.Height = 1};
+	const CUDA_MEMCPY3D to_array = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = memory,
+		.dstMemoryType = CU_MEMORYTYPE_ARRAY,
+		.WidthInBytes = 4,
+		.Height = 1,
+		.Depth = 1};
+
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&from_array));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy3D(&to_array));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyAtoD(memory, NULL, 0, 4));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoA(NULL, 0, memory, 4));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyAtoA(NULL, 0, NULL, 0, 4));
+}
+
+static void of_graphs(void)
+{
+	CUgraphNode node;
+	CUgraph graph;
+
+	CHECK(cuGraphCreate(&graph, 0));
+	CHECK(cuGraphAddEmptyNode(&node, graph, NULL, 0));
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuGraphRemoveDependencies(graph, &node, &node, NULL, 1));
+	CHECK(cuGraphDestroy(graph));
+}
+
+/* Bits that name no type of handle are ignored. */
+static void of_allocations(void)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = (CUmemAllocationHandleType)0x40,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+	CUmemGenericAllocationHandle handle;
+	size_t unit;
+
+	CHECK(cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+	CHECK(cuMemCreate(&handle, unit, &prop, 0));
+	CHECK(cuMemRelease(handle));
+}
+
+/* A launch that says that its node is not updatable makes no node, unless it is captured. */
+static void of_nodes(void)
+{
+	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE};
+	CUlaunchConfig config = {.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 1,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.attrs = &attribute,
+		.numAttrs = 1};
+	CUgraph graph;
+
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuLaunchKernelEx(&config, function, NULL, NULL));
+	CHECK(cuStreamCreate(&config.hStream, CU_STREAM_DEFAULT));
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuLaunchKernelEx(&config, function, NULL, NULL));
+	CHECK(cuStreamBeginCapture(config.hStream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CHECK(cuLaunchKernelEx(&config, function, NULL, NULL));
+	CHECK(cuStreamEndCapture(config.hStream, &graph));
+	CHECK(cuGraphDestroy(graph));
+	CHECK(cuStreamDestroy(config.hStream));
+}
+
 /* The default stream would have to wait for this blocking stream. */
 static void of_captures(void)
 {
@@ -129,6 +204,9 @@ static void of_captures(void)
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
 		cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED));
 	EXPECT(CUDA_ERROR_ILLEGAL_STATE, cuStreamEndCapture(NULL, &graph));
+	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuStreamCopyAttributes(NULL, NULL));
+	(void)cuStreamEndCapture(stream, &graph);
 	CHECK(cuStreamDestroy(stream));
 }
 
@@ -145,6 +223,10 @@ int main(void)
 	of_contexts();
 	of_events();
 	of_nothing();
+	of_arrays();
+	of_graphs();
+	of_allocations();
+	of_nodes();
 	of_captures();
 	CHECK(cuMemFree(memory));
 	CHECK(cuDevicePrimaryCtxRelease(device));

@@ -26,7 +26,7 @@ static CUresult end_in_array(struct end *end, size_t width, size_t height, size_
 	const struct array *array = array_find(end->array);
 
 	if (!array)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return end->array ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
 	if (!range_ok(end->x, width, array->pitch) ||
 		!range_ok(end->y, height, MAX(array->shape.Height, 1u)) ||
 		!range_ok(end->z, depth, MAX(array->shape.Depth, 1u)) ||

@@ -225,10 +225,13 @@ static struct recording *blocking_capture(const struct context *context)
 	return NULL;
 }
 
-bool capture_blocks_default(const struct context *context)
+bool capture_blocks(const struct stream *stream)
 {
-	struct recording *recording = blocking_capture(context);
+	struct recording *recording;
 
+	if (!stream_is_null(stream) || stream->is_green)
+		return false;
+	recording = blocking_capture(stream->context);
 	if (recording)
 		recording->is_invalidated = true;
 	return recording != NULL;
@@ -401,13 +404,6 @@ CUresult capture_await(struct stream *stream, struct event *event, bool is_exter
 	return point_join(stream->capture->point, captured);
 }
 
-/* Whether it is a default stream beside a blocking stream that captures, which is then invalid. */
-static bool is_blocked(const struct stream *stream)
-{
-	return stream_is_null(stream) && !stream->is_green &&
-	       capture_blocks_default(stream->context);
-}
-
 static CUresult begin(CUstream handle, struct graph *graph, struct node *const *tips,
 	const CUgraphEdgeData *data, size_t n, CUstreamCaptureMode mode)
 {
@@ -419,7 +415,7 @@ static CUresult begin(CUstream handle, struct graph *graph, struct node *const *
 		return CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (is_blocked(stream))
+	if (capture_blocks(stream))
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	if (stream_is_null(stream))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -530,7 +526,7 @@ static CUresult end(CUstream handle, CUgraph *ret_graph)
 
 	if (ret_graph)
 		*ret_graph = NULL;
-	if (result == CUDA_SUCCESS && is_blocked(stream))
+	if (result == CUDA_SUCCESS && capture_blocks(stream))
 		result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	if (result == CUDA_SUCCESS && !stream->capture)
 		result = CUDA_ERROR_ILLEGAL_STATE;

@@ -35,10 +35,10 @@ CUresult capture_forbid_event(struct event *event);
 CUresult capture_look_event(const struct event *event);
 
 /*
- * Whether a blocking stream of the context is being captured. Work for the default
- * stream would wait for it, and must be refused. Invalidates the capture.
+ * Whether this is a default stream and a blocking stream of its context is being captured.
+ * Work for the default stream would wait for it, and must be refused. Invalidates the capture.
  */
-bool capture_blocks_default(const struct context *context);
+bool capture_blocks(const struct stream *stream);
 
 /*
  * For calls that only the mode relaxed allows, such as allocations: invalidates the

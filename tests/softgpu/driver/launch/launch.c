@@ -313,6 +313,8 @@ CUresult launch_push(const struct launch *launch, CUstream handle)
 
 	if (!launch->function)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (result == CUDA_SUCCESS && launch->is_of_node && !stream->capture)
+		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result == CUDA_SUCCESS)
 		result = local_make_room(launch, stream->context);
 	if (result == CUDA_SUCCESS)
@@ -436,7 +438,10 @@ static CUresult launch_attribute(struct launch *launch, const CUlaunchAttribute 
 	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		launch->is_of_node = true;
+		return attribute->value.deviceUpdatableKernelNode.deviceUpdatable
+			       ? CUDA_ERROR_NOT_SUPPORTED
+			       : CUDA_SUCCESS;
 	default:
 		result = launch_hint(&launch->hints, attribute->id, &attribute->value);
 		return result == CUDA_ERROR_NOT_FOUND ? CUDA_ERROR_INVALID_VALUE : result;

@@ -28,6 +28,7 @@ struct launch {
 	bool is_cooperative;
 	bool is_serialized; /* programmatic stream serialization */
 	bool triggers_at_start;
+	bool is_of_node; /* has an attribute that only a captured launch may have */
 	struct kernel_hints hints;
 	struct event *programmatic, *completion; /* that it records; NULL: none */
 	void **params;                           /* either these, or `extra' */

@@ -218,11 +218,13 @@ static struct allocation *allocation_find(CUmemGenericAllocationHandle handle)
 /* The location in `prop': a device, or NULL for the host. */
 static CUresult prop_check(const CUmemAllocationProp *prop, struct device **ret_device)
 {
-	const bool is_fd = prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	const unsigned types = prop->requestedHandleTypes;
 
 	if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->win32HandleMetaData)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE && !is_fd)
+	/* Bits that name no type are ignored, as in the real driver. */
+	if (types & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT |
+			    CU_MEM_HANDLE_TYPE_FABRIC))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (prop->allocFlags.compressionType > CU_MEM_ALLOCATION_COMP_GENERIC)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -232,7 +234,8 @@ static CUresult prop_check(const CUmemAllocationProp *prop, struct device **ret_
 		return *ret_device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 	case CU_MEM_LOCATION_TYPE_HOST:
 		*ret_device = NULL;
-		return is_fd ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+		return types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? CUDA_ERROR_INVALID_VALUE
+									: CUDA_SUCCESS;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
 		*ret_device = NULL;
 		return prop->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -370,7 +373,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 	allocation = allocation_find(handle);
 	if (!shareableHandle || !allocation || flags != 0 ||
 		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-		allocation->prop.requestedHandleTypes != handleType)
+		!(allocation->prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return CUDA_ERROR_INVALID_VALUE;
 	fd = fcntl(allocation->fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)

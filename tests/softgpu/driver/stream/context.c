@@ -280,21 +280,31 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 	return cuDevicePrimaryCtxReset_v2(dev);
 }
 
-CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
+static CUresult primary_set_flags(CUdevice dev, unsigned flags, bool may_be_active)
 {
-	ENTER(CALL_INIT);
-	if (!device_get(dev))
+	struct device *device = device_get(dev);
+
+	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	/* The driver adds the flag for mapped memory itself. */
 	if (!flags_are_valid(flags) || flags & CU_CTX_MAP_HOST)
 		return CUDA_ERROR_INVALID_VALUE;
-	device_get(dev)->primary->flags = flags;
+	if (device->primary->is_active && !may_be_active)
+		return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
+	device->primary->flags = flags;
 	return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
+{
+	ENTER(CALL_INIT);
+	return primary_set_flags(dev, flags, true);
 }
 
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
 {
-	return cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+	ENTER(CALL_INIT);
+	return primary_set_flags(dev, flags, false);
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)

@@ -305,8 +305,7 @@ CUresult stream_push(struct stream *stream, struct work *work)
 {
 	if (stream->capture)
 		return capture_push(stream, work);
-	if (stream_is_null(stream) && !stream->is_green &&
-		capture_blocks_default(stream->context)) {
+	if (capture_blocks(stream)) {
 		work_fini(work);
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}

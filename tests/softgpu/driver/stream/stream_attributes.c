@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "tests/softgpu/driver/graph/capture.h"
+
 #define WINDOW_MAX ((size_t)128 << 20)
 
 static CUresult attribute_get(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue *value)
@@ -102,6 +104,8 @@ static CUresult attributes_copy(CUstream dst, CUstream src)
 		result = stream_get(src, &from);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (capture_blocks(to) || capture_blocks(from))
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	to->settings = from->settings;
 	to->priority = from->priority;
 	return CUDA_SUCCESS;
