@@ -44,6 +44,26 @@ static cudaError_t advise(void *p, size_t size, enum cudaMemoryAdvise advice, bo
 	return cudaMemAdvise(p, size, advice, location);
 }
 
+static int attribute(void *p, enum cudaMemRangeAttribute name)
+{
+	int value = -77;
+
+	CHECK(cudaMemRangeGetAttribute(&value, sizeof(value), name, p, N * sizeof(int)));
+	return value;
+}
+
+/* What was advised is read back. */
+static void read_back(void *read, void *written)
+{
+	if (attribute(read, cudaMemRangeAttributeReadMostly) != 1 ||
+		attribute(read, cudaMemRangeAttributeLastPrefetchLocation) != 0 ||
+		attribute(written, cudaMemRangeAttributeReadMostly) != 0 ||
+		attribute(written, cudaMemRangeAttributePreferredLocation) != 0 ||
+		attribute(written, cudaMemRangeAttributeAccessedBy) != cudaCpuDeviceId ||
+		attribute(written, cudaMemRangeAttributeLastPrefetchLocation) != cudaCpuDeviceId)
+		fail("advice", 0);
+}
+
 static void arrays(void)
 {
 	struct cudaMemLocation device = {cudaMemLocationTypeDevice, 0};
@@ -65,6 +85,7 @@ static void arrays(void)
 	add<<<N / 256, 256>>>(a, b, sum, N);
 	CHECK(cudaMemPrefetchAsync(sum, N * sizeof(int), host, 0, 0));
 	CHECK(cudaDeviceSynchronize());
+	read_back(a, sum);
 	for (int i = 0; i < N; i++)
 		if (sum[i] != 4 * i)
 			fail("sum", i);
