@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Descriptions of arrays, textures and surfaces, read back: of every kind of array and of the
- * levels of mipmapped arrays, and of every kind of memory that a texture has.
+ * Descriptions of arrays, textures, views and surfaces, read back: of every kind of array and of
+ * the levels of mipmapped arrays, of every kind of memory that a texture has, and of each part of
+ * an array that it shows.
  */
 
 #define NAME "descriptions"
@@ -160,6 +161,68 @@ static void textures(void)
 	CHECK(cuArrayDestroy(array));
 }
 
+/* Makes a texture that shows a part of its array, and reads the view. */
+static void check_view(const CUDA_RESOURCE_DESC *resource, const CUDA_RESOURCE_VIEW_DESC *view)
+{
+	CUDA_RESOURCE_VIEW_DESC got;
+	CUDA_TEXTURE_DESC texture;
+	CUtexObject object;
+
+	memset(&texture, 0, sizeof(texture));
+	memset(&got, 0xee, sizeof(got));
+	texture.flags = CU_TRSF_READ_AS_INTEGER;
+	CHECK(cuTexObjectCreate(&object, resource, &texture, view));
+	CHECK(cuTexObjectGetResourceViewDesc(&got, object));
+	MUST(got.format == view->format && got.width == view->width);
+	MUST(got.height == view->height && got.depth == view->depth);
+	MUST(got.firstMipmapLevel == view->firstMipmapLevel);
+	MUST(got.lastMipmapLevel == view->lastMipmapLevel);
+	MUST(got.firstLayer == view->firstLayer && got.lastLayer == view->lastLayer);
+	CHECK(cuTexObjectDestroy(object));
+}
+
+static void views(void)
+{
+	static const CUDA_ARRAY3D_DESCRIPTOR flat = {64, 32, 0, CU_AD_FORMAT_FLOAT, 1, 0};
+	static const CUDA_ARRAY3D_DESCRIPTOR layered = {
+		64, 32, 5, CU_AD_FORMAT_UNSIGNED_INT8, 4, CUDA_ARRAY3D_LAYERED};
+	CUDA_RESOURCE_VIEW_DESC view;
+	CUDA_RESOURCE_DESC resource;
+	CUmipmappedArray mipmap;
+	CUarray array;
+
+	memset(&resource, 0, sizeof(resource));
+	memset(&view, 0, sizeof(view));
+	view.width = flat.Width;
+	view.height = flat.Height;
+	resource.resType = CU_RESOURCE_TYPE_ARRAY;
+	CHECK(cuArray3DCreate(&array, &flat));
+	resource.res.array.hArray = array;
+	view.format = CU_RES_VIEW_FORMAT_FLOAT_1X32;
+	check_view(&resource, &view);
+	view.format = CU_RES_VIEW_FORMAT_SINT_2X16;
+	check_view(&resource, &view);
+	CHECK(cuArrayDestroy(array));
+	CHECK(cuArray3DCreate(&array, &layered));
+	resource.res.array.hArray = array;
+	view.depth = layered.Depth;
+	view.format = CU_RES_VIEW_FORMAT_UINT_1X32;
+	view.firstLayer = 1;
+	view.lastLayer = 3;
+	check_view(&resource, &view);
+	CHECK(cuArrayDestroy(array));
+	CHECK(cuMipmappedArrayCreate(&mipmap, &flat, 4));
+	memset(&resource, 0, sizeof(resource));
+	resource.resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+	resource.res.mipmap.hMipmappedArray = mipmap;
+	view.depth = 0;
+	view.firstLayer = view.lastLayer = 0;
+	view.firstMipmapLevel = 1;
+	view.lastMipmapLevel = 2;
+	check_view(&resource, &view);
+	CHECK(cuMipmappedArrayDestroy(mipmap));
+}
+
 static void surfaces(void)
 {
 	const CUDA_ARRAY3D_DESCRIPTOR flat = {
@@ -187,6 +250,7 @@ int main(void)
 	arrays();
 	levels();
 	textures();
+	views();
 	surfaces();
 	CHECK(cuMemFree(memory));
 	CHECK(cuDevicePrimaryCtxRelease(0));

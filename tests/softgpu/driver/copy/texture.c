@@ -14,6 +14,7 @@
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/ptx/texture.h"
 #include "texel.h"
+#include "view.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -163,43 +164,47 @@ static void format_set(
 		texture->kind = PTX_TEXEL_SNORM;
 }
 
-static void level_add(struct ptx_texture *texture, const struct array *array)
+/* A level of an array with slices has fewer of them; the view of one with layers has its own. */
+static void level_add(
+	struct ptx_texture *texture, const struct array *array, const struct view *view)
 {
+	const uint32_t depth = (uint32_t)MAX(array->shape.Depth, 1u);
+
 	texture->levels[texture->n_levels++] = (struct ptx_level){
-		.bytes = array->bytes,
+		.bytes = array->bytes + view->first_layer * array->slice,
 		.pitch = array->pitch,
 		.slice = array->slice,
 		.size = {(uint32_t)array->shape.Width, (uint32_t)MAX(array->shape.Height, 1u),
-			(uint32_t)MAX(array->shape.Depth, 1u)},
+			MIN(depth, view->n_layers)},
 	};
 }
 
-static CUresult look_at_array(
-	struct ptx_texture *texture, const struct array *array, bool is_integer)
+static CUresult look_at_levels(struct ptx_texture *texture, struct array *const *levels,
+	unsigned n_levels, const CUDA_RESOURCE_VIEW_DESC *desc, bool is_integer)
 {
-	if (!array)
-		return CUDA_ERROR_INVALID_HANDLE;
-	format_set(texture, array->shape.Format, array->shape.NumChannels, is_integer);
-	level_add(texture, array);
+	struct view view;
+	CUresult result = view_read(desc, &levels[0]->shape, n_levels, &view);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	format_set(texture, view.format, view.n_channels, is_integer);
+	for (unsigned i = 0; i < view.n_levels; i++)
+		level_add(texture, levels[view.first_level + i], &view);
 	return CUDA_SUCCESS;
 }
 
-static CUresult look_at_mipmap(struct ptx_texture *texture, const struct mipmap *mipmap,
-	const CUDA_RESOURCE_VIEW_DESC *view, bool is_integer)
+static CUresult look_at_array(struct ptx_texture *texture, struct array *array,
+	const CUDA_RESOURCE_VIEW_DESC *desc, bool is_integer)
 {
-	unsigned first = view ? view->firstMipmapLevel : 0;
-	unsigned last = view ? view->lastMipmapLevel : ARRAY_LEVELS_MAX;
+	return array ? look_at_levels(texture, &array, 1, desc, is_integer)
+		     : CUDA_ERROR_INVALID_HANDLE;
+}
 
-	if (!mipmap)
-		return CUDA_ERROR_INVALID_HANDLE;
-	last = MIN(last, mipmap->n_levels - 1);
-	if (first > last)
-		return CUDA_ERROR_INVALID_VALUE;
-	format_set(texture, mipmap->levels[0]->shape.Format, mipmap->levels[0]->shape.NumChannels,
-		is_integer);
-	for (unsigned i = first; i <= last; i++)
-		level_add(texture, mipmap->levels[i]);
-	return CUDA_SUCCESS;
+static CUresult look_at_mipmap(struct ptx_texture *texture, const struct mipmap *mipmap,
+	const CUDA_RESOURCE_VIEW_DESC *desc, bool is_integer)
+{
+	return mipmap ? look_at_levels(texture, mipmap->levels, mipmap->n_levels, desc, is_integer)
+		      : CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult look_at_memory(struct ptx_texture *texture, CUdeviceptr address,
@@ -227,12 +232,17 @@ static CUresult look_at_memory(struct ptx_texture *texture, CUdeviceptr address,
 static CUresult look_at(struct ptx_texture *texture, const CUDA_RESOURCE_DESC *resource,
 	const CUDA_RESOURCE_VIEW_DESC *view, bool is_integer)
 {
+	const bool is_array = resource->resType == CU_RESOURCE_TYPE_ARRAY ||
+			      resource->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
 	uint32_t size;
 	size_t width;
 
+	if (view && !is_array)
+		return CUDA_ERROR_INVALID_VALUE;
 	switch (resource->resType) {
 	case CU_RESOURCE_TYPE_ARRAY:
-		return look_at_array(texture, array_find(resource->res.array.hArray), is_integer);
+		return look_at_array(
+			texture, array_find(resource->res.array.hArray), view, is_integer);
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
 		return look_at_mipmap(texture, mipmap_find(resource->res.mipmap.hMipmappedArray),
 			view, is_integer);
@@ -280,12 +290,6 @@ static bool is_sampler_known(const CUDA_TEXTURE_DESC *desc)
 	       desc->maxAnisotropy <= 1;
 }
 
-/* Not supported: a view with another format, size or layers than those of the array. */
-static bool is_view_known(const CUDA_RESOURCE_VIEW_DESC *view)
-{
-	return view->format == CU_RES_VIEW_FORMAT_NONE && view->firstLayer == 0;
-}
-
 CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,
 	const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
 {
@@ -297,7 +301,7 @@ CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pR
 	ENTER(CALL_CONTEXT);
 	if (!pTexObject || !pResDesc || !pTexDesc)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!is_sampler_known(pTexDesc) || (pResViewDesc && !is_view_known(pResViewDesc)))
+	if (!is_sampler_known(pTexDesc))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	is_integer = pTexDesc->flags & CU_TRSF_READ_AS_INTEGER;
 	result = look_at(&texture, pResDesc, pResViewDesc, is_integer);
@@ -325,14 +329,14 @@ CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC 
 {
 	struct ptx_texture surface = {.n_levels = 0};
 	struct origin origin = {.has_view = false};
-	const struct array *array;
+	struct array *array;
 	CUresult result;
 
 	ENTER(CALL_CONTEXT);
 	if (!pSurfObject || !pResDesc || pResDesc->resType != CU_RESOURCE_TYPE_ARRAY)
 		return CUDA_ERROR_INVALID_VALUE;
 	array = array_find(pResDesc->res.array.hArray);
-	result = look_at_array(&surface, array, true);
+	result = look_at_array(&surface, array, NULL, true);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!(array->shape.Flags & CUDA_ARRAY3D_SURFACE_LDST))
