@@ -311,6 +311,12 @@ CUresult memory_add_variable(
 	return memory_add(&range);
 }
 
+/* Memory of pools belongs to no context, as in driver 580: the program frees it. */
+static bool ends_with_context(const struct memory_range *range, const struct context *context)
+{
+	return range->context == context && !range->owner && range->kind != MEMORY_POOLED;
+}
+
 /* Removes the next range at or above `*at' that ends with its context or owner. */
 static bool memory_take(
 	uint64_t *at, const struct context *context, const void *owner, struct memory_range *ret)
@@ -321,8 +327,7 @@ static bool memory_take(
 	pthread_mutex_lock(&memory_map_lock);
 	while (!is_found && (range = address_map_next(&memory_map, *at))) {
 		*at = range->address + 1;
-		is_found = context ? range->context == context && !range->owner
-				   : range->owner == owner;
+		is_found = context ? ends_with_context(range, context) : range->owner == owner;
 		if (!is_found)
 			continue;
 		*ret = *range;

@@ -34,7 +34,7 @@ struct pool;
 struct memory_range {
 	uint64_t address;
 	uint64_t size;
-	struct context *context;
+	struct context *context; /* in which it was allocated; memory of a pool may outlive it */
 	const void *owner; /* it ends with this: a variable's library, a graph's slot; not owned */
 	struct pool *pool; /* of allocated and pooled memory, with the piece in it */
 	struct piece *piece;
@@ -135,7 +135,7 @@ CUresult memory_add_variable(
 	struct context *context, const void *owner, uint64_t address, uint64_t size);
 void memory_end_owner(const void *owner);
 
-/* Frees what was allocated in a context that ends. */
+/* Frees what was allocated in a context that ends, but for memory of pools. */
 void memory_end_context(struct context *context);
 
 #endif

@@ -87,6 +87,13 @@ void memory_free_async(uint64_t address)
 	pthread_mutex_unlock(&driver.lock);
 }
 
+/* Memory of a pool belongs to no context, unless a stream of it would have freed the memory. */
+static bool ends_with_context(const struct range *range, const struct context *context)
+{
+	return range->context == context && range->kind != RANGE_MAPPED &&
+	       (!range->is_pooled || range->is_freeing);
+}
+
 void memory_free_context(struct context *context)
 {
 	struct range *next;
@@ -97,7 +104,7 @@ void memory_free_context(struct context *context)
 		if (range->context == context && range->kind == RANGE_REGISTERED) {
 			range_remove(range->start);
 			stat_add(STAT_REGISTRATIONS, -1);
-		} else if (range->context == context && range->kind != RANGE_MAPPED) {
+		} else if (ends_with_context(range, context)) {
 			memory_free(range);
 		} else if (range->graph_memory) {
 			graph_memory_end(range->graph_memory, context);
