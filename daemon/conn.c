@@ -23,6 +23,7 @@
 #include "daemon.h"
 #include "handshake.h"
 #include "line_buffer.h"
+#include "process.h"
 #include "server.h"
 #include "server_conn.h"
 #include "tenant.h"
@@ -40,6 +41,7 @@ static void on_conn_closed(uv_handle_t *handle)
 		return;
 	if (!conn->keeps_fd)
 		async_close(conn->fd);
+	closep(&conn->pidfd);
 	free(conn->out);
 	free(conn->retry);
 	free(conn);
@@ -354,6 +356,8 @@ static int conn_new(struct daemon *daemon, int fd, struct conn **ret_conn)
 	conn->poll.data = conn->timer.data = conn;
 	conn->daemon = daemon;
 	conn->fd = fd;
+	/* Later, another process might have the PID. */
+	conn->pidfd = daemon->config.groups_by_cgroup ? process_open_peer(fd) : -EBADF;
 	list_init(&conn->wait);
 	join_tenant(conn, tenant);
 	*ret_conn = TAKE_PTR(conn);

@@ -46,6 +46,7 @@ struct conn {
 	enum conn_kind kind;
 	struct ucred cred; /* the process that connected; pid 0 if the daemon cannot see it */
 	int fd;
+	int pidfd;     /* of the peer, if clients are grouped by cgroup; else -errno */
 	bool keeps_fd; /* the descriptor stays open until the daemon exits */
 	uv_poll_t poll;
 	uv_timer_t timer;

@@ -15,28 +15,41 @@
 #include "daemon.h"
 #include "groups.h"
 #include "membership.h"
+#include "process.h"
 
 /* Room for a path and the lines of cgroup version 1 before it. */
 #define CGROUP_TEXT_MAX 16384
 
-/* 0 or -errno. */
-static int read_cgroup(pid_t pid, char text[CGROUP_TEXT_MAX])
+static int read_cgroup_file(pid_t pid, char text[CGROUP_TEXT_MAX])
 {
 	char path[64];
 	_cleanup_close_ int fd = -EBADF;
 	ssize_t n;
 
-	if (pid <= 0)
-		return -ESRCH;
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return -errno;
+		return errno == ENOENT ? -ESRCH : -errno;
 	n = read(fd, text, CGROUP_TEXT_MAX - 1);
 	if (n < 0)
 		return -errno;
 	text[n] = '\0';
 	return 0;
+}
+
+/* The cgroup of the process that connected, even if another process has its PID by now. */
+static int read_cgroup(struct conn *conn, char text[CGROUP_TEXT_MAX])
+{
+	int r;
+
+	/* The setting is newer than the connection. */
+	if (conn->pidfd == -EBADF)
+		conn->pidfd = process_open_peer(conn->fd);
+	if (conn->pidfd < 0)
+		return conn->pidfd;
+	r = read_cgroup_file(conn->cred.pid, text);
+	/* The text is of this process only if it has not ended. */
+	return r == 0 && !process_is_alive(conn->pidfd) ? -ESRCH : r;
 }
 
 static bool may_join_group(const struct group *group, const struct conn *conn)
@@ -48,7 +61,7 @@ static bool may_join_group(const struct group *group, const struct conn *conn)
 static bool find_group_by_cgroup(struct conn *conn, struct group **ret_group)
 {
 	char text[CGROUP_TEXT_MAX];
-	int r = read_cgroup(conn->cred.pid, text);
+	int r = read_cgroup(conn, text);
 	const char *path = r == 0 ? group_name_of_cgroup(text) : NULL;
 
 	*ret_group = NULL;
@@ -73,6 +86,15 @@ static bool find_group_by_cgroup(struct conn *conn, struct group **ret_group)
 static bool find_group_by_name(struct conn *conn, const char *name, struct group **ret_group)
 {
 	struct group *group = group_name_ok(name) ? groups_find(&conn->daemon->groups, name) : NULL;
+
+	/* The kernel tells which processes are in a cgroup. */
+	if (*name == '/') {
+		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
+			"MPS_GROUP=%.60s names a cgroup: start the program in that cgroup (the "
+			"daemon groups clients by cgroup if MPS_GROUP_BY_CGROUP is set)",
+			name);
+		return false;
+	}
 
 	if (!group_name_ok(name)) {
 		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,

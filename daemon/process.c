@@ -14,15 +14,44 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "process.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 int process_open(pid_t pid)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 	return fd < 0 ? -errno : fd;
+}
+
+int process_open_peer(int sock)
+{
+	struct ucred cred;
+	socklen_t size = sizeof(int);
+	int fd = -EBADF;
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0)
+		return fd;
+	/* Linux before 6.5 does not know the option. */
+	if (errno != ENOPROTOOPT)
+		return -errno;
+	size = sizeof(cred);
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+		return -errno;
+	return cred.pid > 0 ? process_open(cred.pid) : -ESRCH;
+}
+
+bool process_is_alive(int pidfd)
+{
+	struct pollfd pfd = {.fd = pidfd, .events = POLLIN};
+
+	return poll(&pfd, 1, 0) == 0;
 }
 
 int process_signal(int pidfd, int number)
@@ -76,7 +105,6 @@ bool process_is_of_others(pid_t pid, uid_t uid)
 
 int process_check(int pidfd, pid_t pid, uid_t uid)
 {
-	struct pollfd pfd = {.fd = pidfd, .events = POLLIN};
 	int r = count_proc_uids(pid, uid);
 
 	if (r < 0)
@@ -84,7 +112,7 @@ int process_check(int pidfd, pid_t pid, uid_t uid)
 	if (r < UIDS)
 		return -EPERM;
 	/* The text is of this process only if it has not exited. */
-	return poll(&pfd, 1, 0) == 0 ? 0 : -ESRCH;
+	return process_is_alive(pidfd) ? 0 : -ESRCH;
 }
 
 int process_start_time(pid_t pid, uint64_t *ret_ticks)

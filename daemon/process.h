@@ -15,6 +15,15 @@
 int process_open(pid_t pid);
 
 /*
+ * A pidfd of the process that connected to this socket. The caller owns it. -ESRCH: that process
+ * has ended; -errno.
+ */
+int process_open_peer(int sock);
+
+/* Whether the process of this pidfd has not ended. */
+bool process_is_alive(int pidfd);
+
+/*
  * Whether the process of this pidfd is alive and all four of its user ids are
  * `uid': 0, -ESRCH, -EPERM or -errno.
  */

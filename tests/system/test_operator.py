@@ -7,10 +7,14 @@ import contextlib
 import json
 import os
 import re
+import signal
+import socket
 import subprocess
+import time
 
 import harness
 import mps
+import wire
 from harness import contains, equal, need_root, wait_for
 from test_active_threads import SMS, Together, share
 from test_memory_limits import MIB, OUT_OF_MEMORY, SETTINGS, numbers
@@ -356,6 +360,62 @@ def test_group_of_a_cgroup():
             first, second, _ = clients.run()
             equal((len(first), second), (32, first))
             allocates(service, 64, ways=ALLOCATIONS[:2], preexec_fn=enter)
+
+
+def test_group_of_another_cgroup():
+    """The kernel says who is in a cgroup, not the client."""
+    service = mps.Service(SETTINGS)
+    service.daemon_env["MPS_GROUP_BY_CGROUP"] = "1"
+    with service:
+        said(service, "group", "create", "/job", "-device_pinned_mem_limit", 0, "64M")
+        code, _, err = service.run("smids", env={"MPS_GROUP": "/job"})
+        equal(code, 1, err)
+        contains(err, "MPS_GROUP=/job names a cgroup")
+
+
+def take_pid(pid):
+    """A process that has this PID: the PID is free, and root chooses the next one."""
+    for _ in range(200):
+        with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:
+            file.write(str(pid - 1))
+        child = os.fork()
+        if child == 0:
+            if os.getpid() == pid:
+                time.sleep(600)
+            os._exit(0)
+        if child == pid:
+            return
+        os.waitpid(child, 0)
+    raise harness.Skip("the PID was not to be had")
+
+
+def test_group_of_another_process():
+    """The process that connected has ended, and another one has its PID: it is not the client."""
+    harness.need_root()
+    service = mps.Service(SETTINGS)
+    service.daemon_env["MPS_GROUP_BY_CGROUP"] = "1"
+    with service:
+        ours, theirs = socket.socketpair()
+        child = os.fork()
+        if child == 0:
+            sock = socket.socket(socket.AF_UNIX)
+            sock.connect(service.pipe + "/control")
+            socket.send_fds(theirs, [b"x"], [sock.fileno()])
+            os._exit(0)
+        _, fds, _, _ = socket.recv_fds(ours, 1, 1)
+        os.waitpid(child, 0)
+        try:
+            take_pid(child)
+        except OSError as why:
+            raise harness.Skip("no PID can be chosen: %s" % why) from None
+        try:
+            with contextlib.closing(socket.socket(fileno=fds[0])) as sock:
+                sock.sendall(wire.hello())
+                service.wait_for_log("Cannot determine the cgroup of process %d (No such process)" % child,
+                                     "control")
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 # ---- the daemon's environment, priorities
