@@ -144,8 +144,20 @@ static void control_fail(struct server *server, int r)
 {
 	if (server->control.is_closing)
 		return;
-	log_line("Lost the connection to the control daemon: %s", strerrordesc_np(-r));
+	server->control.loss = r;
 	control_disconnect(server);
+}
+
+/*
+ * Logs a loss a moment later: the pipe of a daemon that just ends may still take a line that
+ * nobody reads.
+ */
+static void log_loss(struct control *control)
+{
+	if (control->loss < 0)
+		log_line("Lost the connection to the control daemon: %s",
+			strerrordesc_np(-control->loss));
+	control->loss = 0;
 }
 
 static void control_take_group(struct server *server, const struct frame_group *frame)
@@ -311,6 +323,7 @@ static void on_retry(uv_timer_t *timer)
 	struct control *control = &server->control;
 	uint64_t now_ms = uv_now(&server->loop);
 
+	log_loss(control);
 	if (control_has_daemon(control) || server->is_stopping)
 		return;
 	if (connect_daemon(control) == 0) {

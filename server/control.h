@@ -22,6 +22,7 @@ struct control {
 	bool is_closing;  /* the poll handle is closing */
 	bool is_finished; /* permanently */
 	uint64_t lost_ms; /* when the daemon was lost, by the loop's clock */
+	int loss;         /* why, as a negative errno; 0: it is in the log */
 	struct frame_reader reader;
 	struct frame_queue out; /* empty without a daemon */
 };
