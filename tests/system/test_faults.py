@@ -214,38 +214,44 @@ def test_log_of_another_pid_namespace():
         equal([client["pid"] for client in fault["clients"]], [neighbour.pid])
 
 
-def fault_and_command(service):
-    """The address comes after another frame for the faulted server: PID, or None if too late."""
+def culprit_by_a_late_line(service, pid=None, before=lambda: None):
+    """Calls `before' after a fault, then writes the line that names the culprit.
+
+    False: the line was too late for that. `pid' is that of the line; None: the server's.
+    """
     neighbour = at_work(service)
-    server = service.server()
+    server = re.search(r"Starting new server (\d+) for user %d$" % os.getuid(),
+                       service.control_log(), re.M)[1]
     with open(service.kernel_log, "a", encoding="utf-8") as log:
         process = service.popen("fault", "near")
         # Not later than the fault: the last look before it.
         looks = [time.monotonic()]
-        wait_for("the fault", lambda: "is FAULT" in service.control_log()
+        wait_for("the fault", lambda: "Server %s is FAULT" % server in service.control_log()
                  or looks.append(time.monotonic()))
-        contains(service.command("trace", "start", service.folder + "/trace").stdout, "Tracing")
+        before()
         # The neighbour has come first, so that its memory has lower addresses.
-        log.write(xid(server, "mps-server", 0x200000001000))
+        log.write(xid(pid or server, "mps-server", 0x200000001000))
         log.flush()
         # ADDRESS_MS (server/fault_report.c) begins with the fault.
         in_time = time.monotonic() - looks[-1] < 0.5
     for each in process, neighbour:
         service.finish(each)
-    return neighbour.pid if in_time else None
+    if in_time:
+        fault = wait_for("the culprit",
+                         lambda: last_fault(service)["certain"] and last_fault(service))
+        equal([client["pid"] for client in fault["clients"]], [neighbour.pid])
+    return in_time
 
 
 def test_address_after_a_command():
     """A server that ends because of a fault still reads, so it learns the address."""
     for _ in range(5):
         with service_with_log(writes=False) as service:
-            culprit = fault_and_command(service)
-            if culprit is None:
-                continue
-            fault = wait_for("the culprit",
-                             lambda: last_fault(service)["certain"] and last_fault(service))
-            equal([client["pid"] for client in fault["clients"]], [culprit])
-            return
+            def trace(service=service):
+                contains(service.command("trace", "start", service.folder + "/trace").stdout,
+                         "Tracing")
+            if culprit_by_a_late_line(service, before=trace):
+                return
     raise harness.Skip("the machine is too busy")
 
 
