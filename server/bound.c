@@ -9,37 +9,27 @@
 
 #include "bound.h"
 
-#include "server/driver/deferred.h"
 #include "server/driver/device_quota.h"
+#include "server/graph/graph.h"
 #include "server/session/fault.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
 
-/* Waits for deferred calls. False: there are none. */
-static bool bound_wait_for_ends(const struct session *session)
-{
-	uint64_t n = deferred_n_added();
-	unsigned round = 0;
-
-	while (deferred_wait(session, n, round))
-		round++;
-	return round > 0;
-}
-
-static void bound_log(struct session *session, uint64_t amount)
+static void bound_log(struct session *session, enum resource resource, uint64_t amount)
 {
 	char text[ACCOUNT_TEXT];
 
-	if (session->is_bound_logged)
+	if (session->is_bound_logged[resource])
 		return;
-	session->is_bound_logged = true;
-	account_explain(session->account, amount, text);
+	session->is_bound_logged[resource] = true;
+	account_explain(session->account, resource, amount, text);
 	log_line("Client " SESSION_NAME " gets CUDA_ERROR_OUT_OF_MEMORY: %s",
 		SESSION_NAME_ARGS(session), text);
 	log_line("Client " SESSION_NAME " has %u libraries, %u kernels, %u linkers, %u graphs "
 		 "with %u nodes, %u events, %u arrays, %u textures, %u allocations",
 		SESSION_NAME_ARGS(session), session->libraries.n_used, session->kernels.n_used,
-		session->linkers.n_used, session->graphs.n_used, session->n_graph_nodes,
+		session->linkers.n_used, session->graphs.n_used,
+		(unsigned)account_taken(session->account, RESOURCE_GRAPH_NODES),
 		session->events.n_used, session->arrays.n_used, session->textures.n_used,
 		session->allocations.n_used);
 }
@@ -50,16 +40,17 @@ static void bound_set_refusal(struct session *session, enum memory_refusal refus
 	shm_store32(&session->page->refusal, refusal);
 }
 
-bool bound_met(void *arg, uint64_t amount, unsigned round)
+bool bound_met(void *arg, enum resource resource, uint64_t amount, unsigned round)
 {
 	struct session *session = arg;
 
 	if (atomic_load(&session->is_ending))
 		return false;
-	if (round == 0 && bound_wait_for_ends(session))
+	if (round == 0 && graphs_wait_for_ends(session))
 		return true;
-	bound_log(session, amount);
-	bound_set_refusal(session, REFUSAL_BY_HOST, account_limit(session->account));
+	bound_log(session, resource, amount);
+	if (resource == RESOURCE_HOST_MEMORY)
+		bound_set_refusal(session, REFUSAL_BY_HOST, account_limit(session->account));
 	return false;
 }
 

@@ -6,15 +6,16 @@
  * Sessions at their limits. The session's worker only.
  *
  * When the account of a session meets a bound, the session waits for deferred calls, which may
- * refund something, and then logs once what it holds.
+ * refund something, and then logs what it holds, once for each resource.
  */
 
 #include "base.h"
+#include "server/util/resource.h"
 
 struct session;
 
 /* account_owner::on_full of a session. */
-bool bound_met(void *session, uint64_t amount, unsigned round);
+bool bound_met(void *session, enum resource resource, uint64_t amount, unsigned round);
 
 /*
  * A message fails with CUDA_ERROR_OUT_OF_MEMORY. If a limit of a GPU's memory is the reason, notes

@@ -27,7 +27,7 @@
 #include "server/session/session.h"
 #include "spec_hash.h"
 #include "terminate.h"
-#include "user.h"
+#include "sharer.h"
 #include "wire.h"
 #include "worker.h"
 
@@ -152,7 +152,7 @@ static void client_conn_free(struct client_conn *conn)
 {
 	device_quotas_unref(conn->session);
 	session_free(conn->session);
-	user_remove_client(conn->user);
+	sharer_remove_session(conn->process);
 	async_close(conn->connection);
 	closep(&conn->pidfd);
 	free(conn);
@@ -246,11 +246,11 @@ static int client_conn_make(
 	conn->program = client->hello.program;
 	memcpy(conn->command, client->hello.command, sizeof(conn->command));
 	conn->connection = conn->pidfd = -EBADF;
-	r = user_add_client(server, (uid_t)client->uid, &conn->user);
+	r = sharer_add_session(server, client, &conn->process);
 	if (r < 0)
 		return r;
-	r = session_new(
-		server->last_session + 1, user_quota(conn->user), bound_met, &conn->session, fds);
+	r = session_new(server->last_session + 1, sharer_quotas(conn->process), bound_met,
+		&conn->session, fds);
 	if (r < 0)
 		return r;
 	server->last_session++;
@@ -295,7 +295,8 @@ void client_conn_new(struct server *server, const struct frame_client *client, i
 		client_conn_notify_of(server, client, FRAME_CLIENT_GONE);
 	} else if (r == -EUSERS) {
 		client_conn_refuse(server, client, fd, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
-			"its user has reached the limit of clients in this server");
+			"its process or its user has as many sessions of this server as it leaves "
+			"to the others");
 	} else if (r < 0) {
 		char text[FRAME_TEXT_MAX];
 

@@ -23,7 +23,7 @@ struct client_conn {
 	uint32_t program; /* these two matter only to the daemon: see FRAME_CLIENT_HERE */
 	char command[FRAME_TEXT_MAX];
 	struct session *session;
-	struct user *user; /* NULL: the server has one user only */
+	struct sharer *process; /* whose resources its session shares */
 	int connection, pidfd;
 	uv_poll_t hangup, death;
 	bool has_hangup, has_death; /* open in the loop */

@@ -26,7 +26,7 @@
 #include "terminate.h"
 #include "server/util/number.h"
 #include "server/util/thread.h"
-#include "user.h"
+#include "sharer.h"
 #include "worker.h"
 
 #define TICK_MS 100
@@ -402,7 +402,7 @@ void server_fini(struct server *server)
 
 	deferred_stop();
 	devices_fini();
-	users_free(server);
+	sharers_free(server);
 	frame_reader_fini(&server->control.reader);
 	r = uv_loop_close(&server->loop);
 	assert(r == 0);

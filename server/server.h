@@ -31,7 +31,7 @@ struct server {
 	struct trace_control trace;
 	uid_t uid;
 	bool is_multiuser; /* its clients are of any user, kept apart by their UIDs */
-	struct user *users;
+	struct sharer *sharers;
 	int grace_ms;
 
 	pthread_t starter; /* runs cuInit() */

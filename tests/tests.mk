@@ -60,14 +60,15 @@ unit_test_proto_shm := proto/shm.c
 unit_test_proto_yielder :=
 # The server without its loop, over the counting driver, for its tests and fuzzers.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
-	server/newcomers.c server/util/privileges.c server/user.c server/terminate.c \
+	server/newcomers.c server/util/privileges.c server/sharer.c server/terminate.c \
 	server/fault_report.c server/counter_report.c server/trace_control.c server/session/receiver.c \
 	server/session/receiver_process.c,$(SERVER_SRC)) $(GEN)/send.c \
 	$(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c receiver.c)
-# The accounts of memory, alone.
-ACCOUNT := server/util/account.c server/util/quota.c server/util/machine_memory.c server/util/number.c server/util/log.c
+# The accounts of sessions, alone.
+ACCOUNT := server/util/account.c server/util/resource.c server/util/quota.c server/util/machine_memory.c server/util/number.c server/util/log.c
 unit_test_server_account := $(ACCOUNT)
 unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
+unit_test_server_resource := $(ACCOUNT) server/sharer.c
 unit_test_server_machine_memory := server/util/machine_memory.c
 unit_test_server_tables := $(ACCOUNT) server/util/bitmap.c server/util/handle_table.c server/driver/owner.c server/util/ranges.c
 unit_test_server_sigbus_guard := server/util/sigbus_guard.c server/util/thread.c

@@ -28,7 +28,6 @@
  * raise a neighbour's p99 from 13 to 70 us; 5 ms apart they do not.
  */
 #define DEFERRED_PACED 8192
-#define DEFERRED_FULL 65536
 #define PACE_NS 5000000
 
 /* If the driver is short of something, it has it again soon, or never. */
@@ -235,11 +234,6 @@ void deferred_note_limits(void)
 	deferred.has_limits = true;
 	pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
-}
-
-bool deferred_is_full(void)
-{
-	return atomic_load_explicit(&deferred.n, memory_order_relaxed) >= DEFERRED_FULL;
 }
 
 void deferred_reclaim(void)

@@ -42,9 +42,6 @@ void deferred_note_freed(void);
 /* Limits may be lowered (limit.h) as soon as no session has work. */
 void deferred_note_limits(void);
 
-/* So many calls wait that callers should stop making new objects. */
-bool deferred_is_full(void);
-
 /* How many calls were added so far; whether as many have been made. Any thread. */
 uint64_t deferred_n_added(void);
 bool deferred_has_made(uint64_t n);

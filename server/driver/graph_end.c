@@ -28,38 +28,48 @@ struct graph_end {
 	bool keeps_stack;            /* of the GPU (limit.h) */
 	struct channel_part part;    /* of the channel budget; all 0: none */
 	struct device_quota *memory; /* a reference; NULL: no node in a body is charged */
+	uint64_t n_nodes;
 	uint32_t n_body_nodes;
 };
 
-/* Of all sessions: about 1 GiB of the driver's memory. */
-#define BODY_NODES_MAX (16u << 10)
-
-static atomic_uint n_body_nodes;
-
 struct graph_end *graph_end_new(struct account *account)
 {
-	/* While too many objects wait for their end, no new one may begin. */
-	return deferred_is_full() ? NULL
-				  : account_alloc(account, sizeof(struct graph_end), KEPT_GRAPH);
+	struct graph_end *end = account_alloc(account, sizeof(*end), KEPT_GRAPH);
+
+	if (!end || account_take(end, RESOURCE_GRAPHS, 1))
+		return end;
+	account_free(end);
+	return NULL;
+}
+
+bool graph_end_take_nodes(struct graph_end *end, uint32_t n_nodes)
+{
+	if (!account_take(end, RESOURCE_GRAPH_NODES, n_nodes))
+		return false;
+	end->n_nodes += n_nodes;
+	return true;
 }
 
 bool graph_end_take_body_nodes(struct graph_end *end, struct device_quota *memory, uint32_t n_nodes)
 {
 	if (n_nodes == 0 || end->n_body_nodes > 0)
 		return true;
-	if (atomic_fetch_add(&n_body_nodes, n_nodes) + n_nodes <= BODY_NODES_MAX &&
-		device_quota_charge(memory, n_nodes * DRIVER_BODY_NODE_MEMORY)) {
-		end->memory = device_quota_ref(memory);
-		end->n_body_nodes = n_nodes;
-		return true;
+	if (!account_take(end, RESOURCE_BODY_NODES, n_nodes))
+		return false;
+	if (!device_quota_charge(memory, n_nodes * DRIVER_BODY_NODE_MEMORY)) {
+		account_give(end, RESOURCE_BODY_NODES, n_nodes);
+		return false;
 	}
-	atomic_fetch_sub(&n_body_nodes, n_nodes);
-	return false;
+	end->memory = device_quota_ref(memory);
+	end->n_body_nodes = n_nodes;
+	return true;
 }
 
-static void give_body_nodes(const struct graph_end *end)
+static void give_all(struct graph_end *end)
 {
-	atomic_fetch_sub(&n_body_nodes, end->n_body_nodes);
+	account_give(end, RESOURCE_GRAPHS, 1);
+	account_give(end, RESOURCE_GRAPH_NODES, end->n_nodes);
+	account_give(end, RESOURCE_BODY_NODES, end->n_body_nodes);
 	device_quota_refund(end->memory, end->n_body_nodes * DRIVER_BODY_NODE_MEMORY);
 	device_quota_unref(end->memory);
 }
@@ -146,7 +156,7 @@ static void end_now(struct deferred *deferred)
 		channel_budget_release(end->device, &end->part);
 	if (end->model && !device_lost)
 		cuda.cuGraphDestroy(end->model);
-	give_body_nodes(end);
+	give_all(end);
 	account_free(end);
 }
 

@@ -18,16 +18,19 @@ struct device_quota;
 struct graph_end;
 
 /*
- * Allocated when a graph is begun, so that its end needs no memory. NULL: no memory. It pays
- * for what the driver keeps of the graph until the graph has ended: call account_keep() for
- * each node and edge.
+ * Allocated when a graph is begun, so that its end needs no memory. NULL: no memory, or a
+ * bound of graphs is met. It pays for what the driver keeps of the graph until the graph has
+ * ended: call account_keep() for each node and edge.
  */
 struct graph_end *graph_end_new(struct account *account);
 
+/* Counts nodes of the graph, until it has ended. False: a bound is met. */
+bool graph_end_take_nodes(struct graph_end *end, uint32_t n_nodes);
+
 /*
- * Charges memory of the GPU for the nodes in bodies of conditional nodes, until the graph has
- * ended. Only the first call charges. False: a limit is met, of the session or of all
- * sessions, because the driver does not return this memory before the server ends.
+ * Counts the nodes in bodies of conditional nodes, and charges memory of the GPU for them,
+ * until the graph has ended. Only the first call does. False: a limit of the memory is met, or
+ * a bound, because the driver does not return this memory before the server ends.
  */
 bool graph_end_take_body_nodes(
 	struct graph_end *end, struct device_quota *memory, uint32_t n_nodes);

@@ -10,6 +10,7 @@
  * graph first, in the client's order, and refuses the graph if a number differs.
  */
 
+#include "server/driver/graph_end.h"
 #include "server/graph/graph.h"
 #include "server/graph/graph_node.h"
 #include "server/session/session.h"
@@ -84,13 +85,12 @@ CUresult do_graph_conditions(struct session *session, struct graph *graph, uint3
 	return CUDA_SUCCESS;
 }
 
-/* Room for the bodies, which count as nodes of the session. */
+/* Room for the bodies, which count as nodes. */
 static CUresult bodies_make_room(struct session *session, struct graph *graph, uint32_t n)
 {
 	struct graph_body *grown;
 
-	if (graph->n_bodies + n > WIRE_GRAPH_BODIES_MAX ||
-		session->n_graph_nodes + n > WIRE_GRAPH_NODES_MAX)
+	if (graph->n_bodies + n > WIRE_GRAPH_BODIES_MAX || !graph_end_take_nodes(graph->ending, n))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	grown = account_grow(session->account, graph->bodies, graph->n_bodies + n, sizeof(*grown));
 	if (!grown)
@@ -130,7 +130,6 @@ static CUresult conditional_add(struct session *session, struct graph *graph,
 	for (uint32_t i = 0; i < conditional->size; i++)
 		graph->bodies[graph->n_bodies++] =
 			(struct graph_body){params.conditional.phGraph_out[i], depth};
-	session->n_graph_nodes += conditional->size;
 	if (conditional->type == CU_GRAPH_COND_TYPE_WHILE)
 		note_loop(session, graph);
 	return CUDA_SUCCESS;

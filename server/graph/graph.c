@@ -49,7 +49,6 @@ static void graph_free(struct session *session, struct graph *graph, bool device
 		cuda.cuEventDestroy_v2(graph->end);
 	for (uint32_t i = 0; i < graph->n_nodes; i++)
 		graph_node_fini(&graph->nodes[i], device_lost);
-	session->n_graph_nodes -= graph->n_nodes + graph->n_bodies;
 	context_share_unref(graph->share, device_lost);
 	graph_formers_free(graph);
 	account_free(graph->bodies);
@@ -57,18 +56,37 @@ static void graph_free(struct session *session, struct graph *graph, bool device
 	account_free(graph);
 }
 
-/* Frees destroyed graphs that have ended. */
-static void graphs_sweep(struct session *session)
+/* Frees destroyed graphs that have ended. Returns whether some have not. */
+static bool sweep(struct session *session)
 {
+	bool is_left = false;
 	struct graph *next;
 
 	for (struct graph *graph = session->graph_list; graph; graph = next) {
 		next = graph->next;
-		if (graph->is_closed &&
-			(!graph_running_on(session, graph) ||
-				(graph->end && cuda.cuEventQuery(graph->end) == CUDA_SUCCESS)))
+		if (!graph->is_closed)
+			continue;
+		if (!graph_running_on(session, graph) ||
+			(graph->end && cuda.cuEventQuery(graph->end) == CUDA_SUCCESS))
 			graph_free(session, graph, false);
+		else
+			is_left = true;
 	}
+	return is_left;
+}
+
+static void graphs_sweep(struct session *session)
+{
+	(void)sweep(session);
+}
+
+bool graphs_wait_for_ends(struct session *session)
+{
+	unsigned round = 0;
+
+	while (deferred_wait(session, deferred_n_added() + sweep(session), round))
+		round++;
+	return round > 0;
 }
 
 /* Frees all. Their work has ended, or the context is lost. */
@@ -97,7 +115,8 @@ CUresult do_graph_begin(struct session *session, uint32_t id, uint32_t device)
 	graph->ending = graph_end_new(session->account);
 	if (!graph->ending || handle_put(&session->graphs, id, graph) < 0) {
 		result = graph->ending ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
-		account_free(graph->ending);
+		if (graph->ending)
+			graph_end(graph->ending, NULL, NULL, NULL, false);
 		account_free(graph);
 		return result;
 	}
@@ -196,32 +215,9 @@ static CUresult set_priorities(const struct graph *graph)
 	return result;
 }
 
-static bool has_closed_graphs(const struct session *session)
+static bool take_body_nodes(const struct graph *graph)
 {
-	const struct graph *graph = session->graph_list;
-
-	while (graph && !graph->is_closed)
-		graph = graph->next;
-	return graph;
-}
-
-/*
- * Graphs that were destroyed give theirs back when the driver destroys them, after their last
- * launch.
- */
-static bool take_body_nodes(struct session *session, struct graph *graph)
-{
-	uint64_t n_ends;
-	unsigned round = 0;
-
-	do {
-		if (graph_end_take_body_nodes(
-			    graph->ending, graph->sdev->memory, graph->n_body_nodes))
-			return true;
-		graphs_sweep(session);
-		n_ends = deferred_n_added() + has_closed_graphs(session);
-	} while (deferred_wait(session, n_ends, round++));
-	return false;
+	return graph_end_take_body_nodes(graph->ending, graph->sdev->memory, graph->n_body_nodes);
 }
 
 CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint32_t n_nodes,
@@ -237,7 +233,8 @@ CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint
 		result = session_device_enter(session, graph->sdev);
 	if (result == CUDA_SUCCESS && by_node_priority)
 		result = set_priorities(graph);
-	if (result == CUDA_SUCCESS && !take_body_nodes(session, graph))
+	if (result == CUDA_SUCCESS && !take_body_nodes(graph) &&
+		!(graphs_wait_for_ends(session) && take_body_nodes(graph)))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS)
 		return result;

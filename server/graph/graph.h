@@ -91,6 +91,13 @@ CUresult graph_conditional_context(const struct graph *graph, CUcontext *ret_con
 /* Whether the driver executes such nodes in bodies. */
 bool graph_body_may_have(CUgraphNodeType type);
 
+/*
+ * Graphs that were destroyed give back what they have when the driver destroys them, after
+ * their last launch: waits a moment for that, and for all other deferred calls. False: there was
+ * nothing to wait for.
+ */
+bool graphs_wait_for_ends(struct session *session);
+
 /* Whether the session may still use all memory of the graph. */
 bool graph_spans_ok(struct session *session, const struct graph *graph);
 

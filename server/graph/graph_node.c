@@ -111,7 +111,7 @@ static bool node_make_room(struct session *session, struct graph *graph)
 	uint32_t n_free_channels = MAX(2 * graph->n_free_channels, 8u);
 	struct graph_node *grown;
 
-	if (session->n_graph_nodes >= WIRE_GRAPH_NODES_MAX)
+	if (!graph_end_take_nodes(graph->ending, 1))
 		return false;
 	if (graph->n_nodes < graph->n_free_channels)
 		return true;
@@ -137,7 +137,6 @@ void graph_node_put(struct session *session, struct graph *graph, uint32_t numbe
 		} else {
 			graph->n_nodes++;
 			graph->n_body_nodes += graph->body > 0;
-			session->n_graph_nodes++;
 		}
 		graph->nodes[number] = *node;
 		return;

@@ -134,7 +134,8 @@ static CUresult chain_make(struct session *session, struct chain *chain,
 	chain->ending = graph_end_new(session->account);
 	if (!chain->ending)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = account_keep(chain->ending, n * (uint64_t)(KEPT_NODE + KEPT_EDGE))
+	result = account_keep(chain->ending, n * (uint64_t)(KEPT_NODE + KEPT_EDGE)) &&
+				 graph_end_take_nodes(chain->ending, part.n_nodes)
 			 ? cuda.cuGraphCreate(&chain->graph, 0)
 			 : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS)

@@ -42,14 +42,14 @@ static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
 /* The parts of rooms follow it. */
 #define SESSION_SIZE ALIGN_UP(sizeof(struct session), _Alignof(max_align_t))
 
-static int open_account(struct session *session, struct quota *quota,
-	bool (*on_full)(void *session, uint64_t amount, unsigned round))
+static int open_account(struct session *session, struct resource_quotas *quotas,
+	bool (*on_full)(void *session, enum resource resource, uint64_t amount, unsigned round))
 {
 	/* What a session costs with its threads, whatever its client does. */
 	const uint64_t base = SESSION_SIZE + session_rooms_size() + RING_RUN_MAX + KEPT_THREAD +
 			      session_rooms_kept();
 	struct account *account =
-		account_new(base, (struct account_owner){on_full, session}, quota);
+		account_new(base, (struct account_owner){on_full, session}, quotas);
 	struct handle_table *const tables[] = {TABLES_OF(session)};
 
 	if (!account)
@@ -72,8 +72,8 @@ static void limits_init(struct frame_limits *limits)
 		limits->memory[i] = UINT64_MAX;
 }
 
-int session_new(uint32_t id, struct quota *quota,
-	bool (*on_full)(void *session, uint64_t amount, unsigned round),
+int session_new(uint32_t id, struct resource_quotas *quotas,
+	bool (*on_full)(void *session, enum resource resource, uint64_t amount, unsigned round),
 	struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS])
 {
 	_cleanup_(session_freep) struct session *session =
@@ -88,7 +88,7 @@ int session_new(uint32_t id, struct quota *quota,
 	session->active_threads = ACTIVE_THREADS_ALL;
 	session->n_marks = DEVICES_MAX;
 	pthread_mutex_init(&session->pending_waits_lock, NULL);
-	r = open_account(session, quota, on_full);
+	r = open_account(session, quotas, on_full);
 	if (r == 0)
 		r = make_memories(session, fds);
 	if (r < 0) {

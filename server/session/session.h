@@ -102,7 +102,7 @@ struct session {
 	uint32_t n_refusals;                /* images and kernels that the driver refused */
 	uint32_t n_parts;                   /* contexts with a part of its share, so far */
 	bool has_loops;                     /* made a graph with a WHILE node, which the log says */
-	bool is_bound_logged;               /* the log says that the account has met a bound */
+	bool is_bound_logged[RESOURCES];    /* the log says that the account has met the bound */
 	uint64_t n_messages;                /* served so far */
 	uint32_t n_at_work;                 /* as in the page */
 	int64_t pause_ns;                   /* between two runs of messages, on average */
@@ -125,7 +125,6 @@ struct session {
 	struct handle_table greens, context_shares, linkers, libraries, kernels, events, graphs,
 		allocations, arrays, textures;
 	struct graph *graph_list;    /* all graphs, also destroyed ones that still run */
-	uint32_t n_graph_nodes;      /* in all of them */
 	uint32_t n_closing_mappings; /* mappings of regions that wait for work to end */
 	uint32_t n_closing;          /* closed memory of others that waits for work to end */
 	uint32_t n_shares;           /* own memory for which a token exists */
@@ -149,13 +148,13 @@ struct session {
 };
 
 /*
- * Makes a session with its memories. `quota' bounds the host memory of its user (NULL: the
- * server has one user). `on_full' is called with the session when its account meets a bound
- * (account_owner). `ret_fds' are ring, staging and page, for the client; the caller owns
- * them. 0 or -errno.
+ * Makes a session with its memories. `quotas' are those of its process (NULL: the session has
+ * the server's as its next ones). `on_full' is called with the session when its account meets
+ * a bound (account_owner). `ret_fds' are ring, staging and page, for the client; the caller
+ * owns them. 0 or -errno.
  */
-int session_new(uint32_t id, struct quota *quota,
-	bool (*on_full)(void *session, uint64_t amount, unsigned round),
+int session_new(uint32_t id, struct resource_quotas *quotas,
+	bool (*on_full)(void *session, enum resource resource, uint64_t amount, unsigned round),
 	struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS]);
 
 /* The worker has ended, or was never started. */

@@ -4,7 +4,7 @@
  * Accounts and their blocks. Any thread, without a lock.
  *
  * Invariant: an account is charged with what its blocks cost and, until account_close(),
- * with its session's base. So nothing refers to the account when its charge is 0.
+ * with its session's base. So nothing refers to the account when it holds no host memory.
  */
 
 #include "account.h"
@@ -14,15 +14,12 @@
 #include <string.h>
 
 #include "log.h"
-#include "machine_memory.h"
 #include "number.h"
 
-/* If the machine does not say how much memory it has. */
-#define MACHINE_MEMORY_DEFAULT ((uint64_t)4 << 30)
 #define HOST_MIB_MAX (1u << 24)
 
 struct account {
-	struct quota quota;
+	struct resource_quotas quotas;
 	struct account_owner owner;
 	uint64_t base;
 };
@@ -35,7 +32,6 @@ struct block {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct quota all;
 static uint64_t session_max;
 
 static const struct number_setting host_mib = {
@@ -48,48 +44,46 @@ static const struct number_setting host_mib = {
 
 static void account_start(void)
 {
-	uint64_t machine = machine_memory("");
-
-	all.limit = (machine ? machine : MACHINE_MEMORY_DEFAULT) / ACCOUNTS_PART;
 	session_max = number_setting_read(&host_mib) << 20;
 	log_line("Host memory for clients: %llu MiB each, %llu MiB in all",
-		(unsigned long long)session_max >> 20, (unsigned long long)all.limit >> 20);
-}
-
-struct quota *accounts_quota(void)
-{
-	pthread_once(&once, account_start);
-	return &all;
+		(unsigned long long)session_max >> 20,
+		(unsigned long long)resource_of_server(RESOURCE_HOST_MEMORY)->limit >> 20);
 }
 
 static void account_refund(struct account *account, uint64_t amount)
 {
-	if (quota_refund(&account->quota, amount) == 0)
+	if (quota_refund(&account->quotas.of[RESOURCE_HOST_MEMORY], amount) == 0)
 		free(account);
 }
 
-static bool account_charge(struct account *account, uint64_t amount)
+static bool account_charge_with(struct account *account, enum resource resource, uint64_t amount)
 {
 	const struct account_owner *owner = &account->owner;
 
-	for (unsigned round = 0; !quota_charge(&account->quota, amount); round++)
-		if (!owner->on_full || !owner->on_full(owner->arg, amount, round))
+	for (unsigned round = 0; !quota_charge(&account->quotas.of[resource], amount); round++)
+		if (!owner->on_full || !owner->on_full(owner->arg, resource, amount, round))
 			return false;
 	return true;
 }
 
-struct account *account_new(uint64_t base, struct account_owner owner, struct quota *parent)
+static bool account_charge(struct account *account, uint64_t amount)
+{
+	return account_charge_with(account, RESOURCE_HOST_MEMORY, amount);
+}
+
+struct account *account_new(
+	uint64_t base, struct account_owner owner, struct resource_quotas *parent)
 {
 	struct account *account = calloc(1, sizeof(*account));
 
 	if (!account)
 		return NULL;
-	account->quota.parent = parent ? parent : accounts_quota();
-	account->quota.own = ACCOUNT_OWN;
-	account->quota.limit = session_max;
+	pthread_once(&once, account_start);
+	resource_quotas_init(&account->quotas, RESOURCE_OF_SESSION, parent);
+	account->quotas.of[RESOURCE_HOST_MEMORY].limit = session_max;
 	account->base = base + sizeof(*account);
 	account->owner = owner;
-	if (quota_charge(&account->quota, account->base))
+	if (quota_charge(&account->quotas.of[RESOURCE_HOST_MEMORY], account->base))
 		return account;
 	free(account);
 	return NULL;
@@ -101,19 +95,25 @@ void account_close(struct account *account)
 		account_refund(account, account->base);
 }
 
+uint64_t account_taken(const struct account *account, enum resource resource)
+{
+	return quota_used(&account->quotas.of[resource]);
+}
+
 uint64_t account_held(const struct account *account)
 {
-	return quota_used(&account->quota);
+	return account_taken(account, RESOURCE_HOST_MEMORY);
 }
 
 uint64_t account_limit(const struct account *account)
 {
-	return quota_limit(&account->quota);
+	return quota_limit(&account->quotas.of[RESOURCE_HOST_MEMORY]);
 }
 
-void account_explain(const struct account *account, uint64_t amount, char text[ACCOUNT_TEXT])
+static void explain_memory(const struct account *account, uint64_t amount, char text[ACCOUNT_TEXT])
 {
-	const struct quota *own = &account->quota;
+	const struct quota *own = &account->quotas.of[RESOURCE_HOST_MEMORY];
+	const struct quota *all = resource_of_server(RESOURCE_HOST_MEMORY);
 	unsigned long long held = quota_used(own), max = own->limit;
 	int n = snprintf(text, ACCOUNT_TEXT,
 		"it holds %llu MiB of this server's host memory and wants %llu KiB more, where ",
@@ -124,10 +124,27 @@ void account_explain(const struct account *account, uint64_t amount, char text[A
 			"a client may hold %llu MiB (MPS_CLIENT_HOST_MIB)", max >> 20);
 	else
 		snprintf(text + n, (size_t)(ACCOUNT_TEXT - n),
-			"all clients share %llu MiB, of which %llu MiB are taken, and no client "
-			"may have more than it leaves to the others",
-			(unsigned long long)all.limit >> 20,
-			(unsigned long long)quota_used(&all) >> 20);
+			"all clients share %llu MiB, of which %llu MiB are taken, and no process "
+			"or user may have more than it leaves to the others",
+			(unsigned long long)all->limit >> 20,
+			(unsigned long long)quota_used(all) >> 20);
+}
+
+void account_explain(const struct account *account, enum resource resource, uint64_t amount,
+	char text[ACCOUNT_TEXT])
+{
+	const struct quota *all = resource_of_server(resource);
+
+	if (resource == RESOURCE_HOST_MEMORY)
+		explain_memory(account, amount, text);
+	else
+		snprintf(text, ACCOUNT_TEXT,
+			"it has %llu %s and wants %llu more, where all clients share %llu, of "
+			"which %llu are taken, and no process or user may have more than it "
+			"leaves to the others",
+			(unsigned long long)account_taken(account, resource),
+			resource_name(resource), (unsigned long long)amount,
+			(unsigned long long)all->limit, (unsigned long long)quota_used(all));
 }
 
 /* ---- blocks */
@@ -204,6 +221,21 @@ void account_unkeep(void *memory, uint64_t less)
 	block->kept -= less;
 	if (block->account && less > 0)
 		account_refund(block->account, less);
+}
+
+bool account_take(void *memory, enum resource resource, uint64_t n)
+{
+	struct account *account = block_of(memory)->account;
+
+	return !account || account_charge_with(account, resource, n);
+}
+
+void account_give(void *memory, enum resource resource, uint64_t n)
+{
+	struct account *account = block_of(memory)->account;
+
+	if (account && n > 0)
+		quota_refund(&account->quotas.of[resource], n);
 }
 
 void account_free(void *memory)

@@ -3,10 +3,12 @@
 #define ACCOUNT_H
 
 /*
- * An account counts the host memory that this server holds because of one session. The
- * server allocates from the account every block that a message requires. A block is charged
- * in bytes, together with what the driver keeps for the object that the block describes
- * (kept.h). Each account has a bound, and all accounts together have one (quota.h).
+ * An account counts what this server holds because of one session: host memory, and entries
+ * of the tables that all sessions share (resource.h). The server allocates from the account
+ * every block that a message requires. A block is charged in bytes, together with what the
+ * driver keeps for the object that the block describes (kept.h). The object takes entries of
+ * tables through its block. Each account has a bound of host memory, and for each resource a
+ * chain of quotas bounds all accounts together.
  *
  * One rule says which account pays: a block is charged to the account that it was allocated
  * from, until account_free(), on any thread, and also after the end of the session. Charges
@@ -26,11 +28,11 @@
  *
  * Only one thread at a time may call account_new(), account_close() and the functions that
  * charge: the session's worker, or the loop before and after it. Any thread may call
- * account_free(), account_unkeep() and account_disown().
+ * account_free(), account_unkeep(), account_give() and account_disown().
  */
 
 #include "kept.h"
-#include "quota.h"
+#include "resource.h"
 
 struct account;
 
@@ -40,15 +42,16 @@ struct account;
  * take a second.
  */
 struct account_owner {
-	bool (*on_full)(void *arg, uint64_t amount, unsigned round);
+	bool (*on_full)(void *arg, enum resource resource, uint64_t amount, unsigned round);
 	void *arg;
 };
 
 /*
- * `base': what the session itself costs. `parent': the quota of its user (NULL: that of the
- * server). Returns NULL without memory.
+ * `base': what the session itself costs. `parent': the quotas of its process (NULL: those of
+ * the server). Returns NULL without memory.
  */
-struct account *account_new(uint64_t base, struct account_owner owner, struct quota *parent);
+struct account *account_new(
+	uint64_t base, struct account_owner owner, struct resource_quotas *parent);
 
 /* The session has ended. NULL is fine. */
 void account_close(struct account *account);
@@ -71,6 +74,13 @@ bool account_keep(void *block, uint64_t more);
 /* The driver keeps `less' bytes less for the object. */
 void account_unkeep(void *block, uint64_t less);
 
+/*
+ * The object takes `n' of a resource other than host memory. False: a bound was met. The
+ * caller gives the same back before it frees or disowns the block. 0 is fine in both.
+ */
+bool account_take(void *block, enum resource resource, uint64_t n);
+void account_give(void *block, enum resource resource, uint64_t n);
+
 /* Refunds everything that the block was charged with. NULL is fine. */
 void account_free(void *block);
 
@@ -87,24 +97,21 @@ static inline void account_freep(void *block)
 /* The bytes that the account is charged with. */
 uint64_t account_held(const struct account *account);
 
+/* How much of a resource the account has taken. */
+uint64_t account_taken(const struct account *account, enum resource resource);
+
 /* How much the account may hold, if the other accounts leave as much. */
 uint64_t account_limit(const struct account *account);
 
 /* Says why `amount' more is refused, for the log. */
 #define ACCOUNT_TEXT 384
-void account_explain(const struct account *account, uint64_t amount, char text[ACCOUNT_TEXT]);
-
-/* The quota of all accounts. Its limit is read once, with the first account; tests change it. */
-struct quota *accounts_quota(void);
+void account_explain(const struct account *account, enum resource resource, uint64_t amount,
+	char text[ACCOUNT_TEXT]);
 
 /*
  * The bound of one session, unless MPS_CLIENT_HOST_MIB says otherwise. Enough for 100 graphs
  * of 2 000 nodes each, or for as many libraries as a session may have.
  */
 #define ACCOUNT_MAX_MIB 2048u
-/* What each session may always have: enough for a small program. */
-#define ACCOUNT_OWN ((uint64_t)16 << 20)
-/* All sessions of a server share the memory of the machine, or of its cgroup, divided by this. */
-#define ACCOUNTS_PART 2u
 
 #endif

@@ -21,6 +21,12 @@ static uint64_t whole_steps(uint64_t used)
 	return ALIGN_UP(used, QUOTA_STEP);
 }
 
+/* What the parent is charged with if the quota uses `used'. */
+static uint64_t quota_taken(const struct quota *quota, uint64_t used)
+{
+	return quota->is_exact ? used : whole_steps(used);
+}
+
 /*
  * Whether the quota may use `after' bytes, of which `child' (NULL: there is no child) then
  * has `taken'.
@@ -51,8 +57,8 @@ static unsigned quota_plan(
 		if (__builtin_add_overflow(link->before, amount, &link->after) ||
 			!quota_allows(quota, link->after, child, taken))
 			return 0;
-		taken = whole_steps(link->after);
-		amount = taken - whole_steps(link->before);
+		taken = quota_taken(quota, link->after);
+		amount = taken - quota_taken(quota, link->before);
 	}
 	return n;
 }
@@ -116,11 +122,13 @@ uint64_t quota_refund(struct quota *quota, uint64_t amount)
 	while (quota && amount > 0) {
 		/* After the subtraction another thread may free the quota. */
 		struct quota *parent = quota->parent;
+		bool is_exact = quota->is_exact;
 		uint64_t before = atomic_fetch_sub(&quota->used, amount);
 
 		if (quota == first)
 			left = before - amount;
-		amount = whole_steps(before) - whole_steps(before - amount);
+		if (!is_exact)
+			amount = whole_steps(before) - whole_steps(before - amount);
 		quota = parent;
 	}
 	return left;

@@ -8,7 +8,8 @@
  * to one quota is a charge to all quotas that follow it. Only quota_charge() checks limits.
  *
  * The first quota of a chain is charged by the byte. Its parent is charged in whole steps,
- * so that the parent's counter, which many threads share, changes seldom.
+ * so that the parent's counter, which many threads share, changes seldom. For things that
+ * are few, all quotas of a chain are exact instead.
  *
  * A child may have no more than it leaves to the other children: the first child can have
  * half, and a second one half of the rest. A child may always have its `own' part, which is
@@ -26,14 +27,15 @@ struct quota {
 	struct quota *parent;   /* NULL: the last of the chain */
 	_Atomic uint64_t limit; /* may be below `used': then charges are refused */
 	uint64_t own;           /* of what the parent has */
-	bool is_common;
-	_Atomic uint64_t used; /* may exceed the limit by the children's own parts */
+	bool is_common;         /* its children share it in the order of use */
+	bool is_exact;          /* charges its parent with what it uses, not in steps */
+	_Atomic uint64_t used;  /* may exceed the limit by the children's own parts */
 };
 
 /* How much a child takes from its parent at a time. */
 #define QUOTA_STEP ((uint64_t)1 << 20)
 
-/* The longest chain: session, group, user, server. */
+/* The longest chain: session, process, user, server. */
 #define QUOTA_CHAIN_MAX 4
 
 /* False: a quota of the chain refuses, and no quota is charged. */

@@ -97,7 +97,7 @@ static void wait_for_deferred(void)
 		if (now.libraries + now.arrays + now.textures + now.greens + now.execs +
 					now.graphs ==
 				(int)greens_kept() &&
-			quota_used(accounts_quota()) == 0)
+			quota_used(resource_of_server(RESOURCE_HOST_MEMORY)) == 0)
 			return;
 		sleep_some();
 	}
@@ -134,7 +134,8 @@ void harness_close(void)
 		left.events -= device_get(i)->quiet.context ? 2 : 0;
 	must(memcmp(&left, &(struct fake_counts){0}, sizeof(left)) == 0,
 		"the session left something in the driver");
-	must(quota_used(accounts_quota()) == 0, "the session left something in its account");
+	must(quota_used(resource_of_server(RESOURCE_HOST_MEMORY)) == 0,
+		"the session left something in its account");
 }
 
 int harness_serve(void)

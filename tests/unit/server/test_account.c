@@ -139,13 +139,14 @@ static void test_quota_is_common(void **state)
 static unsigned n_full, n_free_on_full;
 static void *to_free;
 
-static bool on_full(void *arg, uint64_t amount, unsigned round)
+static bool on_full(void *arg, enum resource resource, uint64_t amount, unsigned round)
 {
 	char text[ACCOUNT_TEXT];
 
 	assert_true(amount > 0);
-	account_explain(*(struct account **)arg, amount, text);
-	assert_non_null(strstr(text, "MiB"));
+	account_explain(*(struct account **)arg, resource, amount, text);
+	assert_non_null(
+		strstr(text, resource == RESOURCE_HOST_MEMORY ? "MiB" : resource_name(resource)));
 	n_full++;
 	if (round > 0 || n_free_on_full == 0)
 		return false;
@@ -168,7 +169,7 @@ static int close_account(void **state)
 {
 	(void)state;
 	account_close(account);
-	return quota_used(accounts_quota()) == 0 ? 0 : -1;
+	return quota_used(resource_of_server(RESOURCE_HOST_MEMORY)) == 0 ? 0 : -1;
 }
 
 static void test_blocks(void **state)
@@ -240,7 +241,8 @@ static void test_bound(void **state)
 static void test_no_memory(void **state)
 {
 	void *block = account_alloc(account, 100, 0);
-	uint64_t held = account_held(account), all = quota_used(accounts_quota());
+	uint64_t held = account_held(account),
+		 all = quota_used(resource_of_server(RESOURCE_HOST_MEMORY));
 
 	(void)state;
 	has_no_memory = true;
@@ -251,7 +253,7 @@ static void test_no_memory(void **state)
 	assert_null(account_new(BASE, (struct account_owner){0}, NULL));
 	has_no_memory = false;
 	assert_int_equal(account_held(account), held);
-	assert_int_equal(quota_used(accounts_quota()), all);
+	assert_int_equal(quota_used(resource_of_server(RESOURCE_HOST_MEMORY)), all);
 	account_free(block);
 	assert_int_equal(n_full, 0);
 }
@@ -260,25 +262,25 @@ static void test_no_memory(void **state)
 static void test_after_the_end(void **state)
 {
 	void *blocks[3];
-	uint64_t before = quota_used(accounts_quota());
+	uint64_t before = quota_used(resource_of_server(RESOURCE_HOST_MEMORY));
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
 		assert_non_null(blocks[i] = account_alloc(account, 100, MIB));
 	account_close(account);
-	assert_true(quota_used(accounts_quota()) >= 3 * MIB);
+	assert_true(quota_used(resource_of_server(RESOURCE_HOST_MEMORY)) >= 3 * MIB);
 	account_free(blocks[1]);
 	account_free(blocks[0]);
-	assert_true(quota_used(accounts_quota()) > 0);
+	assert_true(quota_used(resource_of_server(RESOURCE_HOST_MEMORY)) > 0);
 	account_free(blocks[2]);
-	assert_int_equal(quota_used(accounts_quota()), before - MIB);
+	assert_int_equal(quota_used(resource_of_server(RESOURCE_HOST_MEMORY)), before - MIB);
 	assert_int_equal(open_account(state), 0);
 }
 
 /* One client takes all it can. A new neighbour still gets its own share and half of the rest. */
 static void test_neighbour(void **state)
 {
-	struct quota *all = accounts_quota();
+	struct quota *all = resource_of_server(RESOURCE_HOST_MEMORY);
 	uint64_t limit = all->limit, n_hog = 0, n = 0;
 	struct account *neighbour;
 	void *hog = account_alloc(account, 1, 0), *block;
@@ -300,7 +302,7 @@ static void test_neighbour(void **state)
 	account_unkeep(block, n * MIB);
 	for (n = 0; account_keep(block, MIB);)
 		n++;
-	assert_int_equal(n, ACCOUNT_OWN / MIB - 1);
+	assert_int_equal(n, RESOURCE_HOST_MEMORY_OWN / MIB - 1);
 	account_free(block);
 	account_close(neighbour);
 	account_free(hog);
@@ -323,7 +325,7 @@ static void *run_ends(void *arg)
 
 static void test_ends_on_other_threads(void **state)
 {
-	struct quota *all = accounts_quota();
+	struct quota *all = resource_of_server(RESOURCE_HOST_MEMORY);
 	uint64_t limit = all->limit;
 	pthread_t threads[2];
 

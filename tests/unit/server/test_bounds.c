@@ -78,10 +78,12 @@ static void test_each(void **state)
 		assert_true(n > 0);
 		printf("%-40s %6u of %8.0f bytes%s\n", every_kind[i].name, n,
 			(double)(held() - before) / n,
-			harness.session->is_bound_logged ? ", to the bound" : "");
+			harness.session->is_bound_logged[RESOURCE_HOST_MEMORY] ? ", to the bound"
+									       : "");
 		/* The client can tell the reason. */
 		assert_int_equal(shm_load32(&harness.session->page->refusal),
-			harness.session->is_bound_logged ? REFUSAL_BY_HOST : REFUSAL_NONE);
+			harness.session->is_bound_logged[RESOURCE_HOST_MEMORY] ? REFUSAL_BY_HOST
+									       : REFUSAL_NONE);
 		assert_true(held() > before);
 		/* The bound counts every allocation of the server. */
 		assert_true(in_heap() < heap + held() - before + SLACK);
@@ -101,11 +103,11 @@ static void test_everything(void **state)
 	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(every_kind); i++)
 		(void)make_all(&every_kind[i]);
-	assert_true(harness.session->is_bound_logged);
+	assert_true(harness.session->is_bound_logged[RESOURCE_HOST_MEMORY]);
 	assert_true(held() > LIMIT - (2 << 20));
 	fake_switches.is_busy = false;
 	other = account_new(0, (struct account_owner){0}, NULL);
-	block = account_alloc(other, ACCOUNT_OWN / 2, 0);
+	block = account_alloc(other, RESOURCE_HOST_MEMORY_OWN / 2, 0);
 	assert_non_null(block);
 	account_free(block);
 	account_close(other);
@@ -132,19 +134,20 @@ static void test_ends_make_room(void **state)
 		send_graph_destroy(KIND_FIRST + i);
 	}
 	deferred_busy(false);
-	assert_false(harness.session->is_bound_logged);
+	assert_false(harness.session->is_bound_logged[RESOURCE_HOST_MEMORY]);
 }
 
 /* A neighbour has taken so much that a session has only its own share, and then half. */
 static void test_what_is_left(void **state)
 {
-	struct quota *all = accounts_quota();
+	struct quota *all = resource_of_server(RESOURCE_HOST_MEMORY);
 	uint64_t limit = all->limit;
 
 	(void)state;
 	all->limit = 1 << 20;
 	(void)make_all(&every_kind[0]);
-	assert_true(held() <= ACCOUNT_OWN && held() > ACCOUNT_OWN - (1 << 20));
+	assert_true(held() <= RESOURCE_HOST_MEMORY_OWN &&
+		    held() > RESOURCE_HOST_MEMORY_OWN - (1 << 20));
 	all->limit = limit;
 	assert_int_equal(make_event(WIRE_EVENTS_MAX / 2), CUDA_SUCCESS);
 }
