@@ -45,7 +45,7 @@ static void device_disclaim(struct arena *arena, bool device_lost)
 static CUresult arena_reserve(struct arena *arena, struct owner owner, uint32_t from)
 {
 	for (int i = 0; i < OWNER_TRIES; i++) {
-		int unit = owner_take(owner, from, arena->n_units);
+		int unit = owner_take(arena->taken, owner, from, arena->n_units);
 		CUresult result;
 
 		if (unit < 0)
@@ -55,7 +55,7 @@ static CUresult arena_reserve(struct arena *arena, struct owner owner, uint32_t 
 		result = arena->backing->claim(arena);
 		if (result == CUDA_SUCCESS)
 			return CUDA_SUCCESS;
-		owner_give_back(arena->unit, arena->n_units);
+		owner_give_back(arena->taken, arena->unit, arena->n_units);
 		if (result_is_fault(result))
 			return result;
 		from = arena->unit + arena->n_units;
@@ -472,7 +472,7 @@ void arena_fini(struct arena *arena, bool device_lost)
 		if (arena->chunk_of[i])
 			chunk_end(arena, arena->chunk_of[i], device_lost);
 	arena->backing->disclaim(arena, device_lost);
-	owner_give_back(arena->unit, arena->n_units);
+	owner_give_back(arena->taken, arena->unit, arena->n_units);
 	device_quota_unref(arena->memory);
 	account_free(arena->taken);
 	account_free(arena->chunk_of);

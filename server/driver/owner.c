@@ -50,7 +50,8 @@ static void owner_set(
 		atomic_store_explicit(&table[unit + i], word, memory_order_relaxed);
 }
 
-int owner_take(struct owner owner, uint32_t from, uint32_t n_units)
+/* Returns the first unit, or -ENOSPC. */
+static int owner_find(struct owner owner, uint32_t from, uint32_t n_units)
 {
 	bool is_host = owner.device == OWNER_HOST;
 	uint32_t first = is_host ? DEVICE_UNITS : 0, end = is_host ? N_UNITS : DEVICE_UNITS;
@@ -58,8 +59,6 @@ int owner_take(struct owner owner, uint32_t from, uint32_t n_units)
 	uint64_t word;
 	int r = -ENOSPC;
 
-	if (n_units == 0 || n_units > N_UNITS)
-		return -ENOSPC;
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = MAX(from, first); i < end; i++) {
 		n_free = units[i] == 0 ? n_free + 1 : 0;
@@ -75,9 +74,25 @@ int owner_take(struct owner owner, uint32_t from, uint32_t n_units)
 	return r;
 }
 
-void owner_give_back(uint32_t unit, uint32_t n_units)
+int owner_take(void *block, struct owner owner, uint32_t from, uint32_t n_units)
+{
+	enum resource windows =
+		owner.device == OWNER_HOST ? RESOURCE_HOST_WINDOWS : RESOURCE_DEVICE_WINDOWS;
+	int r;
+
+	if (n_units == 0 || n_units > N_UNITS || !account_take(block, windows, n_units))
+		return -ENOSPC;
+	r = owner_find(owner, from, n_units);
+	if (r < 0)
+		account_give(block, windows, n_units);
+	return r;
+}
+
+void owner_give_back(void *block, uint32_t unit, uint32_t n_units)
 {
 	pthread_mutex_lock(&lock);
 	owner_set(units, unit, n_units, 0);
 	pthread_mutex_unlock(&lock);
+	account_give(block, unit < DEVICE_UNITS ? RESOURCE_DEVICE_WINDOWS : RESOURCE_HOST_WINDOWS,
+		n_units);
 }

@@ -7,8 +7,8 @@
  * look-up from a pointer to its session and GPU. Any thread.
  */
 
-#include "base.h"
 #include "layout.h"
+#include "server/util/account.h"
 
 /* Session IDs begin with 1. */
 struct owner {
@@ -26,12 +26,13 @@ struct owner owner_of(uint64_t address);
 struct owner owner_last(uint64_t address);
 
 /*
- * Gives an owner `n_units' adjacent free units of its space, at or after unit `from'.
- * Returns the number of the first unit, or -ENOSPC.
+ * Gives an owner `n_units' adjacent free units of its space, at or after unit `from', which
+ * the object of `block' takes from its account. Returns the number of the first unit, or
+ * -ENOSPC.
  */
-int owner_take(struct owner owner, uint32_t from, uint32_t n_units);
+int owner_take(void *block, struct owner owner, uint32_t from, uint32_t n_units);
 
-void owner_give_back(uint32_t unit, uint32_t n_units);
+void owner_give_back(void *block, uint32_t unit, uint32_t n_units);
 
 /* How many other units are tried if the driver or the machine uses the addresses itself. */
 #define OWNER_TRIES 16

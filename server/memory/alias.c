@@ -26,8 +26,8 @@
 /* An alias begins at a multiple of this, and at a page of its file. */
 #define SLOT_SHIFT 21
 #define SLOT (1ull << SLOT_SHIFT)
-/* Each is a mapping of this process. The kernel limits them to 65 530 per process by default. */
-#define ALIASES_MAX 1024
+/* Its mapping, and a hole behind it in its run. */
+#define MAPPINGS_OF_ALIAS 2
 #define PAGE_MAX (1ull << 30)
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -67,15 +67,6 @@ bool alias_has(const struct session *session, uint64_t address, uint64_t size)
 	       range_ok(address - alias->start, size, alias->span);
 }
 
-uint64_t alias_units(const struct session *session)
-{
-	uint64_t n_units = 0;
-
-	for (const struct alias_run *run = session->aliases->runs; run; run = run->next)
-		n_units += run->n_units;
-	return n_units;
-}
-
 /* Reserves addresses that are free, and keeps them free. */
 static bool alias_reserve(uint64_t address, uint64_t size, int how)
 {
@@ -91,7 +82,7 @@ static bool alias_reserve(uint64_t address, uint64_t size, int how)
 static void run_free(struct alias_run *run)
 {
 	munmap((void *)(uintptr_t)run->base, run->size);
-	owner_give_back(run->unit, run->n_units);
+	owner_give_back(run, run->unit, run->n_units);
 	account_free(run);
 }
 
@@ -111,7 +102,7 @@ static bool run_claim(const struct session *session, struct alias_run *run)
 	uint32_t from = 0;
 
 	for (int i = 0; i < OWNER_TRIES; i++) {
-		int unit = owner_take(owner, from, run->n_units);
+		int unit = owner_take(run, owner, from, run->n_units);
 
 		if (unit < 0)
 			return false;
@@ -119,7 +110,7 @@ static bool run_claim(const struct session *session, struct alias_run *run)
 		run->base = owner_address(run->unit);
 		if (alias_reserve(run->base, run->size, MAP_FIXED_NOREPLACE))
 			return true;
-		owner_give_back(run->unit, run->n_units);
+		owner_give_back(run, run->unit, run->n_units);
 		from = run->unit + run->n_units;
 	}
 	return false;
@@ -130,8 +121,6 @@ static struct alias_run *run_new(struct session *session, uint64_t size)
 	uint64_t n_units = ALIGN_UP(size, SPACE_UNIT) >> SPACE_UNIT_SHIFT;
 	struct alias_run *run;
 
-	if (n_units + host_units(session) + alias_units(session) > HOST_UNITS_MAX)
-		return NULL;
 	size = n_units << SPACE_UNIT_SHIFT;
 	run = account_alloc(
 		session->account, sizeof(*run) + (size >> SLOT_SHIFT) * sizeof(struct alias *), 0);
@@ -195,7 +184,6 @@ static bool alias_place(struct session *session, struct alias *alias, uint64_t a
 	}
 	set_slots(alias, alias);
 	alias->run->n_aliases++;
-	session->aliases->n++;
 	return true;
 }
 
@@ -205,6 +193,12 @@ static void alias_unpin(struct session *session, const struct alias *alias, uint
 		quiet_unpin(session, (void *)(uintptr_t)at);
 }
 
+static void alias_forget(struct alias *alias)
+{
+	account_give(alias, RESOURCE_MAPPINGS, MAPPINGS_OF_ALIAS);
+	account_free(alias);
+}
+
 /* Its pages are not pinned any more. */
 static void alias_free(struct session *session, struct alias *alias)
 {
@@ -212,10 +206,9 @@ static void alias_free(struct session *session, struct alias *alias)
 	if (!alias_reserve(alias->start, alias->span, MAP_FIXED))
 		munmap((void *)(uintptr_t)alias->start, alias->span);
 	set_slots(alias, NULL);
-	session->aliases->n--;
 	if (--alias->run->n_aliases == 0)
 		run_remove(session, alias->run);
-	account_free(alias);
+	alias_forget(alias);
 }
 
 static CUresult alias_pin(struct session *session, const struct alias *alias)
@@ -265,7 +258,7 @@ static CUresult alias_map(struct session *session, struct alias *alias, int fd, 
 	CUresult result;
 
 	if (!alias_place(session, alias, page)) {
-		account_free(alias);
+		alias_forget(alias);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	alias->address = alias->start + offset % page;
@@ -288,14 +281,14 @@ static CUresult alias_new(struct session *session, int fd, uint64_t offset, uint
 	struct alias *alias;
 	uint64_t span;
 
-	if (session->aliases->n >= ALIASES_MAX)
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	span = ALIGN_UP(offset % page + size, page);
 	/* It is pinned piece by piece, and may begin within a piece. */
 	alias = account_alloc(
 		session->account, sizeof(*alias), (span / HOST_PIECE + 2) * KEPT_REGISTRATION);
-	if (!alias)
+	if (!alias || !account_take(alias, RESOURCE_MAPPINGS, MAPPINGS_OF_ALIAS)) {
+		account_free(alias);
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	alias->span = span;
 	return alias_map(session, alias, fd, offset, page, ret_address);
 }
@@ -371,7 +364,7 @@ static void run_end(struct session *session, struct alias_run *run, bool device_
 		if (!device_lost)
 			alias_unpin(session, alias, alias->start + alias->span);
 		fence_fini(&alias->fence, device_lost);
-		account_free(alias);
+		alias_forget(alias);
 	}
 	run_free(run);
 }

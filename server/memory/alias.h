@@ -19,14 +19,10 @@ struct alias_run;
 struct aliases {
 	struct alias_run *runs;
 	struct alias *closing; /* ended by the client; they wait for work queued earlier */
-	uint32_t n;
 };
 
 /* Whether all these bytes, in the host space, lie in one alias. */
 bool alias_has(const struct session *session, uint64_t address, uint64_t size);
-
-/* How many VA windows (units) of the host space aliases have. */
-uint64_t alias_units(const struct session *session);
 
 /* Frees the closing aliases whose work has ended. */
 void aliases_poll(struct session *session);

@@ -164,15 +164,6 @@ static bool region_send(struct session *session, struct host_region *region)
 	return r == 0;
 }
 
-uint64_t host_units(const struct session *session)
-{
-	uint64_t n_units = 0;
-
-	for (struct host_region *region = session->host_regions; region; region = region->next)
-		n_units += region->arena.n_units;
-	return n_units;
-}
-
 /* The session_device of the GPU whose limit counts the memory; NULL: no limit counts it. */
 static CUresult find_payer(
 	struct session *session, uint32_t payer, struct session_device **ret_sdev)
@@ -189,7 +180,6 @@ static bool is_at_limit(const struct session_device *payer, uint64_t size)
 CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, uint32_t payer,
 	uint64_t *ret_address, uint64_t *ret_region_size)
 {
-	uint64_t n_units = ALIGN_UP(size, SPACE_UNIT) >> SPACE_UNIT_SHIFT;
 	struct host_region *region;
 	struct session_device *sdev;
 	CUresult result = find_payer(session, payer, &sdev);
@@ -197,8 +187,7 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* The client requests a region also when it has met its limit. */
-	if (is_at_limit(sdev, size) ||
-		n_units + host_units(session) + alias_units(session) > HOST_UNITS_MAX)
+	if (is_at_limit(sdev, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = region_new(
 		session, ALIGN_UP(size, SPACE_UNIT), after, sdev ? sdev->memory : NULL, &region);

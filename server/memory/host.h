@@ -27,15 +27,6 @@ uint64_t host_cut(uint64_t address, uint64_t size);
  */
 bool host_is_present(uint64_t address, uint64_t size);
 
-/*
- * VA windows (units) of the host space that one session may have: 1 TiB, so that no session
- * takes all of it.
- */
-#define HOST_UNITS_MAX 256
-
-/* How many units its regions have. */
-uint64_t host_units(const struct session *session);
-
 /* Bytes kept for the next managed memory that `memory' pays for. */
 uint64_t host_unused_of(const struct session *session, const struct device_quota *memory);
 

@@ -23,8 +23,6 @@
 #include "virtual.h"
 #include "wire.h"
 
-/* For one session: a quarter of the space. */
-#define REGION_UNITS_MAX 2048u
 /* A client takes such a frame at once. */
 #define FRAME_SEND_MS 100
 /* The client has waited for the work queued before an unmapping, except for other threads' work. */
@@ -179,7 +177,7 @@ static void virtual_region_free(struct session *session, struct region *region, 
 		mapping_end(session, region, region->n - 1, device_lost);
 	if (!device_lost)
 		va_space_free(region->base, region->size);
-	owner_give_back(region->unit, region->n_units);
+	owner_give_back(region, region->unit, region->n_units);
 	account_free(region->mappings);
 	account_free(region);
 }
@@ -208,7 +206,7 @@ static CUresult region_reserve(struct session *session, struct region *region)
 	uint32_t from = 0;
 
 	for (int i = 0; i < OWNER_TRIES; i++) {
-		int unit = owner_take(owner, from, region->n_units);
+		int unit = owner_take(region, owner, from, region->n_units);
 		CUresult result;
 
 		if (unit < 0)
@@ -218,7 +216,7 @@ static CUresult region_reserve(struct session *session, struct region *region)
 		result = va_space_claim(region->base, region->size);
 		if (result == CUDA_SUCCESS)
 			return CUDA_SUCCESS;
-		owner_give_back(region->unit, region->n_units);
+		owner_give_back(region, region->unit, region->n_units);
 		if (result_is_fault(result))
 			return result;
 		from = region->unit + region->n_units;
@@ -231,15 +229,10 @@ static CUresult region_reserve(struct session *session, struct region *region)
 CUresult do_address_region(
 	struct session *session, uint64_t size, uint64_t *ret_address, uint64_t *ret_region_size)
 {
-	uint64_t n_units = ALIGN_UP(size, SPACE_UNIT) >> SPACE_UNIT_SHIFT, n_all = n_units;
-	struct region *region;
+	uint64_t n_units = ALIGN_UP(size, SPACE_UNIT) >> SPACE_UNIT_SHIFT;
+	struct region *region = account_alloc(session->account, sizeof(*region), KEPT_RESERVATION);
 	CUresult result;
 
-	for (region = session->regions; region; region = region->next)
-		n_all += region->n_units;
-	if (n_all > REGION_UNITS_MAX)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	region = account_alloc(session->account, sizeof(*region), KEPT_RESERVATION);
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	region->n_units = (uint32_t)n_units;

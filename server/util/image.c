@@ -196,6 +196,7 @@ static struct image *find_equal(const struct image *like)
 static void image_free(struct image *image)
 {
 	munmap((void *)(uintptr_t)image->data, image->size);
+	account_give(image, RESOURCE_MAPPINGS, 1);
 	account_free(image->linked);
 	account_free(image);
 }
@@ -204,18 +205,20 @@ static void image_free(struct image *image)
 static int image_new(struct account *account, void *data, size_t size, struct image **ret_image)
 {
 	struct image *image = account_alloc(account, sizeof(*image), 0);
-	int r = -ENOMEM;
+	int r;
 
-	if (image)
-		r = shape_ok(data, size) ? find_parts(account, data, size, &image->linked)
-					 : -EBADMSG;
-	if (r < 0) {
+	if (!image || !account_take(image, RESOURCE_MAPPINGS, 1)) {
 		munmap(data, size);
 		account_free(image);
-		return r;
+		return -ENOMEM;
 	}
 	image->data = data;
 	image->size = size;
+	r = shape_ok(data, size) ? find_parts(account, data, size, &image->linked) : -EBADMSG;
+	if (r < 0) {
+		image_free(image);
+		return r;
+	}
 	image->hash = hash_bytes(data, size);
 	*ret_image = image;
 	return 0;

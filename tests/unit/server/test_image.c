@@ -48,6 +48,36 @@ static void test_equal_ones_are_one(void **state)
 	image_unref(NULL);
 }
 
+/* Each is a mapping of this process, of which a session leaves half to others. */
+static void test_mappings(void **state)
+{
+	struct quota *all = resource_of_server(RESOURCE_MAPPINGS);
+	struct account *account = account_new(1, (struct account_owner){0}, NULL);
+	struct image *images[300], *more;
+	uint64_t limit = all->limit;
+	int fd = -1;
+
+	(void)state;
+	all->limit = 2 * ARRAY_SIZE(images);
+	for (uint32_t i = 0; i <= ARRAY_SIZE(images); i++) {
+		bool is_last = i == ARRAY_SIZE(images);
+
+		fd = make(&i, sizeof(i));
+		assert_int_equal(image_get(account, fd, sizeof(i), is_last ? &more : &images[i]),
+			is_last ? -ENOMEM : 0);
+		if (!is_last)
+			close(fd);
+	}
+	image_unref(images[7]);
+	assert_int_equal(image_get(account, fd, sizeof(uint32_t), &images[7]), 0);
+	close(fd);
+	for (unsigned i = 0; i < ARRAY_SIZE(images); i++)
+		image_unref(images[i]);
+	assert_int_equal(quota_used(all), 0);
+	account_close(account);
+	all->limit = limit;
+}
+
 static void test_parts(void **state)
 {
 	/* Three fatbins of 24, 32 and 16 bytes. */
@@ -156,6 +186,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal_ones_are_one),
+		cmocka_unit_test(test_mappings),
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_unsealed),

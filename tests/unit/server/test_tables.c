@@ -57,7 +57,8 @@ static void test_objects(void **state)
 static void test_owners(void **state)
 {
 	struct owner a = {.session = 1, .device = 0}, b = {.session = 2, .device = 3};
-	int first = owner_take(a, 0, 2), second = owner_take(b, 0, 3);
+	_cleanup_account_ void *block = account_alloc(NULL, 1, 0);
+	int first = owner_take(block, a, 0, 2), second = owner_take(block, b, 0, 3);
 
 	(void)state;
 	assert_int_equal(first, 0);
@@ -69,16 +70,40 @@ static void test_owners(void **state)
 	assert_int_equal(owner_of(DEVICE_SPACE - 1).session, 0);
 	assert_int_equal(owner_of(DEVICE_SPACE_END).session, 0);
 	assert_int_equal(owner_of(0).session, 0);
-	assert_int_equal(owner_take(a, 0, UINT32_MAX), -ENOSPC);
-	assert_int_equal(owner_take(a, 0, 0), -ENOSPC);
-	owner_give_back(0, 2);
+	assert_int_equal(owner_take(block, a, 0, UINT32_MAX), -ENOSPC);
+	assert_int_equal(owner_take(block, a, 0, 0), -ENOSPC);
+	owner_give_back(block, 0, 2);
 	assert_int_equal(owner_of(owner_address(1)).session, 0);
 	assert_int_equal(owner_last(owner_address(1)).session, 1);
 	assert_int_equal(owner_last(owner_address(2)).session, 2);
 	assert_int_equal(owner_last(owner_address(5)).session, 0);
-	assert_int_equal(owner_take(a, 0, 3), 5);
-	assert_int_equal(owner_take(a, 0, 2), 0);
-	owner_give_back(0, 8);
+	assert_int_equal(owner_take(block, a, 0, 3), 5);
+	assert_int_equal(owner_take(block, a, 0, 2), 0);
+	owner_give_back(block, 0, 8);
+}
+
+/* A session leaves half of the VA windows of each space to others. */
+static void test_windows_of_a_session(void **state)
+{
+	static const struct owner owners[] = {{1, 0}, {1, OWNER_RESERVED}, {1, OWNER_HOST}};
+	static const enum resource windows[] = {
+		RESOURCE_DEVICE_WINDOWS, RESOURCE_DEVICE_WINDOWS, RESOURCE_HOST_WINDOWS};
+	struct account *account = account_new(1, (struct account_owner){0}, NULL);
+	void *block = account_alloc(account, 1, 0);
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(owners); i++) {
+		uint32_t half = (uint32_t)resource_of_server(windows[i])->limit / 2;
+		int unit = owner_take(block, owners[i], 0, half);
+
+		assert_true(unit >= 0);
+		assert_int_equal(account_taken(account, windows[i]), half);
+		assert_int_equal(owner_take(block, owners[i], 0, 1), -ENOSPC);
+		owner_give_back(block, (uint32_t)unit, half);
+		assert_int_equal(account_taken(account, windows[i]), 0);
+	}
+	account_free(block);
+	account_close(account);
 }
 
 static void test_ranges(void **state)
@@ -116,6 +141,7 @@ int main(void)
 		cmocka_unit_test(test_bits),
 		cmocka_unit_test(test_objects),
 		cmocka_unit_test(test_owners),
+		cmocka_unit_test(test_windows_of_a_session),
 		cmocka_unit_test(test_ranges),
 	};
 
