@@ -31,7 +31,10 @@
 #define CHANNELS_AHEAD 80u
 #define CHANNELS_KEPT_PART 4u
 
-/* The most green contexts: those of sessions, kept ones, and those whose end is deferred. */
+/*
+ * The most green contexts: those of sessions, which are counted for the sessions that made them
+ * (resource.h), kept ones, and those whose end is deferred.
+ */
 #define GREENS_OF_SERVER_MAX 256u
 
 static atomic_uint n_greens;
@@ -154,6 +157,7 @@ void green_unref(struct green *green, bool device_lost)
 {
 	if (!green || --green->refs > 0)
 		return;
+	account_give(green, RESOURCE_GREENS, 1);
 	if (device_lost) {
 		atomic_fetch_sub(&n_greens, 1);
 		account_free(green);
@@ -374,15 +378,12 @@ static void make_channels(struct session *session, struct green *green)
 	quiet_call_end(green->key.device);
 }
 
-static CUresult green_make_real(
+static CUresult green_make_new(
 	struct session *session, struct green *green, CUdevResource *resources, uint32_t n)
 {
 	CUdevResourceDesc desc;
 	CUresult result;
 
-	atomic_init(&green->n_channels, CHANNELS);
-	if (take_kept(green))
-		return CUDA_SUCCESS;
 	if (!count_one())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = cuda.cuDevResourceGenerateDesc(&desc, resources, n);
@@ -396,6 +397,22 @@ static CUresult green_make_real(
 	}
 	if (result != CUDA_SUCCESS)
 		atomic_fetch_sub(&n_greens, 1);
+	return result;
+}
+
+/* green_unref() gives back what this takes. */
+static CUresult green_make_real(
+	struct session *session, struct green *green, CUdevResource *resources, uint32_t n)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	atomic_init(&green->n_channels, CHANNELS);
+	if (!account_take(green, RESOURCE_GREENS, 1))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!take_kept(green))
+		result = green_make_new(session, green, resources, n);
+	if (result != CUDA_SUCCESS)
+		account_give(green, RESOURCE_GREENS, 1);
 	return result;
 }
 
@@ -425,7 +442,7 @@ static CUresult green_new(struct session *session, uint32_t id, const struct gre
 CUresult green_take(struct session *session, const struct green_key *key, CUdevResource *parts,
 	struct green **ret_green)
 {
-	struct green *green = account_alloc(NULL, sizeof(*green), 0);
+	struct green *green = account_alloc(session->account, sizeof(*green), 0);
 	CUresult result;
 
 	if (!green)

@@ -38,7 +38,7 @@ struct green {
 
 /*
  * A green context of no session, with the parts of its GPU that the key names: a kept one or
- * a new one. Making one sleeps.
+ * a new one. It counts for this session until its last user drops it. Making one sleeps.
  */
 CUresult green_take(struct session *session, const struct green_key *key, CUdevResource *parts,
 	struct green **ret_green);
