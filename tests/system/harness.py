@@ -71,12 +71,14 @@ def wait_for(what, condition, timeout_s=20.0 * SLOW):
     The time limit only detects a hang: it is much longer than needed, as the machine may be busy.
     """
     deadline = time.monotonic() + timeout_s
+    pause_s = 0.0002
     while True:
         value = condition()
         if value:
             return value
         assert time.monotonic() < deadline, "%s: not within %g s" % (what, timeout_s)
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.02)
 
 
 def settled(observe, still_s=0.5, timeout_s=10.0):
