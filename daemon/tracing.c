@@ -40,15 +40,21 @@ static int make_memory(int *ret_fd)
 	return 0;
 }
 
-static struct trace *find_recording(const struct server *server)
+/* The trace of the user's clients that the server records; UINT32_MAX: of all users. */
+static struct trace *find_recording(const struct server *server, uint32_t traced_uid)
 {
 	list_for_each (item, &server->daemon->traces) {
 		struct trace *trace = container_of(item, struct trace, link);
 
-		if (trace->server == server)
+		if (trace->server == server && trace->traced_uid == traced_uid)
 			return trace;
 	}
 	return NULL;
+}
+
+static uint32_t traced_uid(const struct conn *conn)
+{
+	return scope_sees_all(conn) ? UINT32_MAX : conn->cred.uid;
 }
 
 /* What the user has not written is replaced by the next trace of that server. */
@@ -113,13 +119,15 @@ static void send_end(struct trace *trace)
 
 void tracing_send(struct server *server)
 {
-	struct trace *trace = find_recording(server);
+	list_for_each (item, &server->daemon->traces) {
+		struct trace *trace = container_of(item, struct trace, link);
 
-	if (trace && send_begin(trace) == 0)
-		send_end(trace);
+		if (trace->server == server && send_begin(trace) == 0)
+			send_end(trace);
+	}
 }
 
-/* The server has no trace now. */
+/* The server has no such trace now. */
 static int begin(struct conn *conn, struct server *server)
 {
 	_cleanup_free_ struct trace *trace = calloc(1, sizeof(*trace));
@@ -133,7 +141,7 @@ static int begin(struct conn *conn, struct server *server)
 		return r; /* NOLINT(clang-analyzer-unix.Malloc): the cleanup frees it */
 	trace->id = ++conn->daemon->last_trace_id;
 	trace->owner = conn->cred.uid;
-	trace->traced_uid = scope_sees_all(conn) ? UINT32_MAX : conn->cred.uid;
+	trace->traced_uid = traced_uid(conn);
 	trace->server_pid = server->pid;
 	trace->server = server;
 	trace->clients_uid = daemon_trusts_server(conn->daemon, server->tenant->uid)
@@ -154,7 +162,7 @@ int tracing_begin(struct conn *conn, struct server *server)
 {
 	if (!server->conn)
 		return -ENOTCONN;
-	if (find_recording(server))
+	if (find_recording(server, traced_uid(conn)))
 		return -EALREADY;
 	return has_space(conn, server->pid) ? begin(conn, server) : -EUSERS;
 }
@@ -256,25 +264,33 @@ void tracing_on_deadline(struct conn *conn)
 
 void tracing_on_frame(struct server *server, const struct frame_trace_end *frame)
 {
-	struct trace *trace = find_recording(server);
+	list_for_each (item, &server->daemon->traces) {
+		struct trace *trace = container_of(item, struct trace, link);
 
-	if (!trace || trace->id != frame->id)
+		if (trace->server != server || trace->id != frame->id)
+			continue;
+		trace->server = NULL;
+		trace->n_lost = frame->n_lost;
+		trace->is_cut = !trace->is_asked;
+		check(server->daemon);
 		return;
-	trace->server = NULL;
-	trace->n_lost = frame->n_lost;
-	trace->is_cut = !trace->is_asked;
-	check(server->daemon);
+	}
 }
 
 void tracing_fail(struct server *server)
 {
-	struct trace *trace = find_recording(server);
+	bool is_any = false;
 
-	if (!trace)
-		return;
-	trace->server = NULL;
-	trace->is_cut = true;
-	check(server->daemon);
+	list_for_each (item, &server->daemon->traces) {
+		struct trace *trace = container_of(item, struct trace, link);
+
+		if (trace->server != server)
+			continue;
+		trace->server = NULL;
+		trace->is_cut = is_any = true;
+	}
+	if (is_any)
+		check(server->daemon);
 }
 
 void tracing_stop(struct daemon *daemon)

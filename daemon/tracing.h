@@ -39,7 +39,7 @@ struct trace {
 };
 
 /*
- * Begins a trace of a server, for the user of the connection. -EALREADY: there is one.
+ * Begins a trace of a server, for the user of the connection. -EALREADY: the user has one there.
  * -EUSERS: the user or the daemon has too many. -errno.
  */
 int tracing_begin(struct conn *conn, struct server *server);

@@ -28,7 +28,6 @@ struct server {
 	uv_signal_t sigterm, sigint;
 	struct work_sampler sampler;
 	struct control control;
-	struct trace_control trace;
 	uid_t uid;
 	bool is_multiuser; /* its clients are of any user, kept apart by their UIDs */
 	struct sharer *sharers;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Begin and end of the server's trace. Loop thread.
+ * Begin and end of the server's traces. Loop thread.
  *
  * Invariant: each FRAME_TRACE gets one FRAME_TRACE_END, unless the daemon goes.
  */
@@ -28,46 +28,33 @@ static void reply_end(struct server *server, uint64_t id, uint64_t n_lost)
 void trace_control_begin(struct server *server, const struct frame_trace *frame, int fd)
 {
 	/* The workers of an earlier trace may still be in a long call. */
-	if (trace_begin(fd, frame->uid) < 0)
+	if (trace_begin(frame->id, fd, frame->uid) < 0)
 		reply_end(server, frame->id, 0);
-	else
-		server->trace = (struct trace_control){.id = frame->id};
 }
 
 void trace_control_end(struct server *server, const struct frame_trace_end *frame)
 {
-	if (!trace_is_open() || server->trace.id != frame->id)
-		return;
-	server->trace.is_ending = true;
-	trace_end();
-	if (trace_control_look(server))
+	if (trace_end(frame->id) && trace_control_look(server))
 		server_start_tick(server);
 }
 
 void trace_control_drop(struct server *server)
 {
-	if (!trace_is_open())
-		return;
-	server->trace = (struct trace_control){.is_ending = true};
-	trace_end();
-	server_start_tick(server);
+	if (trace_end_all())
+		server_start_tick(server);
 }
 
 bool trace_control_look(struct server *server)
 {
-	struct trace_control *control = &server->trace;
-	uint64_t n_lost;
+	uint64_t id, n_lost;
 
-	if (!control->is_ending)
+	while (trace_close_memory(&id, &n_lost))
+		if (id)
+			reply_end(server, id, n_lost);
+	if (!trace_is_ending())
 		return false;
-	if (!trace_close_memory(&n_lost)) {
-		/* A worker may just have fallen asleep: the caller repeats this. */
-		for (struct client_conn *conn = server->conns; conn; conn = conn->next)
-			ring_interrupt(&conn->session->receiver);
-		return true;
-	}
-	control->is_ending = false;
-	if (control->id)
-		reply_end(server, control->id, n_lost);
-	return false;
+	/* A worker may just have fallen asleep: the caller repeats this. */
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		ring_interrupt(&conn->session->receiver);
+	return true;
 }

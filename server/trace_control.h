@@ -14,21 +14,16 @@ struct frame_trace;
 struct frame_trace_end;
 struct server;
 
-struct trace_control {
-	uint64_t id; /* the daemon's */
-	bool is_ending;
-};
-
 /* Takes `fd'. */
 void trace_control_begin(struct server *server, const struct frame_trace *frame, int fd);
 
 void trace_control_end(struct server *server, const struct frame_trace_end *frame);
 
-/* The daemon has gone: nobody reads the trace any more. */
+/* The daemon has gone: nobody reads the traces any more. */
 void trace_control_drop(struct server *server);
 
 /*
- * Replies to the daemon when all sessions have left the trace. True: some have not, so call
+ * Replies to the daemon when all sessions have left a trace. True: some have not, so call
  * it again soon.
  */
 bool trace_control_look(struct server *server);

@@ -43,6 +43,7 @@ struct launch_batch;
 struct background;
 struct post;
 struct chain_cache;
+struct trace;
 struct tracer;
 struct waiters;
 
@@ -112,7 +113,8 @@ struct session {
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
 	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */
 	unsigned seen_pressure;
-	unsigned trace_generation;      /* of the last change of the trace that it has followed */
+	unsigned trace_generation;      /* the last change of traces that it has followed */
+	struct trace *trace;            /* that it has joined; NULL: none */
 	bool is_staging_pinned[2];      /* the small part, the large one */
 	CUdeviceptr timeline;           /* of page->timeline, for the GPU; 0: not pinned */
 	struct session_device *current; /* whose context is current on the worker */

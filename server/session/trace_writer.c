@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The server's trace. The loop and the workers.
+ * The server's traces. The loop and the workers.
  *
- * Invariant: the memory stays open while a session has joined. A chunk belongs to one
+ * Invariant: the memory of a trace stays open while a session has joined it. A chunk belongs to one
  * session, so workers write without a lock. Nothing is read back from the memory.
  */
 
@@ -19,74 +19,163 @@
 
 atomic_uint trace_generation;
 
-static struct {
-	int fd;
+/* The daemon keeps no more. */
+#define TRACES_OF_SERVER 32u
+
+struct trace {
+	int fd;      /* -EBADF: unused */
+	uint64_t id; /* the daemon's; 0: nobody reads it */
 	_Atomic uint32_t uid;
-	atomic_uint n_joined;
+	atomic_bool is_running;
+	atomic_uint n_joined; /* also counts sessions that look whether they may join */
 	atomic_uint n_chunks; /* taken by sessions; may exceed TRACE_CHUNKS */
 	_Atomic uint64_t n_lost;
-} trace = {.fd = -EBADF};
+};
 
-static bool is_running(unsigned generation)
+static struct trace traces[TRACES_OF_SERVER] = {[0 ... TRACES_OF_SERVER - 1] = {.fd = -EBADF}};
+
+/* NULL: the user has a trace, or all entries are in use. */
+static struct trace *find_unused(uint32_t uid)
 {
-	return generation & 1;
+	struct trace *unused = NULL;
+
+	for (unsigned i = 0; i < TRACES_OF_SERVER; i++) {
+		if (traces[i].fd < 0)
+			unused = &traces[i];
+		else if (atomic_load(&traces[i].uid) == uid)
+			return NULL;
+	}
+	return unused;
 }
 
-int trace_begin(int fd, uint32_t uid)
+int trace_begin(uint64_t id, int fd, uint32_t uid)
 {
-	if (trace.fd >= 0) {
+	struct trace *trace = find_unused(uid);
+
+	if (!trace) {
 		close(fd);
 		return -EBUSY;
 	}
-	trace.fd = fd;
-	atomic_store(&trace.uid, uid);
-	atomic_store(&trace.n_chunks, 0);
-	atomic_store(&trace.n_lost, 0);
+	trace->fd = fd;
+	trace->id = id;
+	atomic_store(&trace->uid, uid);
+	atomic_store(&trace->n_chunks, 0);
+	atomic_store(&trace->n_lost, 0);
+	atomic_store(&trace->is_running, true);
 	atomic_fetch_add(&trace_generation, 1);
 	return 0;
 }
 
-void trace_end(void)
+static bool end_one(struct trace *trace)
 {
-	if (is_running(atomic_load(&trace_generation)))
-		atomic_fetch_add(&trace_generation, 1);
-}
-
-bool trace_is_open(void)
-{
-	return trace.fd >= 0;
-}
-
-bool trace_close_memory(uint64_t *ret_n_lost)
-{
-	if (trace.fd < 0 || atomic_load(&trace.n_joined) > 0)
+	if (!atomic_exchange(&trace->is_running, false))
 		return false;
-	*ret_n_lost = atomic_load(&trace.n_lost);
-	close(TAKE_FD(trace.fd));
+	atomic_fetch_add(&trace_generation, 1);
 	return true;
 }
 
-/* The session counts before it looks, and the loop looks after it has ended the trace. */
-bool trace_join(struct session *session)
+bool trace_end(uint64_t id)
 {
-	unsigned n_joined = atomic_fetch_add(&trace.n_joined, 1);
-	unsigned generation = atomic_load(&trace_generation);
-	uint32_t uid = atomic_load(&trace.uid);
+	for (unsigned i = 0; i < TRACES_OF_SERVER; i++)
+		if (traces[i].fd >= 0 && traces[i].id == id)
+			return end_one(&traces[i]);
+	return false;
+}
 
-	session->trace_generation = generation;
-	if (is_running(generation) && n_joined < JOINED_MAX &&
-		(uid == TRACE_ALL_USERS || uid == session->uid))
+bool trace_end_all(void)
+{
+	bool is_any = false;
+
+	for (unsigned i = 0; i < TRACES_OF_SERVER; i++) {
+		is_any |= traces[i].fd >= 0;
+		traces[i].id = 0;
+		end_one(&traces[i]);
+	}
+	return is_any;
+}
+
+static bool is_ended(const struct trace *trace)
+{
+	return trace->fd >= 0 && !atomic_load(&trace->is_running);
+}
+
+bool trace_is_ending(void)
+{
+	for (unsigned i = 0; i < TRACES_OF_SERVER; i++)
+		if (is_ended(&traces[i]))
+			return true;
+	return false;
+}
+
+bool trace_close_memory(uint64_t *ret_id, uint64_t *ret_n_lost)
+{
+	for (unsigned i = 0; i < TRACES_OF_SERVER; i++) {
+		struct trace *trace = &traces[i];
+
+		if (!is_ended(trace) || atomic_load(&trace->n_joined) > 0)
+			continue;
+		*ret_id = trace->id;
+		*ret_n_lost = atomic_load(&trace->n_lost);
+		close(TAKE_FD(trace->fd));
 		return true;
-	if (is_running(generation) && n_joined >= JOINED_MAX)
-		atomic_fetch_add(&trace.n_lost, 1);
+	}
+	return false;
+}
+
+/* The session counts before it looks, and the loop looks after it has ended the trace. */
+static bool trace_join_one(struct session *session, struct trace *trace, uint32_t uid)
+{
+	unsigned n_joined = atomic_fetch_add(&trace->n_joined, 1);
+
+	session->trace = trace;
+	if (atomic_load(&trace->is_running) && atomic_load(&trace->uid) == uid) {
+		if (n_joined < JOINED_MAX)
+			return true;
+		atomic_fetch_add(&trace->n_lost, 1);
+	}
 	trace_leave(session);
 	return false;
 }
 
+static bool trace_join_of(struct session *session, uint32_t uid)
+{
+	for (unsigned i = 0; i < TRACES_OF_SERVER; i++)
+		if (atomic_load(&traces[i].is_running) && trace_join_one(session, &traces[i], uid))
+			return true;
+	return false;
+}
+
+bool trace_join(struct session *session)
+{
+	session->trace_generation = atomic_load(&trace_generation);
+	return trace_join_of(session, TRACE_ALL_USERS) || trace_join_of(session, session->uid);
+}
+
+/* Whether a trace of all users runs. */
+static bool is_all_traced(void)
+{
+	for (unsigned i = 0; i < TRACES_OF_SERVER; i++)
+		if (atomic_load(&traces[i].is_running) &&
+			atomic_load(&traces[i].uid) == TRACE_ALL_USERS)
+			return true;
+	return false;
+}
+
+bool trace_stay(struct session *session)
+{
+	const struct trace *trace = session->trace;
+
+	session->trace_generation = atomic_load(&trace_generation);
+	return trace && atomic_load(&trace->is_running) &&
+	       (atomic_load(&trace->uid) == TRACE_ALL_USERS || !is_all_traced());
+}
+
 void trace_leave(struct session *session)
 {
-	atomic_fetch_sub(&trace.n_joined, 1);
-	if (!is_running(atomic_load(&trace_generation)) && session->on_news)
+	struct trace *trace = TAKE_PTR(session->trace);
+
+	atomic_fetch_sub(&trace->n_joined, 1);
+	if (!atomic_load(&trace->is_running) && session->on_news)
 		session->on_news(session->on_news_arg);
 }
 
@@ -96,6 +185,7 @@ void trace_writer_init(struct trace_writer *writer, const struct session *sessio
 {
 	struct trace_head *head = &writer->chunk.head;
 
+	writer->trace = session->trace;
 	head->magic = TRACE_MAGIC;
 	head->session = session->id;
 	head->pid = session->pid;
@@ -121,7 +211,7 @@ static void take_chunk(struct trace_writer *writer)
 	if (writer->n_chunks > 0)
 		trace_writer_flush(writer);
 	if (writer->n_chunks < TRACE_CLIENT_CHUNKS)
-		index = atomic_fetch_add(&trace.n_chunks, 1);
+		index = atomic_fetch_add(&writer->trace->n_chunks, 1);
 	if (index >= TRACE_CHUNKS) {
 		writer->is_full = true;
 		return;
@@ -168,7 +258,7 @@ static void lose(struct trace_writer *writer, const struct trace_record *record)
 	if (head->n_lost++ == 0)
 		head->full_ns = record->start_ns;
 	writer->is_dirty = true;
-	atomic_fetch_add_explicit(&trace.n_lost, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&writer->trace->n_lost, 1, memory_order_relaxed);
 }
 
 void trace_writer_add(
@@ -202,6 +292,7 @@ void trace_writer_flush(struct trace_writer *writer)
 	writer->is_dirty = false;
 	writer->written_ns = now_ns();
 	/* Without memory for it, the trace lacks this part; the daemon counts what it finds. */
-	if (writer->n_chunks > 0 && pwrite(trace.fd, &writer->chunk, sizeof(writer->chunk), at) < 0)
+	if (writer->n_chunks > 0 &&
+		pwrite(writer->trace->fd, &writer->chunk, sizeof(writer->chunk), at) < 0)
 		writer->is_full = true;
 }

@@ -3,9 +3,10 @@
 #define TRACE_WRITER_H
 
 /*
- * The server's trace, and the part of it that a session fills. The loop begins and ends the
- * trace. A worker joins between two runs of messages, and leaves before the trace's memory
- * is closed. There is one trace at a time.
+ * The server's traces, and the part of one that a session fills. The loop begins and ends a
+ * trace. A worker joins between two runs of messages, and leaves before the trace's memory is
+ * closed. There is one trace at a time for each user, and one of all users, which a session
+ * prefers.
  */
 
 #include <stdatomic.h>
@@ -15,26 +16,34 @@
 #include "session.h"
 #include "trace_file.h"
 
-/* Rises with each beginning and each end; odd while a trace runs. */
+struct trace;
+
+/* Rises with each beginning and each end. */
 extern atomic_uint trace_generation;
 
 /* A trace of all users. */
 #define TRACE_ALL_USERS UINT32_MAX
 
-/* The loop: begins a trace of that user's clients. Takes `fd'. -EBUSY: there is one. */
-int trace_begin(int fd, uint32_t uid);
+/*
+ * The loop: begins a trace of that user's clients. Takes `fd'. -EBUSY: there is one, or there
+ * are too many.
+ */
+int trace_begin(uint64_t id, int fd, uint32_t uid);
 
-/* The loop: no more sessions join, and those that have joined leave. */
-void trace_end(void);
+/* The loop: no more sessions join, and those that have joined leave. False: not found. */
+bool trace_end(uint64_t id);
 
-/* The loop: whether a trace runs, or has not been closed yet. */
-bool trace_is_open(void);
+/* The loop: the same for all. Their IDs are 0 from now on. False: there is none. */
+bool trace_end_all(void);
+
+/* The loop: whether an ended trace has not been closed yet. */
+bool trace_is_ending(void);
 
 /*
- * The loop, after trace_end(): closes the memory if all sessions have left. False: they have
- * not.
+ * The loop: closes the memory of an ended trace that all sessions have left. False: there is
+ * none.
  */
-bool trace_close_memory(uint64_t *ret_n_lost);
+bool trace_close_memory(uint64_t *ret_id, uint64_t *ret_n_lost);
 
 /* The worker: whether it has to join or leave. */
 static inline bool trace_has_changed(const struct session *session)
@@ -43,12 +52,16 @@ static inline bool trace_has_changed(const struct session *session)
 	       session->trace_generation;
 }
 
+/* The worker: the session follows the last change. True: it stays in its trace. */
+bool trace_stay(struct session *session);
+
 /* The worker: whether the session is traced from now on, until trace_leave(). */
 bool trace_join(struct session *session);
 void trace_leave(struct session *session);
 
 /* What a session has not written yet. */
 struct trace_writer {
+	struct trace *trace;
 	uint32_t index;    /* of the chunk; meaningless if n_chunks is 0 */
 	uint32_t n_chunks; /* that the session has filled or begun */
 	bool is_full;

@@ -422,6 +422,8 @@ void tracer_sync(struct session *session)
 {
 	bool device_lost = fault_get() != CUDA_SUCCESS;
 
+	if (session->tracer && trace_stay(session))
+		return;
 	if (session->tracer) {
 		tracer_settle(session->tracer, device_lost);
 		tracer_leave(session, device_lost);

@@ -364,5 +364,35 @@ def test_one_server_for_all():
             equal(pids[BOB] in found, both)
 
 
+def test_traces_of_users():
+    """With -M, each user has a trace at the same time, and root's goes before them."""
+    need_root()
+    service = mps.Service(options=["-M"])
+    service.daemon_env["MPS_SERVER_USER"] = "nobody"
+
+    def trace(uid, verb):
+        folder = service.folder + "/%d" % uid
+        if not os.path.isdir(folder):
+            os.mkdir(folder)
+            os.chown(folder, uid, uid)
+        subprocess.run([service.control, "--strict", "trace", verb, folder + "/trace.json"],
+                       env=service.env, check=True, timeout=60, stdout=subprocess.PIPE,
+                       **user(uid))
+        return folder + "/trace.json"
+
+    with service:
+        service.run_ok("process2", **user(ALICE))
+        for uid in (ALICE, BOB):
+            trace(uid, "start")
+        pids = {uid: worked(service, **user(uid)).pid for uid in (ALICE, BOB)}
+        equal(Trace(trace(BOB, "stop")).pids(), {pids[BOB]})
+        later = worked(service, **user(ALICE)).pid
+        trace(0, "start")
+        seen = worked(service, **user(ALICE)).pid
+        found = Trace(trace(ALICE, "stop")).pids()
+        assert {pids[ALICE], later} <= found and pids[BOB] not in found, found
+        contains(Trace(trace(0, "stop")).pids(), seen)
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -35,19 +35,20 @@ static int begin_trace(uint32_t uid)
 	if (fd < 0 || ftruncate(fd, (off_t)TRACE_SIZE) < 0)
 		return -1;
 	memory = dup(fd);
-	return trace_begin(fd, uid);
+	return trace_begin(1, fd, uid);
 }
 
 /* Returns the number of lost events. */
 static uint64_t finish_trace(void)
 {
-	uint64_t n_lost = UINT64_MAX;
+	uint64_t n_lost = UINT64_MAX, id = 0;
 
-	trace_end();
+	trace_end(1);
 	if (trace_has_changed(harness.session))
 		tracer_sync(harness.session);
-	assert_true(trace_close_memory(&n_lost));
-	assert_false(trace_is_open());
+	assert_true(trace_close_memory(&id, &n_lost));
+	assert_int_equal(id, 1);
+	assert_false(trace_is_ending());
 	return n_lost;
 }
 
@@ -94,12 +95,12 @@ static int open_session(void **state)
 /* The harness checks that no event is left in the driver. */
 static int close_session(void **state)
 {
-	uint64_t n_lost;
+	uint64_t n_lost, id;
 
 	(void)state;
 	harness_close();
-	trace_end();
-	trace_close_memory(&n_lost);
+	trace_end(1);
+	trace_close_memory(&id, &n_lost);
 	close(memory);
 	return 0;
 }
@@ -256,16 +257,16 @@ static void test_driver_refuses(void **state)
 static void test_end_of_a_session(void **state)
 {
 	const struct trace_chunk *chunk;
-	uint64_t n_lost;
+	uint64_t n_lost, id;
 
 	(void)state;
 	assert_int_equal(begin_trace(TRACE_ALL_USERS), 0);
 	tracer_sync(harness.session);
 	launch(1);
-	trace_end();
-	assert_false(trace_close_memory(&n_lost));
+	trace_end(1);
+	assert_false(trace_close_memory(&id, &n_lost));
 	harness_close();
-	assert_true(trace_close_memory(&n_lost));
+	assert_true(trace_close_memory(&id, &n_lost));
 	chunk = read_chunk(0);
 	assert_int_equal(chunk->head.n_records, 2);
 	assert_int_equal(chunk->records[1].kind, TRACE_END);
@@ -274,22 +275,60 @@ static void test_end_of_a_session(void **state)
 
 static void test_who_is_traced(void **state)
 {
-	uint64_t n_lost;
+	uint64_t n_lost, id;
 
 	(void)state;
 	assert_int_equal(begin_trace(harness.session->uid + 1), 0);
 	tracer_sync(harness.session);
 	assert_null(harness.session->tracer);
 	assert_false(trace_has_changed(harness.session));
-	assert_int_equal(trace_begin(memfd_create("another", MFD_CLOEXEC), 0), -EBUSY);
+	assert_int_equal(
+		trace_begin(2, memfd_create("another", MFD_CLOEXEC), harness.session->uid + 1),
+		-EBUSY);
 	assert_int_equal(finish_trace(), 0);
 	close(memory);
 	assert_int_equal(begin_trace(harness.session->uid), 0);
 	tracer_sync(harness.session);
 	assert_non_null(harness.session->tracer);
-	trace_end();
-	assert_false(trace_close_memory(&n_lost));
+	trace_end(1);
+	assert_false(trace_close_memory(&id, &n_lost));
 	assert_int_equal(finish_trace(), 0);
+}
+
+/* Each user has a trace. One of all users comes first, whoever began earlier. */
+static void test_traces_of_users(void **state)
+{
+	const uint32_t uid = harness.session->uid;
+	const struct tracer *tracer;
+	uint64_t n_lost, id;
+
+	(void)state;
+	assert_int_equal(begin_trace(uid), 0);
+	tracer_sync(harness.session);
+	launch(1);
+	tracer = harness.session->tracer;
+	/* The trace of another user changes nothing. */
+	assert_int_equal(trace_begin(2, memfd_create("another", MFD_CLOEXEC), uid + 1), 0);
+	assert_true(trace_has_changed(harness.session));
+	tracer_sync(harness.session);
+	assert_false(trace_has_changed(harness.session));
+	assert_ptr_equal(harness.session->tracer, tracer);
+	assert_true(trace_end(2));
+	tracer_sync(harness.session);
+	assert_ptr_equal(harness.session->tracer, tracer);
+	assert_true(trace_close_memory(&id, &n_lost));
+	assert_int_equal(id, 2);
+	assert_int_equal(trace_begin(3, memfd_create("all", MFD_CLOEXEC), TRACE_ALL_USERS), 0);
+	tracer_sync(harness.session);
+	assert_true(trace_end(1));
+	assert_true(trace_close_memory(&id, &n_lost));
+	assert_int_equal(id, 1);
+	assert_int_equal(read_chunk(0)->head.n_records, 1);
+	assert_false(trace_close_memory(&id, &n_lost));
+	assert_true(trace_end(3));
+	tracer_sync(harness.session);
+	assert_null(harness.session->tracer);
+	assert_true(trace_close_memory(&id, &n_lost));
 }
 
 /* ---- the memory */
@@ -299,6 +338,7 @@ static struct trace_writer *new_writer(void)
 	struct trace_writer *writer = calloc(1, sizeof(*writer));
 
 	assert_non_null(writer);
+	tracer_sync(harness.session);
 	trace_writer_init(writer, harness.session);
 	return writer;
 }
@@ -345,12 +385,13 @@ static void test_bounds(void **state)
 /* Names have their own bound; a chunk without space for another name is followed by the next. */
 static void test_names(void **state)
 {
-	struct trace_writer *writer = new_writer();
+	struct trace_writer *writer;
 	const struct trace_chunk *chunk;
 	char name[300];
 
 	(void)state;
 	assert_int_equal(begin_trace(TRACE_ALL_USERS), 0);
+	writer = new_writer();
 	for (unsigned i = 0; i < 100; i++) {
 		memset(name, 'a' + (int)i % 26, sizeof(name));
 		name[0] = (char)('!' + i);
@@ -383,6 +424,7 @@ int main(void)
 		TEST(test_driver_refuses),
 		TEST(test_end_of_a_session),
 		TEST(test_who_is_traced),
+		TEST(test_traces_of_users),
 		TEST(test_bounds),
 		TEST(test_names),
 	};
