@@ -178,6 +178,10 @@ mkdir -p dev/shm .before usr/local/cuda
 mount -t tmpfs -o mode=1777 shm dev/shm
 mount --bind "$2" usr/local/cuda
 cp /etc/resolv.conf etc/resolv.conf
+# pip finds packages as it does on the machine.
+for file in pip.conf ssl/certs/ca-certificates.crt; do
+	[ ! -e /etc/$file ] || cp /etc/$file etc/$file
+done
 pivot_root . .before
 umount -l /.before
 touch /.is-release
@@ -218,5 +222,6 @@ class ReleaseRoot(Root):
         return ["nsenter", "--target", str(self.inner), "--mount", "--pid", *words]
 
     def environment(self, **more):
+        pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
         return dict({"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8",
-                     "CUDA_HOME": "/usr/local/cuda"}, **more)
+                     "CUDA_HOME": "/usr/local/cuda"}, **pip, **more)
