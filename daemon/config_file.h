@@ -6,8 +6,8 @@
  * The configuration file: the values of [daemon], and what the sections
  * [default], [user NAME] and [group NAME] set for clients.
  *
- * main() before the loop, then the loop thread; config_file_read() any thread. A file with an error is never
- * used, not even in part.
+ * main() before the loop, then the loop thread; config_file_read() any thread. A file with an error
+ * is never used, not even in part.
  */
 
 #include "config.h"
@@ -53,10 +53,10 @@ int config_file_init(struct config_file *file, const char *path, struct error_me
 void config_file_fini(struct config_file *file);
 
 /*
- * Reads the file, and asks the system for names of users, which may take long. Without a file at the default path nothing is set. Returns
- * the number of errors, or -errno where the file cannot be read; all are
- * reported. The front end, which only needs to find the daemon, can use a file
- * with errors: lines with errors set nothing.
+ * Reads the file, and asks the system for names of users, which may take long. Without a file at
+ * the default path nothing is set. Returns the number of errors, or -errno where the file cannot be
+ * read; all are reported. The front end, which only needs to find the daemon, can use a file with
+ * errors: lines with errors set nothing.
  */
 int config_file_read(struct config_file *file, const struct config_report *report);
 

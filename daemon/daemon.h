@@ -66,8 +66,8 @@ struct daemon {
 	uint64_t probe_began_number; /* n_queued when the probe began */
 	bool is_probe_due;           /* probe_again() was asked for too soon after the last one */
 	struct reloads reloads;
-	uv_timer_t retry_timer;      /* an action has to be tried again */
-	uv_timer_t idle_timer;       /* checks for idle servers and tenants */
+	uv_timer_t retry_timer; /* an action has to be tried again */
+	uv_timer_t idle_timer;  /* checks for idle servers and tenants */
 
 	uint64_t start_time_ns; /* when the daemon was started, since 1970 */
 	uint64_t start_ms;      /* the same, by the loop's clock */
