@@ -140,6 +140,7 @@ static void group_apply(struct conn *conn, struct group *group, const struct cha
 {
 	group->commands = change->commands;
 	groups_changed(conn->daemon, group);
+	daemon_record(conn->daemon);
 	if (change->unchecked)
 		scope_note_unchecked(conn, scope_devices(conn), change->unchecked);
 }
@@ -204,10 +205,12 @@ static void group_delete(struct conn *conn, const struct tokens *tokens)
 
 	if (!group)
 		return;
-	if (n > 0)
+	if (n > 0) {
 		command_fail(conn, "Group %s has %u clients: end them first", group->name, n);
-	else
-		groups_remove(conn->daemon, group);
+		return;
+	}
+	groups_remove(conn->daemon, group);
+	daemon_record(conn->daemon);
 }
 
 /* ---- get, list */

@@ -105,6 +105,7 @@ static void add_partition(struct conn *conn, const struct frame_device *device, 
 		command_fail(conn, "The daemon is out of memory");
 		return;
 	}
+	daemon_record(conn->daemon);
 	partition_name(partition, device, name);
 	command_reply(conn, "Partition %s created", name);
 }
@@ -125,6 +126,7 @@ static void remove_partition(struct conn *conn, const struct frame_device *devic
 		return;
 	}
 	partition_free(partition);
+	daemon_record(conn->daemon);
 	command_reply(conn, "Partition %s/%s removed", uuid, id);
 }
 

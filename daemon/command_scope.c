@@ -166,6 +166,8 @@ void scope_changed(struct conn *conn, const struct scope *scope)
 {
 	if (scope->group)
 		groups_changed(conn->daemon, scope->group);
+	if (!scope->is_wish)
+		daemon_record(conn->daemon);
 }
 
 /* ---- GPUs */

@@ -26,6 +26,7 @@
 #include "record.h"
 #include "reload.h"
 #include "server.h"
+#include "state_text.h"
 #include "tenant.h"
 #include "tracing.h"
 
@@ -164,6 +165,7 @@ void daemon_check_quit(struct daemon *daemon)
 			return;
 		daemon->is_over = true;
 		manager_say_stopping(daemon);
+		daemon_record(daemon);
 		listener_stop(daemon);
 		metrics_server_close(daemon);
 		uv_timer_start(&daemon->quit_timer, on_quit_reply_timeout, QUIT_REPLY_MS, 0);
@@ -281,9 +283,10 @@ static uint64_t wall_clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-void daemon_record_servers(struct daemon *daemon)
+void daemon_record(struct daemon *daemon)
 {
 	static struct record records[SERVERS_MAX_MAX];
+	_cleanup_free_ char *state = state_text_format(daemon);
 	size_t n = 0;
 	int r;
 
@@ -291,11 +294,13 @@ void daemon_record_servers(struct daemon *daemon)
 		if (n < SERVERS_MAX_MAX)
 			records[n++] =
 				server_record(container_of(item, struct server, link_in_daemon));
-	r = record_store(daemon->listener.directory, records, n);
+	r = state ? record_store(daemon->listener.directory, records, n,
+			    daemon->is_quitting && n == 0 ? "" : state)
+		  : -ENOMEM;
 	if (r < 0)
 		log_control(&daemon->logs,
 			"Cannot write the record of servers in %s: %s: if this daemon dies, the "
-			"next daemon cannot adopt them",
+			"next daemon does not adopt them, nor keep what commands have set",
 			daemon->config.pipe_directory, strerror(-r));
 }
 
@@ -314,7 +319,8 @@ static struct slot *find_recorded_slot(struct daemon *daemon, const struct recor
 static void adopt_recorded_servers(struct daemon *daemon)
 {
 	static struct record records[SERVERS_MAX_MAX];
-	int n = record_load(daemon->listener.directory, records, SERVERS_MAX_MAX);
+	_cleanup_free_ char *state = NULL;
+	int n = record_load(daemon->listener.directory, records, SERVERS_MAX_MAX, &state);
 
 	if (n < 0)
 		log_control(&daemon->logs, "Cannot read the record of servers in %s: %s",
@@ -325,7 +331,9 @@ static void adopt_recorded_servers(struct daemon *daemon)
 		if (slot && !slot->server)
 			server_adopt(slot, &records[i]);
 	}
-	daemon_record_servers(daemon);
+	if (state)
+		state_text_parse(daemon, state);
+	daemon_record(daemon);
 }
 
 int daemon_start(struct daemon *daemon, struct error_message *error)

@@ -108,8 +108,11 @@ void daemon_retry_soon(struct daemon *daemon);
 /* Starts the checks for idle servers and tenants. */
 void daemon_watch_idle(struct daemon *daemon);
 
-/* The set of servers has changed: records it for the next daemon, in case this one dies. */
-void daemon_record_servers(struct daemon *daemon);
+/*
+ * The set of servers, or what commands have set, has changed: records everything for the next
+ * daemon, in case this one dies.
+ */
+void daemon_record(struct daemon *daemon);
 
 /* Checks whether a quit is complete; called after each event that could complete it. */
 void daemon_check_quit(struct daemon *daemon);

@@ -275,6 +275,7 @@ void file_limits_apply(
 	apply_defaults(daemon, report);
 	report_users(daemon, old, report);
 	apply_groups(daemon, report);
+	daemon_record(daemon);
 	report_unknown_devices(daemon, report);
 }
 

@@ -66,24 +66,40 @@ static void make_partition_id(uint64_t chunks, char id[PARTITION_ID_MAX])
 	id[n] = '\0';
 }
 
+static struct partition *add_chunks(
+	struct list *partitions, const uint8_t uuid[16], uint64_t chunks)
+{
+	struct partition *partition = calloc(1, sizeof(*partition));
+
+	if (!partition)
+		return NULL;
+	memcpy(partition->uuid, uuid, sizeof(partition->uuid));
+	partition->chunks = chunks;
+	make_partition_id(chunks, partition->id);
+	list_add_tail(partitions, &partition->link);
+	return partition;
+}
+
 int partitions_add(struct list *partitions, const struct frame_device *device, unsigned n_chunks,
 	struct partition **ret_partition)
 {
 	uint64_t chunks =
 		choose_chunks(partitions_used(partitions, device), device->n_chunks, n_chunks);
-	struct partition *partition;
 
 	if (!chunks)
 		return -ENOSPC;
-	partition = calloc(1, sizeof(*partition));
-	if (!partition)
-		return -ENOMEM;
-	memcpy(partition->uuid, device->uuid, sizeof(partition->uuid));
-	partition->chunks = chunks;
-	make_partition_id(chunks, partition->id);
-	list_add_tail(partitions, &partition->link);
-	*ret_partition = partition;
-	return 0;
+	*ret_partition = add_chunks(partitions, device->uuid, chunks);
+	return *ret_partition ? 0 : -ENOMEM;
+}
+
+int partitions_restore(struct list *partitions, const uint8_t uuid[16], uint64_t chunks)
+{
+	struct frame_device device = {0};
+
+	memcpy(device.uuid, uuid, sizeof(device.uuid));
+	if (!chunks || (partitions_used(partitions, &device) & chunks))
+		return -EINVAL;
+	return add_chunks(partitions, uuid, chunks) ? 0 : -ENOMEM;
 }
 
 struct partition *partitions_find(

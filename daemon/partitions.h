@@ -40,6 +40,9 @@ uint64_t partitions_used(const struct list *partitions, const struct frame_devic
 int partitions_add(struct list *partitions, const struct frame_device *device, unsigned n_chunks,
 	struct partition **ret_partition);
 
+/* Adds a partition of an earlier daemon. 0, -EINVAL (it overlaps another one) or -ENOMEM. */
+int partitions_restore(struct list *partitions, const uint8_t uuid[16], uint64_t chunks);
+
 /* NULL if there is none. */
 struct partition *partitions_find(
 	const struct list *partitions, const struct frame_device *device, const char *id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The record of servers, one per line. Loop thread.
+ * The record: the servers, one per line, and then the lines of the state. Loop thread.
  *
  * Invariant: the file is complete at any time: it is written under another
  * name and then renamed.
@@ -18,6 +18,9 @@
 #define NEW_FILE "control_servers.new"
 #define TITLE "mps-control 1 "
 
+/* More than GROUPS_MAX groups with limits of all GPUs need. */
+#define STATE_MAX (8 << 20)
+
 /* After a reboot PIDs belong to other processes. */
 static int read_boot_id(char *text, size_t size)
 {
@@ -32,7 +35,7 @@ static int read_boot_id(char *text, size_t size)
 	return 0;
 }
 
-static int write_records(int directory, const struct record *records, size_t n)
+static int write_records(int directory, const struct record *records, size_t n, const char *state)
 {
 	_cleanup_fclose_ FILE *file = NULL;
 	char boot[64];
@@ -51,16 +54,17 @@ static int write_records(int directory, const struct record *records, size_t n)
 		fprintf(file, "%d %u %llu %u %u %u\n", records[i].pid, records[i].uid,
 			(unsigned long long)records[i].start_time, records[i].is_isolated,
 			records[i].program, records[i].client_uid);
+	fputs(state, file);
 	return fflush(file) == 0 ? 0 : -errno;
 }
 
-int record_store(int directory, const struct record *records, size_t n)
+int record_store(int directory, const struct record *records, size_t n, const char *state)
 {
 	int r;
 
-	if (n == 0)
+	if (n == 0 && !*state)
 		return unlinkat(directory, RECORD_FILE, 0) < 0 && errno != ENOENT ? -errno : 0;
-	r = write_records(directory, records, n);
+	r = write_records(directory, records, n, state);
 	if (r < 0) {
 		unlinkat(directory, NEW_FILE, 0);
 		return r;
@@ -107,12 +111,26 @@ static bool parse_record(const char *line, struct record *record)
 	return true;
 }
 
-int record_load(int directory, struct record *records, size_t n_max)
+/* The rest of the file, which has STATE_MAX bytes at most. */
+static char *read_state(FILE *file)
+{
+	_cleanup_free_ char *text = malloc(STATE_MAX + 1);
+	size_t n = text ? fread(text, 1, STATE_MAX, file) : 0;
+
+	if (!text || !feof(file))
+		return NULL;
+	text[n] = '\0';
+	return TAKE_PTR(text);
+}
+
+int record_load(int directory, struct record *records, size_t n_max, char **ret_state)
 {
 	_cleanup_fclose_ FILE *file = open_record_file(directory);
 	char line[128], title[128], boot[64];
 	size_t n = 0;
+	long at;
 
+	*ret_state = NULL;
 	if (!file)
 		return errno == ENOENT ? 0 : -errno;
 	if (read_boot_id(boot, sizeof(boot)) < 0 || !fgets(line, sizeof(line), file))
@@ -120,7 +138,11 @@ int record_load(int directory, struct record *records, size_t n_max)
 	snprintf(title, sizeof(title), TITLE "%s\n", boot);
 	if (strcmp(line, title) != 0)
 		return 0;
-	while (n < n_max && fgets(line, sizeof(line), file) && parse_record(line, &records[n]))
-		n++;
+	do
+		at = ftell(file);
+	while (n < n_max && fgets(line, sizeof(line), file) && parse_record(line, &records[n]) &&
+		++n > 0);
+	if (at >= 0 && fseek(file, at, SEEK_SET) == 0)
+		*ret_state = read_state(file);
 	return (int)n;
 }

@@ -3,9 +3,13 @@
 #define RECORD_H
 
 /*
- * The daemon's record of its servers: a file in the pipe directory that only
- * the daemon writes. The next daemon adopts the servers in it, and no other
- * process, whatever that process claims. Loop thread.
+ * The daemon's record of its servers and of its state (state_text.h): a file in
+ * the pipe directory that only the daemon writes. The next daemon adopts the
+ * servers in it, and no other process, whatever that process claims. Loop
+ * thread.
+ *
+ * The lines of the state follow those of the servers: a daemon of an earlier
+ * build reads the servers and ignores the rest.
  */
 
 #include <sys/types.h>
@@ -21,14 +25,14 @@ struct record {
 	uid_t client_uid;
 };
 
-/* Replaces the whole file, or removes it if there are no servers. 0 or -errno. */
-int record_store(int directory, const struct record *records, size_t n);
+/* Replaces the whole file, or removes it if there is nothing to record. 0 or -errno. */
+int record_store(int directory, const struct record *records, size_t n, const char *state);
 
 /*
  * Loads the record of the previous daemon, at most `n_max' servers. Returns
- * their number, or -errno; 0 also after a reboot, or where the file is not the
- * daemon's.
+ * their number, or -errno; 0 also after a reboot. The caller frees the state;
+ * NULL: the record has none.
  */
-int record_load(int directory, struct record *records, size_t n_max);
+int record_load(int directory, struct record *records, size_t n_max, char **ret_state);
 
 #endif

@@ -141,7 +141,7 @@ static void server_end(struct server *server, bool is_clean)
 	server->slot = NULL;
 	server->tenant = NULL;
 	slot->server = NULL;
-	daemon_record_servers(server->daemon);
+	daemon_record(server->daemon);
 	uv_close((uv_handle_t *)&server->exit_poll, on_server_closed);
 	uv_close((uv_handle_t *)&server->timer, on_server_closed);
 	uv_close((uv_handle_t *)&server->handover_timer, on_server_closed);
@@ -429,7 +429,7 @@ int server_start(struct slot *slot, struct error_message *error)
 	/* Without a start time the record would one day name another process. */
 	if (process_start_time(spawned.pid, &server->start_time) < 0)
 		server->start_time = 0;
-	daemon_record_servers(daemon);
+	daemon_record(daemon);
 	server_set_deadline(server, SERVER_START_MS, "become ready");
 	return 0;
 }

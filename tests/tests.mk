@@ -16,6 +16,7 @@ unit_test_proto_async_close := proto/async_close.c
 unit_test_proto_fd_kind := proto/fd_kind.c
 unit_test_daemon_amount := daemon/amount.c
 unit_test_daemon_record := daemon/record.c
+unit_test_daemon_state_text := $(filter-out daemon/main.c,$(DAEMON_SRC))
 unit_test_daemon_tokenize := daemon/tokenize.c
 unit_test_daemon_xid := daemon/xid.c
 unit_test_daemon_json := daemon/json.c proto/quote.c
@@ -77,6 +78,7 @@ unit_test_server_receiver := $(addprefix server/session/,receiver.c receiver_pro
 unit_test_server_frame_queue := server/frame_queue.c proto/frame.c
 unit_libs_test_server_frame_queue := -Wl,--wrap=realloc
 unit_test_server_newcomers := server/newcomers.c
+unit_libs_test_daemon_state_text := $(LIBUV) $(TOP_LIBS)
 unit_libs_test_server_newcomers := $(LIBUV)
 unit_test_server_image := $(ACCOUNT) server/util/image.c proto/shm.c
 unit_test_server_cubin := server/module/cubin.c

@@ -206,16 +206,18 @@ void fake_system_record(uid_t uid)
 	fake_system.n_recorded = fake_system.n_servers;
 }
 
-int record_store(int directory, const struct record *records, size_t n)
+int record_store(int directory, const struct record *records, size_t n, const char *state)
 {
 	(void)directory;
 	(void)records;
 	(void)n;
+	(void)state;
 	return 0;
 }
 
-int record_load(int directory, struct record *records, size_t n_max)
+int record_load(int directory, struct record *records, size_t n_max, char **ret_state)
 {
+	*ret_state = NULL;
 	(void)directory;
 	for (unsigned i = 0; i < fake_system.n_recorded && i < n_max; i++) {
 		const struct fake_server *server = &fake_system.servers[i];

@@ -325,6 +325,17 @@ class Service:
             equal(self.daemon.wait(60 * SLOW), 0, self.read("daemon.out"))
         wait_for("the daemon's socket", self.answers)
 
+    def restart_killed(self):
+        """Kills the daemon; the next one adopts the servers."""
+        servers = self.servers()
+        self.daemon.kill()
+        self.daemon.wait()
+        self.start()
+        equal(self.servers(), servers)
+        for server in servers:
+            wait_for("the server's connection", lambda server=server: "Adopted server %s" % server
+                     in self.control_log())
+
     def answers(self):
         return self.command("get_server_list", check=False).returncode == 0
 

@@ -264,6 +264,26 @@ def test_group_shares_memory():
         equal(other.more()[0], 0)
 
 
+def test_group_after_a_crash():
+    """A daemon that adopts a client in a group still counts what the client has."""
+    with mps.Service(SETTINGS) as service:
+        said(service, "group", "create", "g", "-device_pinned_mem_limit", 0, "64M")
+        said(service, "set_active_thread_percentage", "-group", "g", 25)
+        said(service, "set_default_client_priority", 1)
+        member = {"MPS_GROUP": "g"}
+        first = Holder(service, 40, env=member)
+        server = service.server()
+        said(service, "set_active_thread_percentage", server, 50)
+        service.restart_killed()
+        equal(said(service, "get_active_thread_percentage", server), "50.0\n")
+        equal(said(service, "get_active_thread_percentage", "-group", "g"), "25.0\n")
+        equal(said(service, "get_device_pinned_mem_limit", "-group", "g", 0), "64M\n")
+        equal(said(service, "get_default_client_priority"), "1\n")
+        second = Holder(service, 20, env=member)
+        equal(second.first, (0, 4, 64, 64))
+        equal((first.more()[0], second.more()[0]), (OUT_OF_MEMORY,) * 2)
+
+
 def tells(service, holder, mib):
     """ps shows the new limit as soon as the server has applied it."""
     wait_for("the limit in ps", lambda: told(service, holder.process)[1] == (mib and mib << 20))

@@ -159,6 +159,26 @@ def test_permissions():
         shared.run_ok("driver", env={"CUDA_MPS_SM_PARTITION": name}, **stranger)
 
 
+def test_next_daemon():
+    """A daemon that adopts a client on a partition gives its SMs to no other client."""
+    with service() as shared:
+        name = add(shared, 2)
+        is_over = os.path.join(shared.folder, "over")
+        client = shared.popen("smids", "--wait", is_over, env={"CUDA_MPS_SM_PARTITION": name})
+        equal(client.stdout.readline(), "ready\n")
+        shared.restart_killed()
+        equal([row[1] for row in rows(shared)[1:]], [name.partition("/")[2]])
+        second = add(shared, 2)
+        assert second != name
+        shared.run_ok("smids", "--sms", "16", env={"CUDA_MPS_SM_PARTITION": second})
+        equal(client.poll(), None)
+        client.kill()
+        client.wait()
+        shared.command("quit")
+        shared.start()
+        equal(len(rows(shared)), 1, "they end with the daemon")
+
+
 def test_daemon_without():
     with mps.Service() as shared:
         equal(ask(shared, "lspart"), 'Unknown command "lspart"\n')

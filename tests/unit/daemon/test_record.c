@@ -30,7 +30,7 @@ static int make_folder(_unused_ void **state)
 
 static int remove_folder(_unused_ void **state)
 {
-	record_store(directory, NULL, 0);
+	record_store(directory, NULL, 0, "");
 	close(directory);
 	return rmdir(folder);
 }
@@ -41,15 +41,23 @@ static const struct record some[] = {
 	{.pid = 5, .uid = 1000},
 };
 
+/* What record_load() returns, without the state. */
+static int load(struct record *records, size_t n_max)
+{
+	_cleanup_free_ char *state = NULL;
+
+	return record_load(directory, records, n_max, &state);
+}
+
 static void test_round_trip(_unused_ void **state)
 {
 	struct record got[4] = {0};
 	struct stat st;
 
-	assert_int_equal(record_load(directory, got, 4), 0);
+	assert_int_equal(load(got, 4), 0);
 	for (size_t n = ARRAY_SIZE(some); n > 0; n--) {
-		assert_int_equal(record_store(directory, some, n), 0);
-		assert_int_equal(record_load(directory, got, 4), n);
+		assert_int_equal(record_store(directory, some, n, ""), 0);
+		assert_int_equal(load(got, 4), n);
 		for (size_t i = 0; i < n; i++) {
 			assert_int_equal(got[i].pid, some[i].pid);
 			assert_int_equal(got[i].uid, some[i].uid);
@@ -61,17 +69,17 @@ static void test_round_trip(_unused_ void **state)
 	}
 	assert_int_equal(fstatat(directory, "control_servers", &st, 0), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
-	assert_int_equal(record_store(directory, NULL, 0), 0);
-	assert_int_equal(record_store(directory, NULL, 0), 0);
-	assert_int_equal(record_load(directory, got, 4), 0);
+	assert_int_equal(record_store(directory, NULL, 0, ""), 0);
+	assert_int_equal(record_store(directory, NULL, 0, ""), 0);
+	assert_int_equal(load(got, 4), 0);
 }
 
 static void test_no_more_than_fit(_unused_ void **state)
 {
 	struct record got[2];
 
-	assert_int_equal(record_store(directory, some, 3), 0);
-	assert_int_equal(record_load(directory, got, 2), 2);
+	assert_int_equal(record_store(directory, some, 3, ""), 0);
+	assert_int_equal(load(got, 2), 2);
 }
 
 /* Replaces the file by one with this text and mode. */
@@ -99,19 +107,45 @@ static void test_other_files(_unused_ void **state)
 	fclose(boot);
 	snprintf(text, sizeof(text), "mps-control 1 %s12 1000 5\n-3 1000 5\n13 1000 5\n", id);
 	put(text, 0600);
-	assert_int_equal(record_load(directory, got, 4), 1);
+	assert_int_equal(load(got, 4), 1);
 	put(text, 0620);
-	assert_int_equal(record_load(directory, got, 4), -EPERM);
+	assert_int_equal(load(got, 4), -EPERM);
 	put("mps-control 1 of-another-start-of-the-system\n12 1000 5\n", 0600);
-	assert_int_equal(record_load(directory, got, 4), 0);
+	assert_int_equal(load(got, 4), 0);
 	put("", 0600);
-	assert_int_equal(record_load(directory, got, 4), 0);
+	assert_int_equal(load(got, 4), 0);
 	unlinkat(directory, "control_servers", 0);
 	assert_int_equal(symlinkat("/etc/passwd", directory, "control_servers"), 0);
-	assert_int_equal(record_load(directory, got, 4), -ELOOP);
+	assert_int_equal(load(got, 4), -ELOOP);
 	unlinkat(directory, "control_servers", 0);
 	assert_int_equal(mkfifoat(directory, "control_servers", 0600), 0);
-	assert_int_equal(record_load(directory, got, 4), -EPERM);
+	assert_int_equal(load(got, 4), -EPERM);
+}
+
+static void check_state(const char *wanted, int n_wanted)
+{
+	_cleanup_free_ char *state = NULL;
+	struct record got[4];
+
+	assert_int_equal(record_load(directory, got, 4, &state), n_wanted);
+	if (wanted)
+		assert_string_equal(state, wanted);
+	else
+		assert_null(state);
+}
+
+static void test_state(_unused_ void **state)
+{
+	static const char lines[] = "default 25000 -1\npartition 00 3\n";
+
+	unlinkat(directory, "control_servers", 0);
+	check_state(NULL, 0);
+	assert_int_equal(record_store(directory, NULL, 0, lines), 0);
+	check_state(lines, 0);
+	assert_int_equal(record_store(directory, some, 3, lines), 0);
+	check_state(lines, 3);
+	assert_int_equal(record_store(directory, some, 1, ""), 0);
+	check_state("", 1);
 }
 
 int main(void)
@@ -120,6 +154,7 @@ int main(void)
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_no_more_than_fit),
 		cmocka_unit_test(test_other_files),
+		cmocka_unit_test(test_state),
 	};
 
 	return cmocka_run_group_tests_name("record", tests, make_folder, remove_folder);

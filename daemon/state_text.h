@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STATE_TEXT_H
+#define STATE_TEXT_H
+
+/*
+ * What the operator has set by commands, as lines of text for the record
+ * (record.h): partitions, groups, limits of the defaults and of servers. Loop
+ * thread.
+ *
+ *     default LIMITS
+ *     server PID LIMITS
+ *     group NAME UID LIMITS      UID: a number, or -
+ *     partition UUID CHUNKS      both hexadecimal
+ *
+ * LIMITS are the share in thousandths of a percent, the priority, and for each
+ * memory limit the GPU and the bytes.
+ */
+
+struct daemon;
+
+/* NULL without memory. The caller frees it. "": nothing is set. */
+char *state_text_format(const struct daemon *daemon);
+
+/* Sets what the text says. A line that is malformed or not known has no effect. */
+void state_text_parse(struct daemon *daemon, char *text);
+
+#endif
