@@ -166,6 +166,7 @@ void daemon_check_quit(struct daemon *daemon)
 		daemon->is_over = true;
 		manager_say_stopping(daemon);
 		daemon_record(daemon);
+		record_release(daemon->listener.directory);
 		listener_stop(daemon);
 		metrics_server_close(daemon);
 		uv_timer_start(&daemon->quit_timer, on_quit_reply_timeout, QUIT_REPLY_MS, 0);
@@ -183,6 +184,8 @@ static void on_retry_timer(uv_timer_t *timer)
 
 	if (daemon->is_probe_due)
 		probe_again(daemon);
+	if (daemon->is_record_due)
+		daemon_record(daemon);
 	slots_progress(daemon);
 }
 
@@ -297,11 +300,17 @@ void daemon_record(struct daemon *daemon)
 	r = state ? record_store(daemon->listener.directory, records, n,
 			    daemon->is_quitting && n == 0 ? "" : state)
 		  : -ENOMEM;
-	if (r < 0)
+	if (r == 0 && daemon->is_record_due)
+		log_control(&daemon->logs, "The record of servers in %s is written again",
+			daemon->config.pipe_directory);
+	else if (r < 0 && !daemon->is_record_due)
 		log_control(&daemon->logs,
 			"Cannot write the record of servers in %s: %s: if this daemon dies, the "
 			"next daemon does not adopt them, nor keep what commands have set",
 			daemon->config.pipe_directory, strerror(-r));
+	daemon->is_record_due = r < 0;
+	if (r < 0 && !daemon->is_over)
+		daemon_retry_soon(daemon);
 }
 
 /* The slot that the server belonged to; NULL: its user is not served. */

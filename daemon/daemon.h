@@ -66,6 +66,7 @@ struct daemon {
 	uint64_t probe_began_number; /* n_queued when the probe began */
 	bool is_probe_due;           /* probe_again() was asked for too soon after the last one */
 	struct reloads reloads;
+	bool is_record_due; /* the last attempt to write the record has failed, as the log says */
 	uv_timer_t retry_timer; /* an action has to be tried again */
 	uv_timer_t idle_timer;  /* checks for idle servers and tenants */
 

@@ -4,7 +4,8 @@
  * The record: the servers, one per line, and then the lines of the state. Loop thread.
  *
  * Invariant: the file is complete at any time: it is written under another
- * name and then renamed.
+ * name and then renamed. The other name is a file with space reserved for the next record, so
+ * a full disk does not prevent it.
  */
 
 #include <fcntl.h>
@@ -21,6 +22,9 @@
 /* More than GROUPS_MAX groups with limits of all GPUs need. */
 #define STATE_MAX (8 << 20)
 
+/* Bytes that the next record has on a full disk: many servers, and some limits. */
+#define RESERVED (16 << 10)
+
 /* After a reboot PIDs belong to other processes. */
 static int read_boot_id(char *text, size_t size)
 {
@@ -35,6 +39,36 @@ static int read_boot_id(char *text, size_t size)
 	return 0;
 }
 
+/* The reserved file, or another one if it is missing. */
+static int open_new_file(int directory)
+{
+	int fd = openat(
+		directory, NEW_FILE, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+		(st.st_mode & 07777) == 0600 && st.st_nlink == 1)
+		return fd;
+	closep(&fd);
+	unlinkat(directory, NEW_FILE, 0);
+	return openat(
+		directory, NEW_FILE, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+static void record_reserve(int directory)
+{
+	_cleanup_close_ int fd = open_new_file(directory);
+
+	/* Without the space, the next record may fail, which is reported then. */
+	if (fd >= 0)
+		(void)posix_fallocate(fd, 0, RESERVED);
+}
+
+void record_release(int directory)
+{
+	unlinkat(directory, NEW_FILE, 0);
+}
+
 static int write_records(int directory, const struct record *records, size_t n, const char *state)
 {
 	_cleanup_fclose_ FILE *file = NULL;
@@ -43,9 +77,7 @@ static int write_records(int directory, const struct record *records, size_t n, 
 
 	if (r < 0)
 		return r;
-	unlinkat(directory, NEW_FILE, 0);
-	fd = openat(
-		directory, NEW_FILE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = open_new_file(directory);
 	file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!file)
 		return -errno;
@@ -55,21 +87,26 @@ static int write_records(int directory, const struct record *records, size_t n, 
 			(unsigned long long)records[i].start_time, records[i].is_isolated,
 			records[i].program, records[i].client_uid);
 	fputs(state, file);
-	return fflush(file) == 0 ? 0 : -errno;
+	if (fflush(file) != 0)
+		return -errno;
+	return ftruncate(fd, ftell(file)) < 0 ? -errno : 0;
 }
 
 int record_store(int directory, const struct record *records, size_t n, const char *state)
 {
-	int r;
+	int r = 0;
 
-	if (n == 0 && !*state)
-		return unlinkat(directory, RECORD_FILE, 0) < 0 && errno != ENOENT ? -errno : 0;
-	r = write_records(directory, records, n, state);
-	if (r < 0) {
-		unlinkat(directory, NEW_FILE, 0);
+	if (n == 0 && !*state) {
+		if (unlinkat(directory, RECORD_FILE, 0) < 0 && errno != ENOENT)
+			r = -errno;
+		record_reserve(directory);
 		return r;
 	}
-	return renameat(directory, NEW_FILE, directory, RECORD_FILE) < 0 ? -errno : 0;
+	r = write_records(directory, records, n, state);
+	if (r == 0 && renameat(directory, NEW_FILE, directory, RECORD_FILE) < 0)
+		r = -errno;
+	record_reserve(directory);
+	return r;
 }
 
 /* Only the daemon can have written the file: the directory and the file are its own. */

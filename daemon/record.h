@@ -35,4 +35,7 @@ int record_store(int directory, const struct record *records, size_t n, const ch
  */
 int record_load(int directory, struct record *records, size_t n_max, char **ret_state);
 
+/* Removes the space that record_store() reserves for the next record: the daemon ends. */
+void record_release(int directory);
+
 #endif

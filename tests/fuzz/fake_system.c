@@ -215,6 +215,10 @@ int record_store(int directory, const struct record *records, size_t n, const ch
 	return 0;
 }
 
+void record_release(_unused_ int directory)
+{
+}
+
 int record_load(int directory, struct record *records, size_t n_max, char **ret_state)
 {
 	*ret_state = NULL;

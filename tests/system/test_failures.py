@@ -4,15 +4,17 @@
 # mostly waits
 """What ends, and what continues, when a part of the service or the GPU fails."""
 
+import contextlib
 import os
 import re
 import signal
+import subprocess
 import time
 
 import harness
 import mps
 import session
-from harness import contains, equal, wait_for
+from harness import contains, equal, need_mounts, need_root, wait_for
 
 
 def test_server_killed():
@@ -305,6 +307,35 @@ def test_driver_call_fails():
             assert code in (0, 1), "%s: exit code %d: %s%s" % (call, code, out, err)
             assert code == 1 or out == "process1: ok\n", call + out
             service.run_ok("process2")
+
+
+def test_full_disk():
+    """The record has space of its own, so the next daemon adopts a server that started on a full disk."""
+    need_root()
+    need_mounts()
+    service = mps.Service()
+    os.makedirs(service.pipe, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=755", "none", service.pipe], check=True)
+    try:
+        with service:
+            with open(service.pipe + "/fill", "wb", buffering=0) as file:
+                with contextlib.suppress(OSError):
+                    while True:
+                        file.write(bytes(4096))
+            process = service.popen("process1", "--seconds", "60")
+            server = service.server()
+            service.wait_for_active(process)
+            service.daemon.kill()
+            service.daemon.wait()
+            service.start()
+            wait_for("the server's adoption", lambda: service.servers() == [server])
+            os.unlink(service.pipe + "/fill")
+            process.kill()
+            service.finish(process)
+            service.run_ok("process1")
+            equal(service.servers(), [server])
+    finally:
+        subprocess.run(["umount", "-l", service.pipe], check=False)
 
 
 if __name__ == "__main__":

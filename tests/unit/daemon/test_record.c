@@ -31,6 +31,7 @@ static int make_folder(_unused_ void **state)
 static int remove_folder(_unused_ void **state)
 {
 	record_store(directory, NULL, 0, "");
+	record_release(directory);
 	close(directory);
 	return rmdir(folder);
 }
