@@ -69,7 +69,7 @@ static int add_unknown(struct server *server, const struct frame_client_note *no
 	refuse_claims(server, &believed);
 	r = clients_add(server, &believed, &client);
 	if (r == 0)
-		client->is_reported = true;
+		client->is_reported = client->is_of_earlier_daemon = true;
 	server_bound_end(server);
 	return r;
 }

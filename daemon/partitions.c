@@ -95,11 +95,16 @@ int partitions_add(struct list *partitions, const struct frame_device *device, u
 int partitions_restore(struct list *partitions, const uint8_t uuid[16], uint64_t chunks)
 {
 	struct frame_device device = {0};
+	struct partition *partition;
 
 	memcpy(device.uuid, uuid, sizeof(device.uuid));
 	if (!chunks || (partitions_used(partitions, &device) & chunks))
 		return -EINVAL;
-	return add_chunks(partitions, uuid, chunks) ? 0 : -ENOMEM;
+	partition = add_chunks(partitions, uuid, chunks);
+	if (!partition)
+		return -ENOMEM;
+	partition->is_of_earlier_daemon = true;
+	return 0;
 }
 
 struct partition *partitions_find(
@@ -165,9 +170,17 @@ void partitions_limit(const struct list *partitions, const struct devices *devic
 		limit_by_partition(partitions, devices, name, limits);
 }
 
+/* An adopted server that has not reported its clients yet may have some. */
+static bool may_have_unknown_clients(const struct server *server, const struct partition *partition)
+{
+	return partition->is_of_earlier_daemon && !server->is_child && !server->knows_clients;
+}
+
 static bool client_has_named(
 	const struct server *server, const struct client *client, const struct partition *partition)
 {
+	if (partition->is_of_earlier_daemon && client->is_of_earlier_daemon)
+		return true;
 	for (unsigned i = 0; i < server->devices.n; i++)
 		if (is_partition_of(partition, &server->devices.items[i]) &&
 			client->partition[i] == partition->chunks)
@@ -182,6 +195,7 @@ unsigned partition_count_clients(const struct daemon *daemon, const struct parti
 	list_for_each (item, &daemon->servers) {
 		const struct server *server = container_of(item, struct server, link_in_daemon);
 
+		n += may_have_unknown_clients(server, partition);
 		list_for_each (each, &server->clients)
 			n += client_has_named(
 				server, container_of(each, struct client, link), partition);

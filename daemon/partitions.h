@@ -25,6 +25,7 @@ struct partition {
 	uint8_t uuid[16]; /* of its GPU */
 	uint64_t chunks;  /* of the GPU, one bit each */
 	char id[PARTITION_ID_MAX];
+	bool is_of_earlier_daemon;
 };
 
 /* The number of chunks in a set. */
@@ -60,7 +61,10 @@ void partition_name(const struct partition *partition, const struct frame_device
 void partitions_limit(const struct list *partitions, const struct devices *devices,
 	const char *names, struct frame_limits *limits);
 
-/* The number of clients, of all servers, that have named it. */
+/*
+ * The number of clients, of all servers, that have named it. Clients of an earlier daemon count
+ * for each partition of that daemon, because this daemon does not know which one they have named.
+ */
 unsigned partition_count_clients(const struct daemon *daemon, const struct partition *partition);
 
 #endif

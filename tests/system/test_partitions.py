@@ -172,8 +172,12 @@ def test_next_daemon():
         assert second != name
         shared.run_ok("smids", "--sms", "16", env={"CUDA_MPS_SM_PARTITION": second})
         equal(client.poll(), None)
+        uuid, _, which = name.partition("/")
+        contains(ask(shared, "sm_partition", "rm", uuid, which), "in use")
         client.kill()
         client.wait()
+        wait_for("its end", lambda: rows(shared)[1][6] == "No")
+        contains(ask(shared, "sm_partition", "rm", uuid, which), "removed")
         shared.command("quit")
         shared.start()
         equal(len(rows(shared)), 1, "they end with the daemon")
