@@ -10,11 +10,14 @@
  */
 
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "process.h"
@@ -113,6 +116,54 @@ int process_check(int pidfd, pid_t pid, uid_t uid)
 		return -EPERM;
 	/* The text is of this process only if it has not exited. */
 	return process_is_alive(pidfd) ? 0 : -ESRCH;
+}
+
+/* The kernel nests no more user namespaces. */
+#define NAMESPACES_MAX 33
+
+static bool is_same_file(int fd, int other)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* Climbs from the namespace `fd', which it takes, to the child of `own'. */
+static int outermost_owner(int fd, int own, uid_t *ret_uid)
+{
+	_cleanup_close_ int at = fd;
+
+	for (int i = 0; i < NAMESPACES_MAX; i++) {
+		_cleanup_close_ int parent = ioctl(at, NS_GET_PARENT);
+
+		if (parent < 0)
+			return -errno;
+		if (is_same_file(parent, own))
+			return ioctl(at, NS_GET_OWNER_UID, ret_uid) < 0 ? -errno : 0;
+		close(at);
+		at = TAKE_FD(parent);
+	}
+	return -ELOOP;
+}
+
+int process_namespace_owner(int pidfd, pid_t pid, uid_t *ret_uid)
+{
+	_cleanup_close_ int own = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = -EBADF;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (own < 0 || fd < 0)
+		return -ESRCH;
+	/* The namespace is of this process only if it has not ended. */
+	if (!process_is_alive(pidfd))
+		return -ESRCH;
+	if (!is_same_file(fd, own))
+		return outermost_owner(TAKE_FD(fd), own, ret_uid);
+	*ret_uid = 0;
+	return 0;
 }
 
 int process_start_time(pid_t pid, uint64_t *ret_ticks)

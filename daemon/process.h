@@ -24,6 +24,12 @@ int process_open_peer(int sock);
 bool process_is_alive(int pidfd);
 
 /*
+ * The owner of the user namespace of that process, or of the outermost namespace around it that is
+ * not the daemon's; 0: the process is in the daemon's namespace. -errno: that cannot be known.
+ */
+int process_namespace_owner(int pidfd, pid_t pid, uid_t *ret_uid);
+
+/*
  * Whether the process of this pidfd is alive and all four of its user ids are
  * `uid': 0, -ESRCH, -EPERM or -errno.
  */
