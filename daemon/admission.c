@@ -14,6 +14,7 @@
 #include "conn.h"
 #include "cuda.h"
 #include "daemon.h"
+#include "eviction.h"
 #include "tenant.h"
 
 unsigned admission_guests_max(unsigned servers_max)
@@ -29,71 +30,79 @@ unsigned admission_guests_max(unsigned servers_max)
 	return (unsigned)MIN(left - left / 4, (rlim_t)GUEST_CONNS_MAX);
 }
 
-/*
- * The lowest rank is closed first: silent connections, then commands, then
- * clients. Negative: never.
- */
-static int eviction_rank(const struct conn *conn)
+static enum eviction_merit merit_of(const struct conn *conn)
 {
 	switch (conn->kind) {
 	case CONN_NEW:
+		return conn->in_size > 0 ? MERIT_PARTLY_READ : MERIT_SILENT;
 	case CONN_QUEUED:
-		return 0;
+		return MERIT_PARTLY_READ;
 	case CONN_COMMAND:
-		return conn->is_waiting ? 3 : 1;
+		return conn->is_waiting ? MERIT_ANSWERED : MERIT_PARTLY_READ;
 	case CONN_CLIENT:
-		return 2;
+		return MERIT_WAITING;
 	default:
-		return -1;
+		return MERIT_NEVER;
 	}
 }
 
-/* The oldest connection of the lowest rank. */
-static struct conn *find_evictable(const struct tenant *tenant)
+static struct eviction_candidate candidate_of(const struct conn *conn)
 {
-	struct conn *least = NULL;
+	return (struct eviction_candidate){
+		.merit = merit_of(conn),
+		.n_conns = conn->tenant->account->n_conns,
+		.number = conn->number,
+	};
+}
 
+/* The tenant's least important connection, if that goes before `least' (or NULL). */
+static struct conn *find_least(const struct tenant *tenant, struct conn *least)
+{
 	list_for_each (item, &tenant->conns) {
 		struct conn *conn = container_of(item, struct conn, link);
+		struct eviction_candidate candidate = candidate_of(conn), other;
 
-		if (eviction_rank(conn) >= 0 &&
-			(!least || eviction_rank(conn) < eviction_rank(least)))
+		if (candidate.merit == MERIT_NEVER)
+			continue;
+		if (least)
+			other = candidate_of(least);
+		if (!least || eviction_precedes(&candidate, &other))
 			least = conn;
 	}
 	return least;
 }
 
-static struct tenant *find_largest_tenant(const struct daemon *daemon)
+static struct conn *find_evictable(const struct daemon *daemon)
 {
-	struct tenant *largest = NULL;
+	struct conn *least = NULL;
 
 	list_for_each (item, &daemon->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link);
+		const struct tenant *tenant = container_of(item, struct tenant, link);
 
-		if (!daemon_trusts(daemon, tenant->uid) &&
-			(!largest || tenant->n_conns > largest->n_conns) && find_evictable(tenant))
-			largest = tenant;
+		if (!daemon_trusts(daemon, tenant->uid))
+			least = find_least(tenant, least);
 	}
-	return largest;
+	return least;
 }
 
 static void evict_conn(struct daemon *daemon)
 {
-	struct tenant *tenant = find_largest_tenant(daemon);
-	struct conn *conn = tenant ? find_evictable(tenant) : NULL;
+	struct conn *conn = find_evictable(daemon);
+	const struct account *account = conn ? conn->tenant->account : NULL;
 
 	if (!conn)
 		return;
 	if (conn->kind == CONN_CLIENT) {
 		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
-			"The MPS daemon has too many connections (%u); UID %u has the most of them",
-			daemon->n_guest_conns, tenant->uid);
+			"The MPS daemon has too many connections (%u), %u of them of UID %u and "
+			"its subordinate UIDs",
+			daemon->n_guest_conns, account->n_conns, account->uid);
 		return;
 	}
 	conn_log(conn,
 		"All users together have %u connections, one more than the limit: closing one of "
-		"user %u, which has the most (%u)",
-		daemon->n_guest_conns, tenant->uid, tenant->n_conns);
+		"user %u (of account %u, which has %u)",
+		daemon->n_guest_conns, conn->cred.uid, account->uid, account->n_conns);
 	conn_close(conn);
 }
 

@@ -7,7 +7,8 @@
  * is a user that the daemon does not trust: neither root nor the daemon's own
  * user. The limits that all guests share leave a reserve, so that the daemon
  * serves root and commands whatever guests do. A user may have many UIDs
- * (subordinate ones), so a limit for each UID is not enough.
+ * (subordinate ones), so what all guests share is divided among accounts
+ * (account.h), not UIDs.
  */
 
 /* Command connections of one UID: the scripts of an operator. */

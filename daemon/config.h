@@ -94,6 +94,9 @@ int config_load(
  */
 int config_load_server_user(struct config *config, struct error_message *error);
 
+/* The file with the ranges of subordinate UIDs: MPS_SUBUID_FILE or /etc/subuid. */
+const char *config_subuid_path(void);
+
 /* ---- keys */
 
 const char *config_key_name(enum config_key key);

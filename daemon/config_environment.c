@@ -98,6 +98,13 @@ static const char *server_variable(const struct config *config, const char *name
 	return getenv(name);
 }
 
+const char *config_subuid_path(void)
+{
+	const char *path = getenv("MPS_SUBUID_FILE");
+
+	return path && *path ? path : "/etc/subuid";
+}
+
 char **config_environment(const struct config *config)
 {
 	_cleanup_(strings_fini) struct strings strings = {0};

@@ -52,6 +52,7 @@ static void join_tenant(struct conn *conn, struct tenant *tenant)
 	conn->tenant = tenant;
 	list_add_tail(&tenant->conns, &conn->link);
 	tenant->n_conns++;
+	tenant->account->n_conns++;
 	if (!daemon_trusts(conn->daemon, tenant->uid))
 		conn->daemon->n_guest_conns++;
 }
@@ -60,6 +61,7 @@ static void leave_tenant(struct conn *conn)
 {
 	list_remove(&conn->link);
 	conn->tenant->n_conns--;
+	conn->tenant->account->n_conns--;
 	if (!daemon_trusts(conn->daemon, conn->tenant->uid))
 		conn->daemon->n_guest_conns--;
 }
@@ -345,7 +347,7 @@ static int conn_new(struct daemon *daemon, int fd, struct conn **ret_conn)
 		return -ENOMEM;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &conn->cred, &size) < 0)
 		return -errno;
-	tenant = tenant_get(daemon, conn->cred.uid);
+	tenant = tenant_get(daemon, conn->cred.uid, fd);
 	if (!tenant)
 		return -EUSERS;
 	r = uv_poll_init(&daemon->loop, &conn->poll, fd);
@@ -355,6 +357,7 @@ static int conn_new(struct daemon *daemon, int fd, struct conn **ret_conn)
 	conn->n_handles = 2;
 	conn->poll.data = conn->timer.data = conn;
 	conn->daemon = daemon;
+	conn->number = ++daemon->n_accepted;
 	conn->fd = fd;
 	/* Later, another process might have the PID. */
 	conn->pidfd = daemon->config.groups_by_cgroup ? process_open_peer(fd) : -EBADF;

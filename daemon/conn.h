@@ -40,6 +40,7 @@ struct conn {
 	struct list link;      /* in its tenant's connections */
 	struct list wait;      /* in a slot's clients or starters, or the daemon's quit_conns */
 	struct slot *slot;     /* not owned; where it waits */
+	uint64_t number;       /* rises with each connection */
 	uint64_t queue_number; /* rises with each connection that begins to wait */
 	struct daemon *daemon;
 	struct tenant *tenant; /* of its UID, until it is closed */

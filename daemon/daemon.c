@@ -317,7 +317,7 @@ void daemon_record(struct daemon *daemon)
 static struct slot *find_recorded_slot(struct daemon *daemon, const struct record *record)
 {
 	struct tenant *tenant =
-		daemon_serves(daemon, record->uid) ? tenant_get(daemon, record->uid) : NULL;
+		daemon_serves(daemon, record->uid) ? tenant_get(daemon, record->uid, -EBADF) : NULL;
 
 	if (!tenant || !record->is_isolated)
 		return tenant ? &tenant->shared : NULL;
@@ -353,6 +353,7 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 		return error_message_set(
 			error, r, "Cannot create an event loop: %s", uv_strerror(r));
 	list_init(&daemon->tenants);
+	accounts_init(&daemon->accounts, config_subuid_path());
 	list_init(&daemon->servers);
 	list_init(&daemon->quit_conns);
 	list_init(&daemon->counting);
@@ -410,6 +411,7 @@ void daemon_run(struct daemon *daemon)
 	if (!reload_abandon(daemon))
 		assert(uv_loop_close(&daemon->loop) == 0);
 	faults_fini(&daemon->faults);
+	accounts_fini(&daemon->accounts);
 	devices_fini(&daemon->devices);
 	groups_fini(&daemon->groups);
 	usages_fini(&daemon->usages);

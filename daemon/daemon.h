@@ -9,6 +9,7 @@
 
 #include <uv.h>
 
+#include "account.h"
 #include "config.h"
 #include "config_file.h"
 #include "devices.h"
@@ -39,6 +40,7 @@ struct daemon {
 	struct manager manager;
 	struct list tenants; /* every known UID: struct tenant */
 	struct tenant *tenants_by_uid[1024];
+	struct accounts accounts;
 	struct list servers; /* in the order of their starts: struct server */
 	unsigned n_tenants, n_servers, n_sessions;
 	unsigned n_guest_servers, n_guest_conns, guest_conns_max; /* see allowances.h */
@@ -48,8 +50,9 @@ struct daemon {
 	uint64_t last_client_id;
 	struct faults faults;
 	struct kernel_log kernel_log;
-	uint64_t n_queued; /* counts connections that have begun to wait in a slot */
-	bool is_exclusive; /* servers take turns: see turns.h */
+	uint64_t n_accepted; /* counts connections */
+	uint64_t n_queued;   /* counts connections that have begun to wait in a slot */
+	bool is_exclusive;   /* servers take turns: see turns.h */
 	/* The layers of the defaults; [default] without what the environment sets. */
 	struct settings environment, default_file, default_commands;
 	struct groups groups;

@@ -184,7 +184,7 @@ static void log_fault_suspects(struct server *server, const struct fault *fault)
 
 static void fault_become_certain(struct server *server, struct fault *fault, uint32_t how)
 {
-	struct tenant *tenant = tenant_get(server->daemon, fault->clients[0].uid);
+	struct tenant *tenant = tenant_get(server->daemon, fault->clients[0].uid, -EBADF);
 
 	fault->how = how;
 	log_faulting_client(server, fault);

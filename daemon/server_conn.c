@@ -79,7 +79,7 @@ static void on_server_fault(struct server *server, uint64_t id)
 {
 	const struct client *client = clients_find(server, id);
 
-	struct tenant *tenant = client ? tenant_get(server->daemon, client->uid) : NULL;
+	struct tenant *tenant = client ? tenant_get(server->daemon, client->uid, -EBADF) : NULL;
 
 	if (!server->had_fault) {
 		usage_count(server->daemon, server->tenant->uid, USAGE_FAULT);

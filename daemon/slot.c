@@ -121,7 +121,8 @@ struct slot *slot_get_isolated(struct tenant *tenant, uid_t uid, uint32_t progra
 /* With -M the tenant of the server's user serves all users. */
 static struct tenant *serving_tenant(struct daemon *daemon, uid_t uid)
 {
-	return tenant_get(daemon, daemon->config.is_multiuser ? daemon->config.server_uid : uid);
+	return tenant_get(
+		daemon, daemon->config.is_multiuser ? daemon->config.server_uid : uid, -EBADF);
 }
 
 struct slot *slot_shared(struct daemon *daemon, uid_t uid)

@@ -9,6 +9,7 @@
 
 #include "allowances.h"
 #include "daemon.h"
+#include "process.h"
 #include "quarantine.h"
 #include "tenant.h"
 #include "tenant_log.h"
@@ -50,6 +51,9 @@ static void tenant_free(struct tenant *tenant)
 	*link = tenant->next;
 	slots_free(tenant);
 	list_remove(&tenant->link);
+	list_remove(&tenant->link_in_account);
+	tenant->account->n_tenants--;
+	account_unref(tenant->account);
 	tenant->daemon->n_tenants--;
 	free(tenant);
 }
@@ -66,14 +70,44 @@ void tenants_sweep(struct daemon *daemon)
 	}
 }
 
-static struct tenant *tenant_new(struct daemon *daemon, uid_t uid)
+/* The owner of the user namespace of the peer; 0: it has none, or that is not known. */
+static uid_t peer_owner(int peer)
+{
+	_cleanup_close_ int pidfd = peer < 0 ? -EBADF : process_open_peer(peer);
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+	uid_t owner;
+
+	if (pidfd < 0 || getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 ||
+		cred.pid <= 0)
+		return 0;
+	return process_namespace_owner(pidfd, cred.pid, &owner) < 0 ? 0 : owner;
+}
+
+/* The caller owns a reference; NULL without memory. */
+static struct account *find_account(struct daemon *daemon, uid_t uid, int peer)
+{
+	uid_t owner = uid;
+
+	if (daemon_serves_others(daemon) && !daemon_trusts(daemon, uid))
+		owner = accounts_owner(&daemon->accounts, uid, peer_owner(peer));
+	return account_get(&daemon->accounts, owner);
+}
+
+/* Takes `account'; frees it on failure. */
+static struct tenant *tenant_new(struct daemon *daemon, uid_t uid, struct account *account)
 {
 	struct tenant *tenant = calloc(1, sizeof(*tenant));
 	struct tenant **head = hash_chain(daemon, uid);
 
-	if (!tenant)
+	if (!tenant) {
+		account_unref(account);
 		return NULL;
+	}
 	tenant->daemon = daemon;
+	tenant->account = account;
+	list_add_tail(&account->tenants, &tenant->link_in_account);
+	account->n_tenants++;
 	tenant->uid = uid;
 	list_init(&tenant->conns);
 	list_init(&tenant->slots);
@@ -86,15 +120,27 @@ static struct tenant *tenant_new(struct daemon *daemon, uid_t uid)
 	return tenant;
 }
 
-struct tenant *tenant_get(struct daemon *daemon, uid_t uid)
+static bool has_space(const struct daemon *daemon, uid_t uid, const struct account *account)
+{
+	return daemon_trusts_server(daemon, uid) ||
+	       account_may_take(account->n_tenants, daemon->n_tenants, TENANTS_MAX);
+}
+
+struct tenant *tenant_get(struct daemon *daemon, uid_t uid, int peer)
 {
 	struct tenant *tenant = tenant_find(daemon, uid);
+	struct account *account;
 
 	if (tenant)
 		return tenant;
-	if (daemon->n_tenants >= TENANTS_MAX)
-		tenants_sweep(daemon);
-	if (daemon->n_tenants >= TENANTS_MAX && !daemon_trusts_server(daemon, uid))
+	account = find_account(daemon, uid, peer);
+	if (!account)
 		return NULL;
-	return tenant_new(daemon, uid);
+	if (!has_space(daemon, uid, account))
+		tenants_sweep(daemon);
+	if (!has_space(daemon, uid, account)) {
+		account_unref(account);
+		return NULL;
+	}
+	return tenant_new(daemon, uid, account);
 }

@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include "account.h"
 #include "bounds.h"
 #include "line_limit.h"
 #include "list.h"
@@ -25,6 +26,8 @@ struct tenant {
 	struct list link;    /* in the daemon's tenants */
 	struct tenant *next; /* in the same hash chain */
 	struct daemon *daemon;
+	struct account *account; /* owns a reference */
+	struct list link_in_account;
 	uid_t uid;
 	gid_t gid; /* of its first client */
 	bool has_gid;
@@ -49,8 +52,11 @@ struct tenant {
 /* NULL if the UID is not known. */
 struct tenant *tenant_find(struct daemon *daemon, uid_t uid);
 
-/* Finds or creates it; NULL without memory, or if too many are known already. */
-struct tenant *tenant_get(struct daemon *daemon, uid_t uid);
+/*
+ * Finds or creates it; NULL without memory, or if too many are known already.
+ * `peer' is a socket of a process with that UID, or negative.
+ */
+struct tenant *tenant_get(struct daemon *daemon, uid_t uid, int peer);
 
 /* Frees unused tenants and slots. */
 void tenants_sweep(struct daemon *daemon);

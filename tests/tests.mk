@@ -15,6 +15,7 @@ unit_test_proto_limit_text := proto/limit_text.c
 unit_test_proto_async_close := proto/async_close.c
 unit_test_proto_fd_kind := proto/fd_kind.c
 unit_test_daemon_account := daemon/account.c daemon/process.c daemon/subordinate.c
+unit_test_daemon_eviction := daemon/eviction.c
 unit_test_daemon_amount := daemon/amount.c
 unit_test_daemon_record := daemon/record.c
 unit_test_daemon_state_text := $(filter-out daemon/main.c,$(DAEMON_SRC))

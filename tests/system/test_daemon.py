@@ -1705,6 +1705,50 @@ def test_connections_of_many_users():
         daemon.quit("quit -t 0")
 
 
+@contextlib.contextmanager
+def as_user(uid):
+    """What connects here has this UID."""
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def subordinate_daemon(where, **settings):
+    """A daemon for which UIDs from 100000 on are subordinate UIDs of UID 1002."""
+    daemon = Daemon(start=False, environment=settings)
+    daemon.environment["MPS_SUBUID_FILE"] = where.name
+    where.write("1002:100000:65536\n")
+    where.flush()
+    return daemon
+
+
+def test_connections_of_one_account():
+    """A user with many subordinate UIDs takes no connection from others."""
+    need_root()
+    with tempfile.NamedTemporaryFile("w") as where, subordinate_daemon(where, MPS_SERVERS_MAX="50") as daemon:
+        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (900, 900))
+        done = subprocess.run([daemon.control, "-d"], env=daemon.environment, preexec_fn=limit, check=False)
+        equal(done.returncode, 0)
+        kept, silent = [], []
+        with as_user(3000):
+            for _ in range(10):
+                kept.append(daemon.connect())
+                kept[-1].sendall(b"get_server_list\n")
+        for index in range(700):
+            with as_user(100000 + index), contextlib.suppress(OSError):
+                silent.append(daemon.connect())
+        wait_for("the limit", lambda: "than the limit: closing one of user" in daemon.read("control"))
+        daemon.ask("get_server_list", uid=3001)
+        for sock in kept:
+            assert not poll_closed(sock)
+        assert "closing one of user 3000" not in daemon.read("control")
+        for sock in kept + silent:
+            sock.close()
+        daemon.quit("quit -t 0")
+
+
 def test_room_for_servers():
     """Servers without clients make room. A refused client gets the reason. Root always has room."""
     need_root()
