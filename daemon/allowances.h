@@ -54,7 +54,7 @@
 /* Sessions of one process: it has one, and briefly more when it executes another program. */
 #define PROCESS_SESSIONS_MAX 16
 
-/* How many servers a guest may start at once, and then each second; and all guests together. */
+/* How many servers an account may start at once, and then each second; and all guests together. */
 #define STARTS_MAX 10
 #define STARTS_PER_S 1
 #define ALL_STARTS_MAX 60
@@ -75,7 +75,7 @@
 #define QUARANTINE_FAULTS 2u
 #define QUARANTINE_MS 600000u
 
-/* Isolated programs of one UID, each with a server and its contexts. */
+/* Isolated programs of one account, each with a server and its contexts. */
 #define ISOLATED_MAX 8
 
 /*

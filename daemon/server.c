@@ -42,11 +42,13 @@
 
 static void on_server_overdue(uv_timer_t *timer);
 
-static void count_server(const struct tenant *tenant, int by)
+static void count_server(const struct slot *slot, int by)
 {
+	const struct tenant *tenant = slot->tenant;
 	struct daemon *daemon = tenant->daemon;
 
 	daemon->n_servers += (unsigned)by;
+	slot->account->n_servers += (unsigned)by;
 	if (!daemon_trusts(daemon, tenant->uid))
 		daemon->n_guest_servers += (unsigned)by;
 }
@@ -136,7 +138,7 @@ static void server_end(struct server *server, bool is_clean)
 	clients_clear(server);
 	if (!is_clean)
 		usage_count(server->daemon, server->tenant->uid, USAGE_SERVER_FAILURE);
-	count_server(server->tenant, -1);
+	count_server(slot, -1);
 	list_remove(&server->link_in_daemon);
 	server->slot = NULL;
 	server->tenant = NULL;
@@ -394,7 +396,7 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	settings_init(&server->wish);
 	server->grace_ms = daemon->config.grace_ms;
 	server->idle_ms = uv_now(&daemon->loop);
-	count_server(server->tenant, 1);
+	count_server(slot, 1);
 	list_add_tail(&daemon->servers, &server->link_in_daemon);
 	slot->server = *ret = TAKE_PTR(server);
 	return 0;

@@ -16,17 +16,26 @@
 #include "start.h"
 #include "tenant.h"
 
-void slot_init(struct slot *slot, struct tenant *tenant)
+/* Initialises a slot that serves that account. */
+static void init_for(struct slot *slot, struct tenant *tenant, struct account *account)
 {
 	slot->tenant = tenant;
+	slot->account = account_ref(account);
 	list_init(&slot->clients);
 	list_init(&slot->starters);
 	list_add_tail(&tenant->slots, &slot->link);
 }
 
+void slot_init(struct slot *slot, struct tenant *tenant)
+{
+	init_for(slot, tenant, tenant->account);
+}
+
 static void slot_free(struct slot *slot)
 {
 	list_remove(&slot->link);
+	slot->account->n_isolated -= slot->is_isolated;
+	account_unref(slot->account);
 	if (slot != &slot->tenant->shared)
 		free(slot);
 }
@@ -82,39 +91,34 @@ uint64_t slot_first_waiting(const struct slot *slot)
 
 /* ---- which slot */
 
-/* NULL: not found. `ret_n' is how many isolated slots the user has. */
-static struct slot *find_isolated(
-	const struct tenant *tenant, uid_t uid, uint32_t program, unsigned *ret_n)
+/* NULL: not found. */
+static struct slot *find_isolated(const struct tenant *tenant, uid_t uid, uint32_t program)
 {
-	struct slot *found = NULL;
-
-	*ret_n = 0;
 	list_for_each (item, &tenant->slots) {
 		struct slot *slot = container_of(item, struct slot, link);
 
-		if (!slot->is_isolated || slot->uid != uid)
-			continue;
-		(*ret_n)++;
-		if (slot->program == program)
-			found = slot;
+		if (slot->is_isolated && slot->uid == uid && slot->program == program)
+			return slot;
 	}
-	return found;
+	return NULL;
 }
 
 struct slot *slot_get_isolated(struct tenant *tenant, uid_t uid, uint32_t program)
 {
-	unsigned n;
-	struct slot *slot = find_isolated(tenant, uid, program, &n);
+	struct slot *slot = find_isolated(tenant, uid, program);
+	struct tenant *user;
 
 	if (slot)
 		return slot;
-	slot = calloc(1, sizeof(*slot));
+	user = tenant_get(tenant->daemon, uid, -EBADF);
+	slot = user ? calloc(1, sizeof(*slot)) : NULL;
 	if (!slot)
 		return NULL;
 	slot->is_isolated = true;
 	slot->uid = uid;
 	slot->program = program;
-	slot_init(slot, tenant);
+	init_for(slot, tenant, user->account);
+	slot->account->n_isolated++;
 	return slot;
 }
 
@@ -136,17 +140,17 @@ static struct slot *choose_isolated(
 	struct tenant *tenant, const struct conn *client, struct error_message *error)
 {
 	uint32_t program = client->in.hello.program;
-	unsigned n, uid = client->cred.uid;
-	struct slot *slot = find_isolated(tenant, uid, program, &n);
+	unsigned n = client->tenant->account->n_isolated, uid = client->cred.uid;
+	struct slot *slot = find_isolated(tenant, uid, program);
 
 	if (!slot && n < ISOLATED_MAX)
 		slot = slot_get_isolated(tenant, uid, program);
 	if (!slot)
 		error_message_set(error, -EUSERS,
-			"UID %u has %u isolated programs, each with a server of its own, which is "
-			"the maximum: wait until one has ended, or start this one without "
-			"MPS_ISOLATE",
-			uid, n);
+			"UID %u with its subordinate UIDs has %u isolated programs, each with a "
+			"server of its own, which is the maximum: wait until one has ended, or "
+			"start this one without MPS_ISOLATE",
+			client->tenant->account->uid, n);
 	return slot;
 }
 

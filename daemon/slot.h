@@ -22,9 +22,10 @@ struct server;
 struct tenant;
 
 struct slot {
-	struct list link;      /* in its tenant's slots */
-	struct tenant *tenant; /* the user whose rights the server has */
-	bool is_isolated;      /* it serves only this program of this user: */
+	struct list link;        /* in its tenant's slots */
+	struct tenant *tenant;   /* the user whose rights the server has */
+	struct account *account; /* that it serves; owns a reference */
+	bool is_isolated;        /* it serves only this program of this user: */
 	uint32_t program;
 	uid_t uid;
 	struct server *server; /* NULL while there is none */

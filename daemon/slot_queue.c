@@ -294,14 +294,21 @@ void slot_progress(struct slot *slot)
 		hand_over_clients(slot);
 }
 
-void slots_progress(struct daemon *daemon)
+static void account_progress(struct account *account)
 {
-	list_for_each_safe (item, following, &daemon->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link);
+	list_for_each_safe (item, following, &account->tenants) {
+		struct tenant *tenant = container_of(item, struct tenant, link_in_account);
 
 		list_for_each_safe (each, next, &tenant->slots)
 			slot_progress(container_of(each, struct slot, link));
 	}
+}
+
+/* The account whose last start is the oldest comes first. */
+void slots_progress(struct daemon *daemon)
+{
+	list_for_each_safe (item, following, &daemon->accounts.all)
+		account_progress(container_of(item, struct account, link));
 }
 
 void slot_on_server_end(struct slot *slot, bool is_clean, const struct error_message *error)

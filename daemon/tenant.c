@@ -28,6 +28,13 @@ struct tenant *tenant_find(struct daemon *daemon, uid_t uid)
 	return tenant;
 }
 
+/* Whether the account would have as many starts left if the tenant were freed. */
+static bool has_full_starts(struct account *account, uint64_t now)
+{
+	return account->n_tenants > 1 ||
+	       rate_limit_left(&account->starts, now, STARTS_MAX, STARTS_PER_S) == STARTS_MAX;
+}
+
 /* Whether its allowances equal those of a new tenant. */
 static bool has_full_allowances(struct tenant *tenant)
 {
@@ -37,8 +44,8 @@ static bool has_full_allowances(struct tenant *tenant)
 		       CONTROL_LINES_PER_S) == CONTROL_LINES_MAX &&
 	       rate_limit_left(&tenant->server_lines.rate, now, SERVER_LINES_MAX,
 		       SERVER_LINES_PER_S) == SERVER_LINES_MAX &&
-	       rate_limit_left(&tenant->starts, now, STARTS_MAX, STARTS_PER_S) == STARTS_MAX &&
-	       slot_is_unused(&tenant->shared) && quarantine_is_empty(tenant);
+	       has_full_starts(tenant->account, now) && slot_is_unused(&tenant->shared) &&
+	       quarantine_is_empty(tenant);
 }
 
 static void tenant_free(struct tenant *tenant)

@@ -38,7 +38,6 @@ struct tenant {
 
 	/* Its use of the allowances: see allowances.h. */
 	struct line_limit control_lines, server_lines;
-	struct rate_limit starts;
 
 	/* Programs whose clients caused GPU faults: see quarantine.h. */
 	struct faulty {

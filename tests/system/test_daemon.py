@@ -1769,6 +1769,39 @@ def test_room_for_servers():
         assert third in daemon.servers()
 
 
+def test_servers_of_one_account():
+    """A user with many subordinate UIDs has no more servers than it leaves to others."""
+    need_root()
+    with tempfile.NamedTemporaryFile("w") as where, subordinate_daemon(where, MPS_SERVERS_MAX="8") as daemon:
+        equal(daemon.run("-d").returncode, 0)
+        clients = [Client(daemon, uid=100000 + index) for index in range(4)]
+        for client in clients:
+            client.served_by()
+        result, text = Client(daemon, uid=1002).refused()
+        equal(result, 808)
+        contains(text, "UID 1002 with its subordinate UIDs has 4 servers with clients")
+        clients.pop().close()
+        clients.append(Client(daemon, uid=100004))
+        clients[-1].served_by()
+        others = [Client(daemon, uid=uid).served_by() for uid in (1001, 1003)]
+        equal(Client(daemon, uid=100005).refused()[0], 808)
+        assert set(others) <= set(daemon.servers())
+
+
+def test_starts_of_one_account():
+    """The starts of all subordinate UIDs of a user count together."""
+    need_root()
+    with tempfile.NamedTemporaryFile("w") as where, subordinate_daemon(where) as daemon:
+        equal(daemon.run("-d").returncode, 0)
+        began = time.monotonic()
+        for uid in range(100000, 100013):
+            daemon.ask("start_server -uid %d" % uid, uid=uid)
+            server, = [pid for pid in daemon.servers() if os.stat("/proc/%d" % pid).st_uid == uid]
+            daemon.ask("shutdown_server %d -f" % server, uid=uid)
+            wait_for("its end", lambda server=server: not lives(server))
+        assert time.monotonic() - began > 2.5
+
+
 def test_idle_server():
     with Daemon(environment={"MPS_IDLE_S": "1"}) as daemon:
         client = Client(daemon)
