@@ -52,7 +52,6 @@ struct daemon {
 	struct kernel_log kernel_log;
 	uint64_t n_accepted; /* counts connections */
 	uint64_t n_queued;   /* counts connections that have begun to wait in a slot */
-	bool is_exclusive;   /* servers take turns: see turns.h */
 	/* The layers of the defaults; [default] without what the environment sets. */
 	struct settings environment, default_file, default_commands;
 	struct groups groups;
@@ -68,8 +67,9 @@ struct daemon {
 	uint64_t probe_failed_ms, probe_began_ms;
 	uint64_t probe_began_number; /* n_queued when the probe began */
 	bool is_probe_due;           /* probe_again() was asked for too soon after the last one */
-	struct reloads reloads;
+	bool is_exclusive;           /* servers take turns: see turns.h */
 	bool is_record_due; /* the last attempt to write the record has failed, as the log says */
+	struct reloads reloads;
 	uv_timer_t retry_timer; /* an action has to be tried again */
 	uv_timer_t idle_timer;  /* checks for idle servers and tenants */
 
