@@ -259,7 +259,7 @@ static int open_daemon(int sock)
 
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 || cred.pid <= 1)
 		return -EBADF;
-	return process_open(cred.pid);
+	return process_open_peer(sock);
 }
 
 /* The daemon has quit: waits until its PID is free. */

@@ -226,7 +226,8 @@ static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int ev
 	is_clean = server->is_asked || server->had_fault ||
 		   (server->was_active && is_known && exit_status == 0);
 	/* Another server could not become this user either, so this end is not a crash. */
-	if (is_known && WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == EX_NOUSER) {
+	if (is_known && !server->was_active && WIFEXITED(exit_status) &&
+		WEXITSTATUS(exit_status) == EX_NOUSER) {
 		slot_refuse_all(server->slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &server->error);
 		is_clean = true;
 	}

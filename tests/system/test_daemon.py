@@ -478,7 +478,7 @@ def test_dead_daemon_is_not_an_empty_reply():
 
 def test_files():
     with Daemon() as daemon:
-        equal(sorted(os.listdir(daemon.pipe)), ["control", "control_lock", "nvidia-cuda-mps-control.pid"])
+        equal(sorted(os.listdir(daemon.pipe)), ["control", "control_lock", "control_servers.new", "nvidia-cuda-mps-control.pid"])
         for name, mode in (("control", 0o666), ("control_lock", 0o600),
                            ("nvidia-cuda-mps-control.pid", 0o644)):
             equal(stat.S_IMODE(os.lstat(daemon.pipe + "/" + name).st_mode), mode, name)
