@@ -254,6 +254,11 @@ static void test_namespaces(_unused_ void **state)
 		if (pid < 0)
 			skip();
 		pidfd = process_open(pid);
+		if (pidfd == -ENOSYS) {
+			/* valgrind 3.19 has no pidfds. */
+			end_process(pid);
+			skip();
+		}
 		assert_int_equal(process_namespace_owner(pidfd, pid, &owner), 0);
 		assert_int_equal(owner, depth ? 1007 : 0);
 		end_process(pid);
