@@ -542,6 +542,7 @@ static void close_daemon(void)
 	devices_fini(&daemon_->devices);
 	groups_fini(&daemon_->groups);
 	usages_fini(&daemon_->usages);
+	accounts_fini(&daemon_->accounts);
 	partitions_free(&daemon_->partitions);
 	free(daemon_);
 }
