@@ -47,6 +47,9 @@ static const struct {
 	[RESOURCE_SESSIONS] = {"sessions", SESSIONS_MAX, 8, 8},
 };
 
+/* An own part is a small part of a table, also in a build with ThreadSanitizer. */
+#define OWN_PARTS_MIN 8
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct resource_quotas server;
 
@@ -77,7 +80,8 @@ void resource_quotas_init(
 
 		quota->parent = parent ? &parent->of[i] : last;
 		quota->limit = level == RESOURCE_OF_SESSION ? UINT64_MAX : last->limit;
-		quota->own = level == RESOURCE_OF_USER ? rules[i].own_of_user : rules[i].own;
+		quota->own = MIN(level == RESOURCE_OF_USER ? rules[i].own_of_user : rules[i].own,
+			last->limit / OWN_PARTS_MIN);
 		quota->is_common = level == RESOURCE_OF_PROCESS;
 		quota->is_exact = i != RESOURCE_HOST_MEMORY;
 	}
