@@ -80,8 +80,9 @@ void resource_quotas_init(
 
 		quota->parent = parent ? &parent->of[i] : last;
 		quota->limit = level == RESOURCE_OF_SESSION ? UINT64_MAX : last->limit;
-		quota->own = MIN(level == RESOURCE_OF_USER ? rules[i].own_of_user : rules[i].own,
-			last->limit / OWN_PARTS_MIN);
+		quota->own = level == RESOURCE_OF_USER ? rules[i].own_of_user : rules[i].own;
+		if (rules[i].size > 0)
+			quota->own = MIN(quota->own, last->limit / OWN_PARTS_MIN);
 		quota->is_common = level == RESOURCE_OF_PROCESS;
 		quota->is_exact = i != RESOURCE_HOST_MEMORY;
 	}
