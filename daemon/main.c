@@ -2,7 +2,7 @@
 
 /*
  * mps-control: the control daemon and its command line. One thread, besides
- * those of async_close.h.
+ * those of async_close.h and reload.h.
  *
  * Invariant: the program that starts the daemon learns from the exit status,
  * and from a message, whether the daemon accepts connections.

@@ -128,7 +128,10 @@ static void choose_server_name(const char *path, char *name, size_t size)
 		snprintf(name, size, "%s", path);
 }
 
-/* Between fork and exec. Other threads only close descriptors (async_close.h). */
+/*
+ * Between fork and exec. Another thread may have held a lock at the fork (async_close.h, reload.h),
+ * so nothing here allocates.
+ */
 static _Noreturn void run_child(
 	const char *path, char *const *argv, char *const *environment, int output)
 {
