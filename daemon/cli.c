@@ -12,13 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "cli.h"
 #include "command_conn.h"
 #include "control_socket.h"
 #include "process.h"
+#include "same_file.h"
 #include "trust.h"
 
 /* For the connection only: commands take as long as the daemon's own deadlines allow. */
@@ -244,10 +244,7 @@ static int cli_exchange(struct cli *cli)
 /* Where both outputs are one file, a terminal for example, the reply itself shows the failure. */
 static bool needs_failure_lines(void)
 {
-	struct stat out, err;
-
-	return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
-	       (out.st_dev != err.st_dev || out.st_ino != err.st_ino);
+	return !same_file(STDOUT_FILENO, STDERR_FILENO);
 }
 
 /* The daemon's process, or -EBADF if another namespace hides it. PID 1 is systemd, which listens.

@@ -10,33 +10,23 @@
 #include <sys/stat.h>
 
 #include "log_move.h"
-
-/* Whether both descriptors are of one file; its mode. */
-static bool is_same_file(int a, int b, mode_t *ret_mode)
-{
-	struct stat first, second;
-
-	if (fstat(a, &first) < 0 || fstat(b, &second) < 0)
-		return false;
-	*ret_mode = first.st_mode & 07777;
-	return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
+#include "same_file.h"
 
 int log_move_begin(struct log_move *move, int directory, const char *name, int log, const char *old)
 {
 	_cleanup_close_ int from = -EBADF, to = -EBADF;
-	mode_t mode = 0;
+	struct stat st;
 
 	from = openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (from < 0)
 		return -errno;
 	/* Another program may have renamed the log. */
-	if (!is_same_file(from, log, &mode))
+	if (!same_file(from, log) || fstat(log, &st) < 0)
 		return -ESTALE;
 	if (unlinkat(directory, old, 0) < 0 && errno != ENOENT)
 		return -errno;
 	to = openat(directory, old, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (to < 0 || fchmod(to, mode) < 0)
+	if (to < 0 || fchmod(to, st.st_mode & 07777) < 0)
 		return -errno;
 	*move = (struct log_move){.is_active = true, .from = TAKE_FD(from), .to = TAKE_FD(to)};
 	return 0;

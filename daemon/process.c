@@ -17,10 +17,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "process.h"
+#include "same_file.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -121,14 +121,6 @@ int process_check(int pidfd, pid_t pid, uid_t uid)
 /* The kernel nests no more user namespaces. */
 #define NAMESPACES_MAX 33
 
-static bool is_same_file(int fd, int other)
-{
-	struct stat a, b;
-
-	return fstat(fd, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino;
-}
-
 /* Climbs from the namespace `fd', which it takes, to the child of `own'. */
 static int outermost_owner(int fd, int own, uid_t *ret_uid)
 {
@@ -139,7 +131,7 @@ static int outermost_owner(int fd, int own, uid_t *ret_uid)
 
 		if (parent < 0)
 			return -errno;
-		if (is_same_file(parent, own))
+		if (same_file(parent, own))
 			return ioctl(at, NS_GET_OWNER_UID, ret_uid) < 0 ? -errno : 0;
 		close(at);
 		at = TAKE_FD(parent);
@@ -160,7 +152,7 @@ int process_namespace_owner(int pidfd, pid_t pid, uid_t *ret_uid)
 	/* The namespace is of this process only if it has not ended. */
 	if (!process_is_alive(pidfd))
 		return -ESRCH;
-	if (!is_same_file(fd, own))
+	if (!same_file(fd, own))
 		return outermost_owner(TAKE_FD(fd), own, ret_uid);
 	*ret_uid = 0;
 	return 0;
