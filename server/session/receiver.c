@@ -109,6 +109,7 @@ static void retire(uid_t uid)
 /* -ESRCH: the receiver is not usable. */
 static int exchange(int connection, size_t size, struct frame_reader *reader)
 {
+	const struct frame_received *reply = (const void *)reader->bytes;
 	struct frame_receive request = {.size = size};
 
 	frame_init(&request, FRAME_RECEIVE, 1);
@@ -116,7 +117,8 @@ static int exchange(int connection, size_t size, struct frame_reader *reader)
 		frame_read_wait(reader, receiver.sock, REPLY_MS) < 0 ||
 		reader->head.type != FRAME_RECEIVED)
 		return -ESRCH;
-	return 0;
+	/* A result without bytes would let a worker ask again and again. */
+	return reply->result > 0 || (reply->result == 0 && reply->n_bytes == 0) ? -ESRCH : 0;
 }
 
 static int ask(int connection, uid_t uid, size_t size, struct frame_reader *reader)
@@ -155,6 +157,8 @@ int receiver_read(
 	int r;
 
 	frame_reader_init(&reader, frame_close_fd);
+	if (size > sizeof(reply->bytes))
+		return -EMSGSIZE;
 	pthread_mutex_lock(&receiver.lock);
 	r = ask(connection, uid, size, &reader);
 	pthread_mutex_unlock(&receiver.lock);
