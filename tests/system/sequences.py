@@ -41,6 +41,8 @@ REFUSALS = ("times within", "is being stopped", "isolated programs", "was not re
             "accepts no client until", "client connections", "servers with clients")
 # Descriptors of the daemon for each server: its connection, a pidfd, a pipe of its lines.
 FILES_A_SERVER = 3
+# Threads of the daemon: the loop's, and from the first reload on those of libuv's pool.
+DAEMON_THREADS = (1, 5)
 DAEMON_KIB = 8 << 10
 GROWTH_KIB = 64 << 10
 # Sequences between two checks of what servers hold.
@@ -166,7 +168,7 @@ class World:
         self.commands = operator_lines.table()
         self.clients, self.programs, self.ever = [], [], []
         self.stopped, self.stopped_at = [], 0.0  # PIDs of stopped servers; time of the first
-        self.files = self.threads = None
+        self.files = None
         self.held = {}  # PID of a server -> what it held at its first check
         self.is_harmed = False
         # Programs may lack memory, or a partition of SMs.
@@ -456,10 +458,11 @@ class World:
     def daemon_is_as_before(self):
         servers = self.servers()
         pid = self.service.daemon.pid
-        now = len(mps.open_files(pid)) - FILES_A_SERVER * len(servers), mps.thread_count(pid)
+        files = len(mps.open_files(pid)) - FILES_A_SERVER * len(servers)
         if self.files is None:
-            self.files = now
-        return now == self.files and servers == self.servers()
+            self.files = files
+        return (files == self.files and mps.thread_count(pid) in DAEMON_THREADS
+                and servers == self.servers())
 
     def look_at_server(self, pid):
         """A server may end at any time; one that lives holds no more than at first."""
