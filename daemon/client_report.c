@@ -7,8 +7,12 @@
 
 #include "client_report.h"
 
+#include <string.h>
+
 #include "clients.h"
 #include "daemon.h"
+#include "group_shares.h"
+#include "membership.h"
 #include "process.h"
 #include "server.h"
 #include "tenant.h"
@@ -55,6 +59,21 @@ static void refuse_claims(const struct server *server, struct frame_client_note 
 		*note = (struct frame_client_note){.id = note->id, .uid = uid};
 }
 
+/*
+ * The group and the partitions that an earlier daemon has decided. A server can claim no more than
+ * a client of its user could have.
+ */
+static void restore_membership(
+	struct server *server, const struct frame_client_note *note, struct client *client)
+{
+	const struct group *group = groups_find(&server->daemon->groups, note->group);
+
+	client->is_reported = true;
+	if (group && membership_is_possible(server, group))
+		client->group = group->id;
+	memcpy(client->partition, note->partition, sizeof(client->partition));
+}
+
 /* A client that this daemon has not handed over. */
 static int add_unknown(struct server *server, const struct frame_client_note *note)
 {
@@ -69,7 +88,7 @@ static int add_unknown(struct server *server, const struct frame_client_note *no
 	refuse_claims(server, &believed);
 	r = clients_add(server, &believed, &client);
 	if (r == 0)
-		client->is_reported = client->is_of_earlier_daemon = true;
+		restore_membership(server, &believed, client);
 	server_bound_end(server);
 	return r;
 }
@@ -79,7 +98,8 @@ int client_report_add(struct server *server, const struct frame_client_note *not
 	struct client *client = clients_find(server, note->id);
 
 	if (!server->is_reporting || note->id == 0 || note->pid > INT32_MAX ||
-		!frame_text_ok(note->command, sizeof(note->command)))
+		!frame_text_ok(note->command, sizeof(note->command)) ||
+		!frame_text_ok(note->group, sizeof(note->group)))
 		return -EBADMSG;
 	if (!client)
 		return add_unknown(server, note);
@@ -93,6 +113,7 @@ void client_report_end(struct server *server)
 		return;
 	server->is_reporting = false;
 	server->knows_clients = true;
+	group_shares_on_report(server);
 	list_for_each_safe (item, following, &server->clients) {
 		const struct client *client = container_of(item, struct client, link);
 

@@ -15,7 +15,7 @@
 #include "clients.h"
 #include "conn.h"
 #include "daemon.h"
-#include "groups.h"
+#include "group_shares.h"
 #include "partitions.h"
 #include "server.h"
 #include "server_conn.h"
@@ -238,9 +238,9 @@ static struct frame_limits client_limits(
 /* Sends the client, which is already on the server's list. */
 static int send_client(struct server *server, struct conn *conn, struct client *client)
 {
-	const struct group *group = groups_get(&server->daemon->groups, conn->group);
+	struct group *group = groups_get(&server->daemon->groups, conn->group);
 	struct frame_client frame = {0};
-	int r = group ? groups_send(server, group) : 0;
+	int r = group ? group_shares_send(server, group) : 0;
 
 	if (r < 0)
 		return r;

@@ -43,9 +43,8 @@ struct client {
 	uint64_t id;
 	pid_t pid; /* 0: it is in a PID namespace that the daemon cannot see */
 	uid_t uid;
-	uint32_t program; /* from its HELLO */
-	uint32_t group;   /* its id; 0: none */
-	bool is_of_earlier_daemon;
+	uint32_t program;       /* from its HELLO */
+	uint32_t group;         /* its id; 0: none */
 	uint64_t pid_namespace; /* its inode; 0: not known */
 	char command[FRAME_TEXT_MAX];
 	uint64_t partition[DEVICES_MAX]; /* the chunks of SMs that it named, with -S */

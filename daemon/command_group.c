@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "conn.h"
 #include "daemon.h"
+#include "group_shares.h"
 #include "groups.h"
 #include "json.h"
 #include "limit_text.h"
@@ -139,7 +140,7 @@ static bool group_read_options(
 static void group_apply(struct conn *conn, struct group *group, const struct change *change)
 {
 	group->commands = change->commands;
-	groups_changed(conn->daemon, group);
+	group_shares_changed(conn->daemon, group);
 	daemon_record(conn->daemon);
 	if (change->unchecked)
 		scope_note_unchecked(conn, scope_devices(conn), change->unchecked);
@@ -209,7 +210,7 @@ static void group_delete(struct conn *conn, const struct tokens *tokens)
 		command_fail(conn, "Group %s has %u clients: end them first", group->name, n);
 		return;
 	}
-	groups_remove(conn->daemon, group);
+	groups_remove(&conn->daemon->groups, group);
 	daemon_record(conn->daemon);
 }
 

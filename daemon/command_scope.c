@@ -15,6 +15,7 @@
 #include "command_scope.h"
 #include "conn.h"
 #include "daemon.h"
+#include "group_shares.h"
 #include "groups.h"
 #include "json.h"
 #include "server.h"
@@ -165,7 +166,7 @@ struct settings scope_settings(const struct conn *conn, const struct scope *scop
 void scope_changed(struct conn *conn, const struct scope *scope)
 {
 	if (scope->group)
-		groups_changed(conn->daemon, scope->group);
+		group_shares_changed(conn->daemon, scope->group);
 	if (!scope->is_wish)
 		daemon_record(conn->daemon);
 }

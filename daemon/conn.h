@@ -89,6 +89,8 @@ struct conn {
 		struct frame_server server;
 		struct frame_server_state state;
 		struct frame_client_note note;
+		struct frame_group_here group;
+		struct frame_lease lease;
 		struct frame_device device;
 		struct frame_context context;
 		struct frame_terminate terminated;

@@ -12,6 +12,7 @@
 #include "config_report.h"
 #include "daemon.h"
 #include "file_limits.h"
+#include "group_shares.h"
 #include "groups.h"
 #include "server.h"
 #include "tenant.h"
@@ -171,7 +172,7 @@ static void apply_group_settings(struct daemon *daemon, struct group *group,
 	now = groups_settings(group, &daemon->devices);
 	snprintf(subject, sizeof(subject), "group %s", group->name);
 	if (report_changes(daemon, subject, &before, &commands, &now, report))
-		groups_changed(daemon, group);
+		group_shares_changed(daemon, group);
 }
 
 /* The group has no section any more. */
@@ -182,7 +183,7 @@ static void release_group(
 
 	if (n == 0 && !has_command_settings(group)) {
 		config_report(report, "group %s: deleted", group->name);
-		groups_remove(daemon, group);
+		groups_remove(&daemon->groups, group);
 		return;
 	}
 	apply_group_settings(daemon, group, &no_settings, report);

@@ -3,8 +3,7 @@
 /*
  * Groups. Loop thread.
  *
- * Invariant: a server with a client in a group has received the group before,
- * on the same connection.
+ * Invariant: no two groups have the same name or the same id.
  */
 
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "clients.h"
 #include "conn.h"
 #include "daemon.h"
+#include "group_shares.h"
 #include "groups.h"
 #include "server.h"
 #include "tenant.h"
@@ -36,7 +36,7 @@ static void group_free(struct groups *groups, struct group *group)
 void groups_fini(struct groups *groups)
 {
 	list_for_each_safe (item, following, &groups->list)
-		group_free(groups, container_of(item, struct group, link));
+		groups_remove(groups, container_of(item, struct group, link));
 }
 
 struct group *groups_find(const struct groups *groups, const char *name)
@@ -93,6 +93,7 @@ int groups_add(struct groups *groups, const char *name, struct group **ret_group
 	if (!group)
 		return -ENOMEM;
 	group->id = next_group_id(groups);
+	list_init(&group->shares);
 	settings_init(&group->file);
 	settings_init(&group->commands);
 	snprintf(group->name, sizeof(group->name), "%s", name);
@@ -135,85 +136,8 @@ unsigned groups_count_clients(const struct daemon *daemon, const struct group *g
 	return n;
 }
 
-/* ---- groups that servers have received */
-
-static struct sent_group *find_sent_group(const struct server *server, uint32_t id)
+void groups_remove(struct groups *groups, struct group *group)
 {
-	for (unsigned i = 0; i < server->sent_groups.n; i++)
-		if (server->sent_groups.items[i].id == id)
-			return &server->sent_groups.items[i];
-	return NULL;
-}
-
-void groups_forget_sent(struct server *server)
-{
-	free(server->sent_groups.items);
-	server->sent_groups = (struct sent_groups){0};
-}
-
-static int send_group(struct server *server, const struct group *group)
-{
-	const struct settings settings = groups_settings(group, &server->devices);
-	struct frame_group frame = {0};
-
-	frame_init(&frame, FRAME_GROUP, 0);
-	frame.id = group->id;
-	limits_init(&frame.limits);
-	settings_lower(&settings, &server->devices, &frame.limits);
-	memcpy(frame.name, group->name, strlen(group->name));
-	return conn_send(server->conn, &frame, -EBADF);
-}
-
-int groups_send(struct server *server, const struct group *group)
-{
-	struct sent_groups *sent = &server->sent_groups;
-	struct sent_group *known = find_sent_group(server, group->id), *items;
-	int r;
-
-	if (known && known->version == group->version)
-		return 0;
-	if (!known) {
-		items = reallocarray(sent->items, sent->n + 1, sizeof(*items));
-		if (!items)
-			return -ENOMEM;
-		sent->items = items;
-	}
-	r = send_group(server, group);
-	if (r < 0)
-		return r;
-	if (!known)
-		known = &sent->items[sent->n++];
-	*known = (struct sent_group){group->id, group->version};
-	return 0;
-}
-
-void groups_send_changes(struct server *server)
-{
-	list_for_each (item, &server->daemon->groups.list) {
-		const struct group *group = container_of(item, struct group, link);
-
-		/* This is called again when the connection exists and is writable. */
-		if (server->conn && find_sent_group(server, group->id) &&
-			groups_send(server, group) < 0)
-			return;
-	}
-}
-
-void groups_changed(struct daemon *daemon, struct group *group)
-{
-	group->version++;
-	list_for_each (item, &daemon->servers)
-		groups_send_changes(container_of(item, struct server, link_in_daemon));
-}
-
-void groups_remove(struct daemon *daemon, struct group *group)
-{
-	list_for_each (item, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-		struct sent_group *known = find_sent_group(server, group->id);
-
-		if (known)
-			*known = server->sent_groups.items[--server->sent_groups.n];
-	}
-	group_free(&daemon->groups, group);
+	group_shares_remove(group);
+	group_free(groups, group);
 }

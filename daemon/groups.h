@@ -17,7 +17,6 @@
 #include "settings.h"
 
 struct daemon;
-struct server;
 
 struct group {
 	struct list link;
@@ -28,6 +27,7 @@ struct group {
 	bool is_of_file;                /* the configuration file has a section for it */
 	bool is_uid_of_file;            /* `has_uid' and `uid' are that section's */
 	struct settings file, commands; /* its layers: the section, and commands of the operator */
+	struct list shares;             /* of its servers (group_shares.h) */
 	struct counts ended;            /* the sum of its clients that have ended */
 	char name[GROUP_NAME_MAX];
 };
@@ -36,14 +36,6 @@ struct groups {
 	struct list list;
 	unsigned n;
 	uint32_t last_id;
-};
-
-/* The groups that one connection has sent to a server. */
-struct sent_groups {
-	unsigned n;
-	struct sent_group {
-		uint32_t id, version;
-	} * items;
 };
 
 void groups_init(struct groups *groups);
@@ -66,18 +58,6 @@ int groups_add(struct groups *groups, const char *name, struct group **ret_group
 unsigned groups_count_clients(const struct daemon *daemon, const struct group *group);
 
 /* Removes a group that has no clients. */
-void groups_remove(struct daemon *daemon, struct group *group);
-
-/* Its settings have changed: sends them to the servers that know the group. */
-void groups_changed(struct daemon *daemon, struct group *group);
-
-/* Sends a group to a server unless the server has it. 0, -EAGAIN (later) or -errno. */
-int groups_send(struct server *server, const struct group *group);
-
-/* The connection is writable again: sends the groups that have changed. */
-void groups_send_changes(struct server *server);
-
-/* The connection is new, or the server has ended. */
-void groups_forget_sent(struct server *server);
+void groups_remove(struct groups *groups, struct group *group);
 
 #endif

@@ -16,6 +16,8 @@
 #include "groups.h"
 #include "membership.h"
 #include "process.h"
+#include "server.h"
+#include "tenant.h"
 
 /* Room for a path and the lines of cgroup version 1 before it. */
 #define CGROUP_TEXT_MAX 16384
@@ -52,9 +54,21 @@ static int read_cgroup(struct conn *conn, char text[CGROUP_TEXT_MAX])
 	return r == 0 && !process_is_alive(conn->pidfd) ? -ESRCH : r;
 }
 
+static bool group_is_for(const struct group *group, uid_t uid)
+{
+	return !group->has_uid || group->uid == uid;
+}
+
 static bool may_join_group(const struct group *group, const struct conn *conn)
 {
-	return !group->has_uid || group->uid == conn->cred.uid;
+	return group_is_for(group, conn->cred.uid);
+}
+
+bool membership_is_possible(const struct server *server, const struct group *group)
+{
+	uid_t uid = server->tenant->uid;
+
+	return group_is_for(group, uid) || daemon_trusts_server(server->daemon, uid);
 }
 
 /* Finds the group of the client's cgroup, or NULL. False: the client has been refused. */

@@ -11,8 +11,13 @@
 #include "base.h"
 
 struct conn;
+struct group;
+struct server;
 
 /* Sets the client's group. False: the client has been refused, which closes its connection. */
 bool membership_decide(struct conn *conn);
+
+/* Whether the server may have a client in the group: then its report that it has is believed. */
+bool membership_is_possible(const struct server *server, const struct group *group);
 
 #endif

@@ -179,8 +179,6 @@ static bool may_have_unknown_clients(const struct server *server, const struct p
 static bool client_has_named(
 	const struct server *server, const struct client *client, const struct partition *partition)
 {
-	if (partition->is_of_earlier_daemon && client->is_of_earlier_daemon)
-		return true;
 	for (unsigned i = 0; i < server->devices.n; i++)
 		if (is_partition_of(partition, &server->devices.items[i]) &&
 			client->partition[i] == partition->chunks)

@@ -62,8 +62,8 @@ void partitions_limit(const struct list *partitions, const struct devices *devic
 	const char *names, struct frame_limits *limits);
 
 /*
- * The number of clients, of all servers, that have named it. Clients of an earlier daemon count
- * for each partition of that daemon, because this daemon does not know which one they have named.
+ * The number of clients, of all servers, that have named it. A server of an earlier daemon that
+ * has not reported its clients yet counts as one.
  */
 unsigned partition_count_clients(const struct daemon *daemon, const struct partition *partition);
 

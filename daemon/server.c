@@ -21,6 +21,7 @@
 #include "conn.h"
 #include "cuda.h"
 #include "daemon.h"
+#include "group_shares.h"
 #include "process.h"
 #include "record.h"
 #include "server.h"
@@ -109,7 +110,6 @@ static void on_server_closed(uv_handle_t *handle)
 	closep(&server->pidfd);
 	closep(&server->output);
 	devices_fini(&server->devices);
-	groups_forget_sent(server);
 	free(server);
 }
 
@@ -140,6 +140,7 @@ static void server_end(struct server *server, bool is_clean)
 		usage_count(server->daemon, server->tenant->uid, USAGE_SERVER_FAILURE);
 	count_server(slot, -1);
 	list_remove(&server->link_in_daemon);
+	group_shares_end(server);
 	server->slot = NULL;
 	server->tenant = NULL;
 	slot->server = NULL;
@@ -392,6 +393,7 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	server->state = SERVER_INITIALIZING;
 	list_init(&server->clients);
 	list_init(&server->terminations);
+	list_init(&server->group_shares);
 	server->default_commands = daemon->default_commands;
 	settings_init(&server->commands);
 	settings_init(&server->wish);

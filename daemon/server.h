@@ -56,7 +56,7 @@ struct server {
 	struct settings default_commands; /* the daemon's when the server started */
 	struct settings commands;         /* of the operator about this server */
 	struct settings wish;             /* commands of its user about it */
-	struct sent_groups sent_groups;   /* over this connection */
+	struct list group_shares;
 	struct list clients;
 	uint64_t fault;           /* serial of its fault, or 0 (faults.h) */
 	uint64_t fault_ms;        /* when it reported FAULT, by the loop's clock */

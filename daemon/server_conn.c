@@ -15,6 +15,7 @@
 #include "conn.h"
 #include "daemon.h"
 #include "faults.h"
+#include "group_shares.h"
 #include "quarantine.h"
 #include "server.h"
 #include "server_conn.h"
@@ -30,7 +31,7 @@ void server_conn_open(struct server *server, struct conn *conn)
 	server->conn = conn;
 	client_report_begin(server);
 	server->n_shutdowns_sent = 0;
-	groups_forget_sent(server);
+	group_shares_on_link(server);
 	conn_set_kind(conn, CONN_SERVER);
 	server_on_link(server);
 	server_conn_on_writable(server);
@@ -43,6 +44,7 @@ void server_conn_on_disconnect(struct server *server, bool is_unread)
 	terminations_fail(server);
 	counting_fail(server);
 	tracing_fail(server);
+	group_shares_on_link(server);
 	server_on_link_lost(server);
 	if (server->state != SERVER_STOPPING)
 		server->state = SERVER_INITIALIZING;
@@ -67,7 +69,7 @@ void server_conn_on_writable(struct server *server)
 {
 	server_conn_send_shutdown(server);
 	terminations_send(server);
-	groups_send_changes(server);
+	group_shares_send_due(server);
 	faults_send_address(server);
 	counting_send(server);
 	tracing_send(server);
@@ -179,6 +181,12 @@ int server_conn_on_frame(struct server *server, struct conn *conn)
 		return client_report_add(server, &conn->in.note);
 	case FRAME_CLIENT_GONE:
 		return on_client_gone(server, conn);
+	case FRAME_GROUP_HERE:
+		return group_shares_on_here(server, &conn->in.group);
+	case FRAME_LEASE_WANT:
+		return group_shares_on_want(server, &conn->in.lease);
+	case FRAME_LEASE_RETURN:
+		return group_shares_on_return(server, &conn->in.lease);
 	case FRAME_DEVICE:
 		return on_server_device(server, &conn->in.device);
 	case FRAME_CONTEXT:

@@ -16,7 +16,7 @@
 #include "bounds.h"
 #include "counters.h"
 
-#define FRAME_VERSION 1
+#define FRAME_VERSION 2
 
 /* Linux 6.16: whether others may send descriptors to a socket; connections inherit it. */
 #ifndef SO_PASSRIGHTS
@@ -47,6 +47,10 @@ enum frame_type {
 	FRAME_COUNTERS,      /* daemon to server: a request; server to daemon: of one client */
 	FRAME_TRACE,         /* daemon to server: record, into the memory that comes with it */
 	FRAME_TRACE_END,     /* daemon to server: end; server to daemon: it has ended */
+	FRAME_GROUP_HERE,    /* server to daemon: a group of its clients, for a new daemon */
+	FRAME_LEASE,         /* daemon to server: its lease of a group's memory */
+	FRAME_LEASE_WANT,    /* server to daemon: it needs a larger lease; FRAME_LEASE replies */
+	FRAME_LEASE_RETURN,  /* daemon to server: give back what is unused; the server replies */
 	FRAME_RECEIVE,       /* server to its receiver: read a client's connection */
 	FRAME_RECEIVED,      /* receiver to its server: the reply */
 	FRAME_TYPE_MAX = FRAME_RECEIVED,
@@ -162,12 +166,36 @@ struct frame_client {
 
 #define GROUP_NAME_MAX 256
 
-/* The limits are for later clients of the group; the memory limit is for all its clients. */
+/*
+ * The limits are for later clients of the group. The memory limit is for all its clients of all
+ * servers together, so the server also needs a lease (FRAME_LEASE): at first it has none. A
+ * server without a limit needs none.
+ */
 struct frame_group {
 	struct frame_head head;
 	uint32_t id; /* never 0 */
 	uint32_t reserved;
 	struct frame_limits limits;
+	char name[GROUP_NAME_MAX];
+};
+
+/*
+ * By the server's ordinals, in bytes. FRAME_LEASE: `bytes' is how much the server's clients of
+ * the group may have together, and `spare' is what no server uses of the limit.
+ * FRAME_LEASE_WANT: `bytes' is what the lease lacks; `spare' is 1 to get the reply's. A
+ * FRAME_LEASE_RETURN of the daemon has zeros; in that of a server, `bytes' is its lease now.
+ */
+struct frame_lease {
+	struct frame_head head;
+	uint32_t group;
+	uint32_t is_reply; /* FRAME_LEASE: 1: to a FRAME_LEASE_WANT. Else 0 */
+	uint64_t bytes[DEVICES_MAX];
+	uint64_t spare[DEVICES_MAX];
+};
+
+struct frame_group_here {
+	struct frame_head head;
+	uint64_t lease[DEVICES_MAX]; /* bytes, by the server's ordinals */
 	char name[GROUP_NAME_MAX];
 };
 
@@ -214,6 +242,8 @@ struct frame_client_note {
 	uint32_t uid;
 	uint32_t program; /* from its HELLO, as is `command' */
 	char command[FRAME_TEXT_MAX];
+	uint64_t partition[DEVICES_MAX]; /* as in its limits */
+	char group[GROUP_NAME_MAX];      /* empty: no group */
 };
 
 /* How the client that caused a fault was identified. */

@@ -50,6 +50,10 @@ static const struct {
 	[FRAME_RECEIVE] = {sizeof(struct frame_receive), 1, 1},
 	[FRAME_RECEIVED] = {sizeof(struct frame_received), 0, 1},
 	[FRAME_GROUP] = {sizeof(struct frame_group), 0, 0},
+	[FRAME_GROUP_HERE] = {sizeof(struct frame_group_here), 0, 0},
+	[FRAME_LEASE] = {sizeof(struct frame_lease), 0, 0},
+	[FRAME_LEASE_WANT] = {sizeof(struct frame_lease), 0, 0},
+	[FRAME_LEASE_RETURN] = {sizeof(struct frame_lease), 0, 0},
 	[FRAME_PENDING] = {sizeof(struct frame_pending), 0, 0},
 };
 

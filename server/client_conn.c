@@ -43,6 +43,14 @@ static void text_copy(char *dst, const char *src, size_t size)
 	memset(dst + n, 0, size - n);
 }
 
+/* A new daemon does not know what an earlier one has decided. */
+static void note_membership(
+	struct frame_client_note *note, const uint64_t partition[DEVICES_MAX], const char *group)
+{
+	memcpy(note->partition, partition, sizeof(note->partition));
+	text_copy(note->group, group, sizeof(note->group));
+}
+
 void client_conn_notify(struct server *server, const struct client_conn *conn, enum frame_type type)
 {
 	struct frame_client_note note = {0};
@@ -53,6 +61,9 @@ void client_conn_notify(struct server *server, const struct client_conn *conn, e
 	note.uid = conn->session ? (uint32_t)conn->session->uid : 0;
 	note.program = conn->program;
 	memcpy(note.command, conn->command, sizeof(note.command));
+	if (conn->session)
+		note_membership(&note, conn->session->limits.partition,
+			conn->session->group ? conn->session->group->name : "");
 	control_send(server, &note);
 }
 
@@ -60,6 +71,7 @@ void client_conn_notify_of(
 	struct server *server, const struct frame_client *client, enum frame_type type)
 {
 	struct frame_client_note note = {0};
+	struct group *group;
 
 	frame_init(&note, type, 0);
 	note.id = client->id;
@@ -67,6 +79,9 @@ void client_conn_notify_of(
 	note.uid = client->uid;
 	note.program = client->hello.program;
 	memcpy(note.command, client->hello.command, sizeof(note.command));
+	group = group_find(client->group);
+	note_membership(&note, client->limits.partition, group ? group->name : "");
+	group_unref(group);
 	control_send(server, &note);
 }
 

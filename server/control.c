@@ -16,9 +16,9 @@
 #include "async_close.h"
 #include "clock.h"
 #include "server/session/fault.h"
-#include "server/session/group.h"
 #include "server/util/log.h"
 #include "counter_report.h"
+#include "group_link.h"
 #include "newcomers.h"
 #include "server.h"
 #include "spec_hash.h"
@@ -160,20 +160,13 @@ static void log_loss(struct control *control)
 	control->loss = 0;
 }
 
-static void control_take_group(struct server *server, const struct frame_group *frame)
-{
-	if (!group_set(frame))
-		return;
-	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
-		client_conn_note_group(conn);
-}
-
 static void take_order(struct server *server)
 {
 	struct control *control = &server->control;
 	const struct frame_client *client = (const void *)control->reader.bytes;
 	const struct frame_shutdown *stop = (const void *)control->reader.bytes;
 	const struct frame_group *group = (const void *)control->reader.bytes;
+	const struct frame_lease *lease = (const void *)control->reader.bytes;
 	const struct frame_terminate *terminate = (const void *)control->reader.bytes;
 	const struct frame_fault_address *address = (const void *)control->reader.bytes;
 	const struct frame_trace *trace = (const void *)control->reader.bytes;
@@ -188,7 +181,13 @@ static void take_order(struct server *server)
 		server_stop(server, stop->force != 0);
 		break;
 	case FRAME_GROUP:
-		control_take_group(server, group);
+		group_link_take(server, group);
+		break;
+	case FRAME_LEASE:
+		group_link_take_lease(server, lease);
+		break;
+	case FRAME_LEASE_RETURN:
+		group_link_give_back(server, lease);
 		break;
 	case FRAME_OUTPUT:
 		log_take(frame_take_fd(&control->reader, 0));
@@ -306,8 +305,8 @@ static void control_introduce(struct server *server)
 		control_fail(server, r);
 		return;
 	}
-	groups_meet_daemon();
 	server_notify_devices(server);
+	group_link_introduce(server);
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
 		client_conn_notify(server, conn, FRAME_CLIENT_HERE);
 		client_conn_notify_contexts(conn);

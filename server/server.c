@@ -19,6 +19,7 @@
 #include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/util/log.h"
+#include "group_link.h"
 #include "newcomers.h"
 #include "server.h"
 #include "server/session/session.h"
@@ -192,6 +193,7 @@ static void server_on_news(uv_async_t *async)
 	}
 	sampler_start(server);
 	trace_control_look(server);
+	group_link_look(server);
 	newcomers_look(server);
 	if (!server->is_faulted && fault_get() != CUDA_SUCCESS)
 		handle_fault(server);

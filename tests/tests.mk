@@ -64,7 +64,7 @@ unit_test_proto_yielder :=
 # The server without its loop, over the counting driver, for its tests and fuzzers.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
 	server/newcomers.c server/util/privileges.c server/sharer.c server/terminate.c \
-	server/fault_report.c server/counter_report.c server/trace_control.c server/session/receiver.c \
+	server/fault_report.c server/counter_report.c server/trace_control.c server/group_link.c server/session/receiver.c \
 	server/session/receiver_process.c,$(SERVER_SRC)) $(GEN)/send.c \
 	$(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c receiver.c)
 # The accounts of sessions, alone.

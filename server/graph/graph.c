@@ -215,9 +215,14 @@ static CUresult set_priorities(const struct graph *graph)
 	return result;
 }
 
-static bool take_body_nodes(const struct graph *graph)
+static bool take_body_nodes(struct session *session, const struct graph *graph)
 {
-	return graph_end_take_body_nodes(graph->ending, graph->sdev->memory, graph->n_body_nodes);
+	struct session_device *sdev = graph->sdev;
+	uint64_t size = graph->n_body_nodes * DRIVER_BODY_NODE_MEMORY;
+
+	return graph_end_take_body_nodes(graph->ending, sdev->memory, graph->n_body_nodes) ||
+	       (lease_extend(session, sdev->device->ordinal, size) &&
+		       graph_end_take_body_nodes(graph->ending, sdev->memory, graph->n_body_nodes));
 }
 
 CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint32_t n_nodes,
@@ -233,8 +238,8 @@ CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint
 		result = session_device_enter(session, graph->sdev);
 	if (result == CUDA_SUCCESS && by_node_priority)
 		result = set_priorities(graph);
-	if (result == CUDA_SUCCESS && !take_body_nodes(graph) &&
-		!(graphs_wait_for_ends(session) && take_body_nodes(graph)))
+	if (result == CUDA_SUCCESS && !take_body_nodes(session, graph) &&
+		!(graphs_wait_for_ends(session) && take_body_nodes(session, graph)))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -187,7 +187,7 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* The client requests a region also when it has met its limit. */
-	if (is_at_limit(sdev, size))
+	if (is_at_limit(sdev, size) && !lease_extend(session, sdev->device->ordinal, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = region_new(
 		session, ALIGN_UP(size, SPACE_UNIT), after, sdev ? sdev->memory : NULL, &region);

@@ -26,6 +26,8 @@
 #define IDLE_ROUNDS 100
 #define RECLAIM_ROUNDS 5
 #define CLOSING_ROUNDS 500
+/* Rounds that ask for a larger lease of the group's limit (lease.h) before they make room here. */
+#define LEASE_ROUNDS 2
 #define SLEEP_MS 10
 
 /*
@@ -91,7 +93,7 @@ static bool make_own_room(struct session *session, struct session_device *sdev, 
 	bool has_closing =
 		session->n_closing_mappings > 0 || atomic_load(&sdev->memory->closing) > 0;
 
-	if (round == 0 && has_unused && wait_until_idle(session)) {
+	if (round < LEASE_ROUNDS && has_unused && wait_until_idle(session)) {
 		session_devices_trim(session);
 		host_trim(session);
 	} else if (!has_closing || round > IDLE_ROUNDS || atomic_load(&session->is_ending)) {
@@ -110,7 +112,7 @@ static bool make_any_room(struct session *session, struct session_device *sdev, 
 	bool has_unused_host = session->has_unused_host && sdev->memory->group;
 	bool has_unused = session->has_unused || has_unused_host;
 
-	if (round == 0 && has_unused && wait_until_idle(session)) {
+	if (round < LEASE_ROUNDS && has_unused && wait_until_idle(session)) {
 		session_devices_trim(session);
 		if (has_unused_host)
 			host_trim(session);
@@ -129,8 +131,12 @@ static bool make_any_room(struct session *session, struct session_device *sdev, 
 bool memory_make_room(
 	struct session *session, struct session_device *sdev, uint64_t size, unsigned round)
 {
-	if (is_at_own_limit(sdev, size) ? !make_own_room(session, sdev, round)
-					: !make_any_room(session, sdev, round))
+	bool is_at_own = is_at_own_limit(sdev, size);
+
+	if (!is_at_own && round < LEASE_ROUNDS &&
+		lease_extend(session, sdev->device->ordinal, size))
+		return session_device_enter(session, sdev) == CUDA_SUCCESS;
+	if (is_at_own ? !make_own_room(session, sdev, round) : !make_any_room(session, sdev, round))
 		return false;
 	virtual_poll(session);
 	return session_device_enter(session, sdev) == CUDA_SUCCESS;
@@ -245,12 +251,15 @@ static void memory_wait_for_ends(struct session *session)
 }
 
 /* A limit counts unused memory as free, because that is reclaimed before the limit refuses. */
-static void apply_limits(const struct session *session, const struct session_device *sdev,
-	uint64_t *free, uint64_t *total)
+static void apply_limits(
+	struct session *session, const struct session_device *sdev, uint64_t *free, uint64_t *total)
 {
 	const struct quota *quota = &sdev->memory->quota;
-	uint64_t left = quota_left(quota);
+	uint64_t spare = lease_spare(session, sdev->device->ordinal);
+	uint64_t own = atomic_load(&quota->limit), used = quota_used(quota);
+	uint64_t left = quota->parent ? quota_left(quota->parent) : UINT64_MAX;
 
+	left = MIN(own > used ? own - used : 0, left > UINT64_MAX - spare ? left : left + spare);
 	*total = MIN(*total, quota_limit(quota));
 	if (left < *total)
 		*free = MIN(*free,

@@ -56,12 +56,25 @@ static struct group *find_free(void)
 	return found;
 }
 
+struct group *group_next(const struct group *group)
+{
+	for (unsigned i = group ? (unsigned)(group - groups) + 1 : 0; i < GROUPS_MAX; i++)
+		if (is_used(&groups[i]))
+			return &groups[i];
+	return NULL;
+}
+
 void groups_meet_daemon(void)
 {
 	daemon_count++;
 }
 
-static struct group *find_or_make(const struct frame_group *frame)
+bool group_is_known(const struct group *group)
+{
+	return group->id != 0 && group->daemon == daemon_count;
+}
+
+static struct group *find_or_make(const struct frame_group *frame, uint32_t *ret_forgotten)
 {
 	struct group *group = find_id(frame->id);
 
@@ -75,6 +88,7 @@ static struct group *find_or_make(const struct frame_group *frame)
 	group = find_free();
 	if (!group)
 		return NULL;
+	*ret_forgotten = group_is_known(group) ? group->id : 0;
 	*group = (struct group){0};
 	memcpy(group->name, frame->name, sizeof(group->name));
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
@@ -82,17 +96,18 @@ static struct group *find_or_make(const struct frame_group *frame)
 	return group;
 }
 
-bool group_set(const struct frame_group *frame)
+bool group_set(const struct frame_group *frame, uint32_t *ret_forgotten)
 {
 	const struct frame_limits *limits = &frame->limits;
 	struct group *group;
 
+	*ret_forgotten = 0;
 	if (frame->id == 0 || !frame->name[0] || !frame_text_ok(frame->name, sizeof(frame->name)) ||
 		limits->active_threads == 0 || limits->active_threads > ACTIVE_THREADS_ALL) {
 		log_line("The daemon sent a group with a wrong ID, name or limit");
 		return false;
 	}
-	group = find_or_make(frame);
+	group = find_or_make(frame, ret_forgotten);
 	if (!group) {
 		log_line("All %d groups have clients: "
 			 "group %u gets no limits in this server, and its clients are refused",
@@ -103,8 +118,7 @@ bool group_set(const struct frame_group *frame)
 	group->daemon = daemon_count;
 	memcpy(group->name, frame->name, sizeof(group->name));
 	group->limits = *limits;
-	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		atomic_store(&group->memory[i].limit, limits->memory[i]);
+	lease_set_limits(group, limits->memory);
 	return true;
 }
 

@@ -12,6 +12,7 @@
  */
 
 #include "frame.h"
+#include "lease.h"
 #include "server/util/quota.h"
 
 struct group {
@@ -20,7 +21,8 @@ struct group {
 	atomic_uint refs; /* from sessions and from their memory */
 	char name[GROUP_NAME_MAX];
 	struct frame_limits limits;
-	struct quota memory[DEVICES_MAX]; /* of all members together */
+	struct quota memory[DEVICES_MAX]; /* of all members together; see lease.h */
+	struct lease lease;
 };
 
 /*
@@ -31,10 +33,17 @@ void groups_meet_daemon(void);
 
 /*
  * A new group, or new limits of one. The memory limit applies to its members at once, but
- * takes nothing away from them. False: the frame is malformed or there are too many groups;
- * the reason is in the log.
+ * takes nothing away from them. `ret_forgotten' is the ID of the group that the new one
+ * replaces, or 0. False: the frame is malformed or there are too many groups; the reason is in
+ * the log.
  */
-bool group_set(const struct frame_group *frame);
+bool group_set(const struct frame_group *frame, uint32_t *ret_forgotten);
+
+/* The next group after `group' (NULL: the first one), without a reference. NULL: the end. */
+struct group *group_next(const struct group *group);
+
+/* Whether the present daemon has sent the group. */
+bool group_is_known(const struct group *group);
 
 /* With a reference. NULL: the daemon has not sent the group. */
 struct group *group_find(uint32_t id);

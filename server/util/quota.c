@@ -89,6 +89,11 @@ bool quota_charge(struct quota *quota, uint64_t amount)
 	return true;
 }
 
+void quota_force(struct quota *quota, uint64_t amount)
+{
+	atomic_fetch_add(&quota->used, amount);
+}
+
 uint64_t quota_left(const struct quota *quota)
 {
 	uint64_t left = UINT64_MAX;

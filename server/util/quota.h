@@ -41,6 +41,9 @@ struct quota {
 /* False: a quota of the chain refuses, and no quota is charged. */
 bool quota_charge(struct quota *quota, uint64_t amount);
 
+/* Charges the last quota of a chain without a check, beyond its limit if need be. */
+void quota_force(struct quota *quota, uint64_t amount);
+
 /*
  * Refunds `amount', which is not 0. Returns what is still used of `quota'. After the last
  * refund, which returns 0, no other thread accesses `quota'.

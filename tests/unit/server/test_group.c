@@ -34,11 +34,32 @@ static struct frame_group frame_of(uint32_t id, const char *name, uint64_t memor
 	return frame;
 }
 
+static bool is_set(const struct frame_group *frame)
+{
+	uint32_t forgotten;
+
+	return group_set(frame, &forgotten);
+}
+
+/* The daemon gives this server so much of the group's memory. */
+static void lease(uint32_t id, uint64_t bytes, bool is_reply)
+{
+	struct group *group = group_find(id);
+	struct frame_lease frame = {.group = id, .is_reply = is_reply};
+
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		frame.bytes[i] = bytes;
+	lease_take(group, &frame);
+	group_unref(group);
+}
+
+/* A group of which no other server has clients. */
 static void set(uint32_t id, const char *name, uint64_t memory)
 {
 	struct frame_group frame = frame_of(id, name, memory);
 
-	assert_true(group_set(&frame));
+	assert_true(is_set(&frame));
+	lease(id, memory, false);
 }
 
 static struct frame_limits limits_of(uint64_t memory)
@@ -228,7 +249,7 @@ static void test_priorities(void **state)
 
 		limits.priority = i / 3;
 		frame.limits.priority = i % 3;
-		assert_true(group_set(&frame));
+		assert_true(is_set(&frame));
 		harness_open(false);
 		session_limit(harness.session, &limits, group_find(1));
 		assert_int_equal(send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity,
@@ -273,20 +294,101 @@ static void test_daemon_is_replaced(void **state)
 	group_unref(blue);
 }
 
+static uint64_t given_back(struct group *group)
+{
+	uint64_t kept[DEVICES_MAX];
+
+	lease_give_back(group, kept);
+	return kept[0];
+}
+
+/* Charges meet the lease, not the limit; clients see the limit. */
+static void test_lease(void **state)
+{
+	struct frame_group frame = frame_of(1, "leased", 64 * MIB);
+	struct device_quota *other;
+	uint64_t kept[DEVICES_MAX];
+	struct group *group;
+
+	(void)state;
+	groups_meet_daemon();
+	assert_true(is_set(&frame));
+	group = group_find(1);
+	assert_int_equal(quota_left(&group->memory[0]), 0);
+	assert_int_equal(quota_limit(&group->memory[0]), 64 * MIB);
+	lease(1, 48 * MIB, false);
+	assert_int_equal(quota_left(&group->memory[0]), 48 * MIB);
+	other = other_member(40 * MIB);
+	assert_false(device_quota_charge(other, 9 * MIB));
+	/* A smaller lease comes only by giving back. */
+	lease(1, 8 * MIB, false);
+	assert_int_equal(quota_left(&group->memory[0]), 8 * MIB);
+	assert_int_equal(given_back(group), 40 * MIB);
+	assert_int_equal(given_back(group), 40 * MIB);
+	assert_int_equal(quota_left(&group->memory[0]), 0);
+	lease(1, 50 * MIB, false);
+	assert_int_equal(quota_left(&group->memory[0]), 10 * MIB);
+	/* A lower limit takes nothing away; a higher one does not make the lease larger. */
+	set(1, "leased", 32 * MIB);
+	lease_get(group, kept);
+	assert_int_equal(kept[0], 40 * MIB);
+	assert_false(device_quota_charge(other, MIB));
+	assert_int_equal(given_back(group), 40 * MIB);
+	frame = frame_of(1, "leased", 128 * MIB);
+	assert_true(is_set(&frame));
+	assert_int_equal(quota_left(&group->memory[0]), 0);
+	set(1, "leased", UINT64_MAX);
+	assert_true(device_quota_charge(other, 512 * MIB));
+	lease_get(group, kept);
+	assert_true(kept[0] == UINT64_MAX);
+	end_other(other);
+	group_unref(group);
+}
+
+/* At most one frame waits for its reply. A new daemon gets what the old one did not answer. */
+static void test_wants(void **state)
+{
+	struct frame_lease first = {0}, second = {0};
+	struct group *group;
+
+	(void)state;
+	set(1, "wants", 64 * MIB);
+	group = group_find(1);
+	assert_false(lease_next_want(group, &first));
+	group->lease.wanted.bytes[0] = 5 * MIB;
+	group->lease.n_wants = 2;
+	assert_true(lease_next_want(group, &first));
+	assert_int_equal(first.bytes[0], 5 * MIB);
+	assert_false(lease_next_want(group, &second));
+	group->lease.wanted.bytes[1] = MIB;
+	group->lease.n_wants++;
+	assert_false(lease_next_want(group, &second));
+	lease_lose_reply(group);
+	assert_true(lease_next_want(group, &second));
+	assert_int_equal(second.bytes[0], 5 * MIB);
+	assert_int_equal(second.bytes[1], MIB);
+	lease(1, 64 * MIB, false);
+	assert_int_equal(group->lease.n_replies, 0);
+	lease(1, 64 * MIB, true);
+	assert_int_equal(group->lease.n_replies, 3);
+	assert_false(lease_next_want(group, &second));
+	group_unref(group);
+}
+
 static void test_malformed(void **state)
 {
 	struct frame_group frame = frame_of(0, "red", MIB);
 
 	(void)state;
-	assert_false(group_set(&frame));
+	assert_false(is_set(&frame));
 	frame = frame_of(7, "", MIB);
-	assert_false(group_set(&frame));
+	assert_false(is_set(&frame));
 	frame = frame_of(7, "red", MIB);
 	frame.limits.active_threads = 0;
-	assert_false(group_set(&frame));
+	assert_false(is_set(&frame));
 	frame = frame_of(7, "red", MIB);
 	memset(frame.name, 'x', sizeof(frame.name));
-	assert_false(group_set(&frame));
+	assert_false(is_set(&frame));
 	assert_null(group_find(7));
 	assert_null(group_find(0));
 }
@@ -310,10 +412,10 @@ static void test_too_many(void **state)
 		assert_non_null(held[i]);
 	}
 	frame = frame_of(1, "one more", MIB);
-	assert_false(group_set(&frame));
+	assert_false(is_set(&frame));
 	assert_null(group_find(1));
 	group_unref(held[17]);
-	assert_true(group_set(&frame));
+	assert_true(is_set(&frame));
 	held[17] = group_find(1);
 	for (uint32_t i = 0; i < GROUPS_MAX; i++)
 		group_unref(held[i]);
@@ -380,6 +482,8 @@ int main(void)
 		cmocka_unit_test(test_many_in_turn),
 		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_daemon_is_replaced),
+		cmocka_unit_test(test_lease),
+		cmocka_unit_test(test_wants),
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_exported_memory_counts),

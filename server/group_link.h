@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GROUP_LINK_H
+#define GROUP_LINK_H
+
+/*
+ * What the daemon and this server tell each other about groups of clients and about leases of
+ * the groups' memory (server/session/lease.h). Loop thread.
+ */
+
+struct frame_group;
+struct frame_lease;
+struct server;
+
+/* FRAME_GROUP, FRAME_LEASE and FRAME_LEASE_RETURN of the daemon. */
+void group_link_take(struct server *server, const struct frame_group *frame);
+void group_link_take_lease(struct server *server, const struct frame_lease *frame);
+void group_link_give_back(struct server *server, const struct frame_lease *frame);
+
+/* Asks the daemon for what workers wait for. */
+void group_link_look(struct server *server);
+
+/* The connection is new: the daemon learns which groups have clients here, and their leases. */
+void group_link_introduce(struct server *server);
+
+#endif

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 120 s
+"""The memory limit of a group whose clients have several servers."""
+
+import os
+import signal
+import time
+
+import mps
+from harness import equal, main, need_root, wait_for
+from test_memory_limits import OUT_OF_MEMORY, SETTINGS
+from test_operator import GUESTS, Holder, row_of, said, user
+
+MEMBER = {"MPS_GROUP": "g"}
+ISOLATED = dict(MEMBER, MPS_ISOLATE="1")
+# A worker waits so long for a server that does not return what it does not use.
+WAIT_S = 4
+
+
+def make_group(service, mib):
+    equal(said(service, "group", "create", "g", "-device_pinned_mem_limit", 0, "%dM" % mib), "")
+
+
+def end(holder):
+    holder.process.kill()
+    holder.process.wait()
+
+
+def servers_are(service, n):
+    wait_for("%d servers" % n, lambda: len(service.servers()) == n)
+
+
+def test_isolated_programs():
+    """Each has a server, and all of them together have the limit."""
+    with mps.Service(SETTINGS) as service:
+        make_group(service, 96)
+        first = Holder(service, 40, env=MEMBER)
+        second = Holder(service, 40, env=ISOLATED)
+        servers_are(service, 2)
+        # What no client uses counts as free for each of them.
+        equal((first.first, second.first), ((0, 56, 96, 96), (0, 16, 96, 96)))
+        equal((first.more()[0], second.more()[0]), (OUT_OF_MEMORY,) * 2)
+        equal(first.more()[1:], (16, 96, 96))
+        third = Holder(service, 12, env=ISOLATED)
+        equal(third.first, (0, 4, 96, 96))
+        equal(third.more()[0], OUT_OF_MEMORY)
+
+        # What a client frees, another server's client gets.
+        end(first)
+        wait_for("its end", lambda: len(said(service, "ps").splitlines()) == 3)
+        equal([third.more()[0] for _ in range(3)], [0, 0, 0])
+        equal(second.more()[0], OUT_OF_MEMORY)
+        equal(third.more()[:2], (OUT_OF_MEMORY, 8))
+
+
+def test_users():
+    need_root()
+    with mps.Service(SETTINGS) as service:
+        make_group(service, 64)
+        holders = [Holder(service, 20, env=MEMBER, **user(uid)) for uid in GUESTS]
+        servers_are(service, 2)
+        equal([holder.first for holder in holders], [(0, 44, 64, 64), (0, 24, 64, 64)])
+        equal([holder.more()[0] for holder in holders], [0, OUT_OF_MEMORY])
+        # The lower limit takes nothing away, and nobody gets more until enough is free.
+        said(service, "group", "set", "g", "-device_pinned_mem_limit", 0, "48M")
+        equal([holder.more()[0] for holder in holders], [OUT_OF_MEMORY] * 2)
+        end(holders[0])
+        wait_for("its end", lambda: len(said(service, "ps").splitlines()) == 2)
+        equal(holders[1].more()[:2], (0, 8))
+        said(service, "group", "set", "g", "-device_pinned_mem_limit", 0, "96M")
+        equal(holders[1].more()[:2], (0, 36))
+
+
+def test_end_of_a_server():
+    """What the clients of a server had is free when its process has ended."""
+    with mps.Service(SETTINGS) as service:
+        make_group(service, 64)
+        first = Holder(service, 40, env=MEMBER)
+        second = Holder(service, 20, env=ISOLATED)
+        equal(second.more()[0], OUT_OF_MEMORY)
+        os.kill(row_of(service, first.process)["server"], signal.SIGKILL)
+        servers_are(service, 1)
+        equal(second.more()[:2], (0, 24))
+
+
+def test_next_daemon():
+    """It knows which clients are in the group, and what their servers have of the limit."""
+    with mps.Service(SETTINGS) as service:
+        make_group(service, 64)
+        holders = [Holder(service, 20, env=env) for env in (MEMBER, ISOLATED)]
+        service.restart_killed()
+        wait_for("both clients", lambda: "clients 2" in said(service, "group", "get", "g"))
+        equal(said(service, "group", "delete", "g"), "Group g has 2 clients: end them first\n")
+        third = Holder(service, 12, env=MEMBER)
+        equal(third.first, (0, 12, 64, 64))
+        equal([holder.more()[0] for holder in holders], [OUT_OF_MEMORY] * 2)
+        end(third)
+        wait_for("its end", lambda: "clients 2" in said(service, "group", "get", "g"))
+        equal(holders[1].more()[:2], (0, 4))
+        said(service, "group", "set", "g", "-device_pinned_mem_limit", 0, "128M")
+        equal(holders[0].more()[:2], (0, 48))
+
+
+def test_without_a_daemon():
+    """A server keeps its lease, and its clients' further allocations wait for the next daemon."""
+    with mps.Service(SETTINGS) as service:
+        make_group(service, 64)
+        holders = [Holder(service, 20, env=env) for env in (MEMBER, ISOLATED)]
+        service.daemon.kill()
+        service.daemon.wait()
+        began = time.monotonic()
+        equal([holder.more()[0] for holder in holders], [OUT_OF_MEMORY] * 2)
+        assert time.monotonic() - began < (2 * WAIT_S + 3) * mps.SLOW
+        service.start()
+
+
+def test_stopped_server():
+    """Its lease counts as used: an allocation of another server fails in time."""
+    with mps.Service(SETTINGS) as service:
+        make_group(service, 64)
+        first = Holder(service, 20, env=MEMBER)
+        second = Holder(service, 20, env=ISOLATED)
+        equal(first.more()[0], 0)
+        server = row_of(service, first.process)["server"]
+        os.kill(server, signal.SIGSTOP)
+        began = time.monotonic()
+        equal(second.more()[0], OUT_OF_MEMORY)
+        assert time.monotonic() - began < (WAIT_S + 3) * mps.SLOW
+        os.kill(server, signal.SIGCONT)
+
+
+if __name__ == "__main__":
+    main(globals())
