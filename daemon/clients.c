@@ -46,14 +46,16 @@ unsigned clients_count_process(const struct server *server, pid_t pid)
 	return n;
 }
 
-/* Whether all servers together have the maximum of clients; a part of it is reserved for trusted
- * users. */
-static bool has_max_sessions(const struct server *server)
+/*
+ * Whether the user may have another session. A part is reserved for trusted users; the other
+ * users have no more than they leave to others.
+ */
+static bool may_have_session(const struct daemon *daemon, uid_t uid, const struct account *account)
 {
-	const struct daemon *daemon = server->daemon;
-	unsigned reserved = daemon_trusts(daemon, server->tenant->uid) ? 0 : RESERVED_SESSIONS;
-
-	return daemon->n_sessions >= ALL_SESSIONS_MAX - reserved;
+	if (daemon_trusts(daemon, uid))
+		return daemon->n_sessions < ALL_SESSIONS_MAX;
+	return account_may_take(
+		account->n_sessions, daemon->n_sessions, ALL_SESSIONS_MAX - RESERVED_SESSIONS);
 }
 
 /* The inode in "pid:[4026531836]", or 0. */
@@ -76,15 +78,21 @@ static uint64_t read_pid_namespace(pid_t pid)
 int clients_add(
 	struct server *server, const struct frame_client_note *note, struct client **ret_client)
 {
+	struct daemon *daemon = server->daemon;
+	struct tenant *tenant = tenant_get(daemon, note->uid, -EBADF);
 	struct client *client;
 
+	if (!tenant)
+		return -ENOMEM;
 	if (server->n_clients >= SESSIONS_MAX)
 		return -EUSERS;
-	if (has_max_sessions(server))
+	if (!may_have_session(daemon, note->uid, tenant->account))
 		return -EDQUOT;
 	client = calloc(1, sizeof(*client));
 	if (!client)
 		return -ENOMEM;
+	client->account = account_ref(tenant->account);
+	client->account->n_sessions++;
 	client->id = note->id;
 	client->pid = (pid_t)note->pid;
 	client->uid = note->uid;
@@ -93,8 +101,8 @@ int clients_add(
 	memcpy(client->command, note->command, sizeof(client->command));
 	list_add_tail(&server->clients, &client->link);
 	server->n_clients++;
-	server->daemon->n_sessions++;
-	usage_count(server->daemon, client->uid, USAGE_CLIENT);
+	daemon->n_sessions++;
+	usage_count(daemon, client->uid, USAGE_CLIENT);
 	*ret_client = client;
 	return 0;
 }
@@ -123,6 +131,8 @@ static void client_free(struct server *server, struct client *client)
 {
 	list_remove(&client->link);
 	counting_note_end(server, client);
+	client->account->n_sessions--;
+	account_unref(client->account);
 	free(client);
 	server->daemon->n_sessions--;
 	if (--server->n_clients == 0)
@@ -251,6 +261,7 @@ static int send_client(struct server *server, struct conn *conn, struct client *
 	frame.uid = conn->cred.uid;
 	frame.gid = conn->cred.gid;
 	frame.group = conn->group;
+	frame.account = client->account->uid;
 	/* The server enforces the limits of the group, which may change. */
 	frame.limits = client_limits(server, NULL, conn);
 	memcpy(client->partition, frame.limits.partition, sizeof(client->partition));

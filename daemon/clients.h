@@ -18,6 +18,7 @@
 #include "frame.h"
 #include "list.h"
 
+struct account;
 struct conn;
 struct server;
 
@@ -43,8 +44,9 @@ struct client {
 	uint64_t id;
 	pid_t pid; /* 0: it is in a PID namespace that the daemon cannot see */
 	uid_t uid;
-	uint32_t program;       /* from its HELLO */
-	uint32_t group;         /* its id; 0: none */
+	struct account *account; /* owns a reference */
+	uint32_t program;        /* from its HELLO */
+	uint32_t group;          /* its id; 0: none */
 	uint64_t pid_namespace; /* its inode; 0: not known */
 	char command[FRAME_TEXT_MAX];
 	uint64_t partition[DEVICES_MAX]; /* the chunks of SMs that it named, with -S */
@@ -60,7 +62,10 @@ struct client *clients_find(const struct server *server, uint64_t id);
 /* How many clients of that process the server has. */
 unsigned clients_count_process(const struct server *server, pid_t pid);
 
-/* 0, -EUSERS (the server is full), -EDQUOT (all servers together are full) or -ENOMEM. */
+/*
+ * 0, -EUSERS (the server is full), -EDQUOT (all servers together have too many clients, or too
+ * many of the client's account) or -ENOMEM.
+ */
 int clients_add(
 	struct server *server, const struct frame_client_note *note, struct client **ret_client);
 

@@ -134,13 +134,20 @@ void slot_on_starter_deadline(struct conn *conn)
 	command_resume(conn);
 }
 
-static unsigned count_slot_clients(const struct slot *slot)
+/*
+ * Whether the slot is full of waiting clients. In the slot of all users an account has no more of
+ * them than it leaves to others.
+ */
+static bool is_slot_full(const struct slot *slot, const struct account *account)
 {
-	unsigned n = 0;
+	unsigned n = 0, n_own = 0;
 
-	list_for_each (item, &slot->clients)
+	list_for_each (item, &slot->clients) {
 		n++;
-	return n;
+		n_own += container_of(item, struct conn, wait)->tenant->account == account;
+	}
+	return slot->tenant->daemon->config.is_multiuser ? !account_may_take(n_own, n, SESSIONS_MAX)
+							 : n >= SESSIONS_MAX;
 }
 
 /* The vendor's clients expect 808 for too many clients. */
@@ -152,9 +159,11 @@ static void refuse_client(struct conn *conn, int r)
 			SESSIONS_MAX);
 	else if (r == -EDQUOT)
 		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
-			"The servers of the MPS daemon have %u clients, which is the maximum: wait "
-			"until other programs have ended",
-			conn->daemon->n_sessions);
+			"The servers of the MPS daemon have %u clients, %u of them of UID %u with "
+			"its subordinate UIDs, which may have no more than it leaves to other "
+			"users: wait until programs have ended",
+			conn->daemon->n_sessions, conn->tenant->account->n_sessions,
+			conn->tenant->account->uid);
 	else if (r == -EAGAIN)
 		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
 			"Process %d already has %d client connections: a program needs one",
@@ -192,7 +201,7 @@ static void queue_client(struct slot *slot, struct conn *conn)
 			"The MPS daemon is being stopped: start it again");
 		return;
 	}
-	if (count_slot_clients(slot) >= SESSIONS_MAX) {
+	if (is_slot_full(slot, conn->tenant->account)) {
 		refuse_client(conn, -EUSERS);
 		return;
 	}

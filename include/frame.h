@@ -158,8 +158,8 @@ struct frame_client {
 	uint64_t pid;
 	uint32_t uid;
 	uint32_t gid;
-	uint32_t group; /* the ID from FRAME_GROUP; 0: no group */
-	uint32_t reserved;
+	uint32_t group;             /* the ID from FRAME_GROUP; 0: no group */
+	uint32_t account;           /* the UID of the account that the client's UID belongs to */
 	struct frame_limits limits; /* without the limits of its group */
 	struct frame_hello hello;
 };

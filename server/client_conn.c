@@ -214,6 +214,7 @@ static int client_conn_start(struct client_conn *conn, const struct frame_client
 
 	session->pid = conn->pid;
 	session->uid = (uid_t)client->uid;
+	session->account_uid = (uid_t)client->account;
 	session->command = conn->command;
 	session->connection = conn->connection;
 	session->on_news = client_conn_on_news;

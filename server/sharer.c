@@ -23,10 +23,10 @@ struct sharer {
 	struct resource_quotas quotas;
 };
 
-/* By what users are told apart. */
+/* A user may have many UIDs: by what users are told apart. */
 static uint64_t user_key(const struct frame_client *client)
 {
-	return client->uid;
+	return client->account;
 }
 
 /* A process that this server cannot see, because of namespaces, has no PID. */

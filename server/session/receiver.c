@@ -33,7 +33,7 @@ static struct {
 	unsigned n_ending;
 	struct {
 		pid_t pid;
-		uid_t uid; /* of the client whose descriptor it received */
+		uid_t account; /* of the client whose descriptor it received */
 	} ending[RECEIVERS_ENDING_MAX];
 } receiver = {.lock = PTHREAD_MUTEX_INITIALIZER, .sock = -EBADF};
 
@@ -87,23 +87,23 @@ static void reap_ending(void)
 			receiver.ending[i] = receiver.ending[--receiver.n_ending];
 }
 
-static unsigned count_ending(uid_t uid)
+static unsigned count_ending(uid_t account)
 {
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < receiver.n_ending; i++)
-		n += receiver.ending[i].uid == uid;
+		n += receiver.ending[i].account == account;
 	return n;
 }
 
-/* The receiver has a descriptor of `uid' that may keep it from ending, or does not reply. */
-static void retire(uid_t uid)
+/* The receiver has a descriptor of `account' that may keep it from ending, or does not reply. */
+static void retire(uid_t account)
 {
 	close(receiver.sock);
 	receiver.sock = -EBADF;
 	kill(receiver.pid, SIGKILL);
 	receiver.ending[receiver.n_ending].pid = receiver.pid;
-	receiver.ending[receiver.n_ending++].uid = uid;
+	receiver.ending[receiver.n_ending++].account = account;
 }
 
 /* -ESRCH: the receiver is not usable. */
@@ -121,7 +121,7 @@ static int exchange(int connection, size_t size, struct frame_reader *reader)
 	return reply->result > 0 || (reply->result == 0 && reply->n_bytes == 0) ? -ESRCH : 0;
 }
 
-static int ask(int connection, uid_t uid, size_t size, struct frame_reader *reader)
+static int ask(int connection, uid_t account, size_t size, struct frame_reader *reader)
 {
 	const struct frame_received *reply = (const void *)reader->bytes;
 	int r = -ESRCH;
@@ -129,7 +129,7 @@ static int ask(int connection, uid_t uid, size_t size, struct frame_reader *read
 	/* The second time with a new receiver: somebody may have ended the first. */
 	for (int n = 0; n < 2 && r == -ESRCH; n++) {
 		reap_ending();
-		if (count_ending(uid) >= RECEIVERS_ENDING_MAX - receiver.n_ending)
+		if (count_ending(account) >= RECEIVERS_ENDING_MAX - receiver.n_ending)
 			return -EDQUOT;
 		r = receiver.sock < 0 ? spawn_receiver() : 0;
 		if (r < 0)
@@ -137,20 +137,20 @@ static int ask(int connection, uid_t uid, size_t size, struct frame_reader *read
 		frame_reader_reset(reader);
 		r = exchange(connection, size, reader);
 		if (r == -ESRCH)
-			retire(uid);
+			retire(account);
 	}
 	if (r == 0)
 		r = reply->result;
 	if (r == -EPERM || r == -EBADMSG || r == -EMFILE)
-		retire(uid);
+		retire(account);
 	/* The next client need not wait for that. */
 	if (receiver.sock < 0 && receiver.n_ending < RECEIVERS_ENDING_MAX)
 		(void)spawn_receiver();
 	return r;
 }
 
-int receiver_read(
-	int connection, uid_t uid, void *bytes, size_t size, enum fd_kind *ret_kind, int *ret_fd)
+int receiver_read(int connection, uid_t account, void *bytes, size_t size, enum fd_kind *ret_kind,
+	int *ret_fd)
 {
 	_cleanup_(frame_reader_fini) struct frame_reader reader;
 	const struct frame_received *reply = (const void *)reader.bytes;
@@ -160,7 +160,7 @@ int receiver_read(
 	if (size > sizeof(reply->bytes))
 		return -EMSGSIZE;
 	pthread_mutex_lock(&receiver.lock);
-	r = ask(connection, uid, size, &reader);
+	r = ask(connection, account, size, &reader);
 	pthread_mutex_unlock(&receiver.lock);
 	if (r < 0)
 		return r;

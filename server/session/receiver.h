@@ -42,8 +42,8 @@ void receiver_stop(void);
  *   -EDQUOT      earlier files of this user keep too many receivers from ending
  *   -errno       the receiver cannot be started or reached
  */
-int receiver_read(
-	int connection, uid_t uid, void *bytes, size_t size, enum fd_kind *ret_kind, int *ret_fd);
+int receiver_read(int connection, uid_t account, void *bytes, size_t size, enum fd_kind *ret_kind,
+	int *ret_fd);
 
 /* The process itself: serves the socket until the server closes it. Returns the exit status. */
 int receiver_run(int sock);

@@ -37,8 +37,8 @@ static void incoming_done(struct incoming *incoming)
 static int read_piece(struct session *session, struct incoming *incoming, size_t size)
 {
 	enum fd_kind kind;
-	int fd, n = receiver_read(session->connection, session->uid, incoming->bytes + incoming->n,
-			size - incoming->n, &kind, &fd);
+	int fd, n = receiver_read(session->connection, session->account_uid,
+			incoming->bytes + incoming->n, size - incoming->n, &kind, &fd);
 
 	if (n < 0)
 		return n;

@@ -65,6 +65,7 @@ struct session {
 	uint32_t id;
 	pid_t pid;
 	uid_t uid;
+	uid_t account_uid;       /* of the account that pays: a user may have many UIDs */
 	int connection;          /* not owned */
 	const char *command;     /* not owned: argv[0]; may be NULL */
 	struct group *group;     /* a reference; NULL: none */

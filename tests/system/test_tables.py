@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 
 import harness
 import mps
@@ -234,6 +235,28 @@ def test_sessions():
                 taken[-1] += last
         shared.run_ok("process1", user=OTHER, group=OTHER, extra_groups=[])
         assert sorted(taken, reverse=True) == taken and sum(taken) <= 1024 - 128, taken
+
+
+def test_sessions_of_one_account():
+    """A user's subordinate UIDs have no more sessions than one user has."""
+    need_root()
+    with contextlib.ExitStack() as stack:
+        subuid = stack.enter_context(tempfile.NamedTemporaryFile("w"))
+        subuid.write("%d:100000:65536\n" % HOG)
+        subuid.flush()
+        shared = mps.Service(options=["-M"])
+        shared.daemon_env.update(MPS_SERVER_USER="nobody", MPS_SUBUID_FILE=subuid.name)
+        stack.enter_context(shared)
+        shared.run_ok("process1", user=OTHER, group=OTHER, extra_groups=[])
+        taken = 0
+        for uid in range(100000, 100004):
+            last = SESSIONS_EACH
+            while last == SESSIONS_EACH:
+                last = stack.enter_context(Child(uid, lambda: open_sessions(shared)))
+                taken += last
+        assert 400 <= taken <= 448, taken
+        shared.run_ok("process1", user=OTHER, group=OTHER, extra_groups=[])
+        shared.run_ok("process1")
 
 
 if __name__ == "__main__":

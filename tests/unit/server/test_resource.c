@@ -66,7 +66,8 @@ static int stop(void **state)
 
 static struct guest *guest_new(uint32_t uid, uint64_t pid)
 {
-	const struct frame_client client = {.id = n_guests + 1, .uid = uid, .pid = pid};
+	const struct frame_client client = {
+		.id = n_guests + 1, .uid = uid, .account = uid, .pid = pid};
 	struct guest *guest = &guests[n_guests++];
 
 	assert_true(n_guests <= GUESTS);
@@ -184,14 +185,18 @@ static void test_host_memory(void **state)
 	all->limit = limit;
 }
 
-static unsigned add_sessions(uint32_t uid, unsigned n_processes, struct sharer **sessions)
+/* Each process has a UID of its own, as a user with many subordinate UIDs can have. */
+static unsigned add_sessions(uint32_t account, unsigned n_processes, struct sharer **sessions)
 {
 	unsigned n = 0;
 
 	for (uint64_t pid = 1; pid <= n_processes; pid++)
 		for (unsigned i = 0; i < SESSIONS_EACH; i++) {
 			const struct frame_client client = {
-				.uid = uid, .pid = (uint64_t)uid << 32 | pid};
+				.uid = account << 16 | (uint32_t)pid,
+				.account = account,
+				.pid = (uint64_t)account << 32 | pid,
+			};
 
 			if (sharer_add_session(&server, &client, &sessions[n]) == 0)
 				n++;
