@@ -64,9 +64,11 @@ static bool is_replaced(const struct trace *trace, const struct conn *conn, pid_
 	       (trace->server_pid == server_pid || !server_find(conn->daemon, trace->server_pid));
 }
 
+/* A part is reserved for trusted users; an account has no more than it leaves to others. */
 static bool has_space(const struct conn *conn, pid_t server_pid)
 {
 	const struct daemon *daemon = conn->daemon;
+	const struct account *account = conn->tenant->account;
 	unsigned n = 0, n_own = 0;
 
 	list_for_each (item, &daemon->traces) {
@@ -75,10 +77,12 @@ static bool has_space(const struct conn *conn, pid_t server_pid)
 		if (is_replaced(trace, conn, server_pid))
 			continue;
 		n++;
-		n_own += trace->owner == conn->cred.uid;
+		n_own += trace->account == account;
 	}
-	return n < TRACES_MAX &&
-	       (daemon_trusts(daemon, conn->cred.uid) || n_own < TRACES_OF_GUEST_MAX);
+	if (daemon_trusts(daemon, conn->cred.uid))
+		return n < TRACES_MAX;
+	return n_own < TRACES_OF_GUEST_MAX &&
+	       account_may_take(n_own, n, TRACES_MAX - RESERVED_TRACES);
 }
 
 static void free_replaced(const struct conn *conn, pid_t server_pid)
@@ -141,6 +145,7 @@ static int begin(struct conn *conn, struct server *server)
 		return r; /* NOLINT(clang-analyzer-unix.Malloc): the cleanup frees it */
 	trace->id = ++conn->daemon->last_trace_id;
 	trace->owner = conn->cred.uid;
+	trace->account = conn->tenant->account;
 	trace->traced_uid = traced_uid(conn);
 	trace->server_pid = server->pid;
 	trace->server = server;
@@ -152,6 +157,7 @@ static int begin(struct conn *conn, struct server *server)
 	if (r < 0 && r != -EAGAIN)
 		return r; /* NOLINT(clang-analyzer-unix.Malloc): the cleanup frees it */
 	TAKE_FD(fd);
+	account_ref(trace->account);
 	list_add_tail(&conn->daemon->traces, &trace->link);
 	TAKE_PTR(trace);
 	free_replaced(conn, server->pid);
@@ -170,6 +176,7 @@ int tracing_begin(struct conn *conn, struct server *server)
 void tracing_free(struct trace *trace)
 {
 	list_remove(&trace->link);
+	account_unref(trace->account);
 	closep(&trace->fd);
 	free(trace);
 }

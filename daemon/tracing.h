@@ -13,6 +13,7 @@
 #include "list.h"
 #include "trace_file.h"
 
+struct account;
 struct conn;
 struct daemon;
 struct frame_trace_end;
@@ -20,21 +21,24 @@ struct server;
 
 /* Traces that have not been read yet count, too. Each has TRACE_SIZE at most. */
 #define TRACES_MAX 32u
+#define RESERVED_TRACES 4u
+/* Of one account. */
 #define TRACES_OF_GUEST_MAX 4u
 
 struct trace {
 	struct list link; /* in daemon->traces */
 	uint64_t id;
-	uid_t owner;           /* the user that began it */
-	uint32_t traced_uid;   /* only clients of that user; UINT32_MAX: all */
-	pid_t server_pid;      /* stays after the server's end */
-	struct server *server; /* not owned; NULL: it records no more */
-	uint32_t clients_uid;  /* the only user of its clients; UINT32_MAX: there are others */
-	bool is_begun;         /* the server was sent it */
-	bool is_asked;         /* the server has to end it */
-	bool is_end_sent;      /* ... and was asked to */
-	bool is_cut;           /* it ended before that */
-	uint64_t n_lost;       /* events without space, once the server has replied */
+	uid_t owner;             /* the user that began it */
+	struct account *account; /* of the owner; owns a reference */
+	uint32_t traced_uid;     /* only clients of that user; UINT32_MAX: all */
+	pid_t server_pid;        /* stays after the server's end */
+	struct server *server;   /* not owned; NULL: it records no more */
+	uint32_t clients_uid;    /* the only user of its clients; UINT32_MAX: there are others */
+	bool is_begun;           /* the server was sent it */
+	bool is_asked;           /* the server has to end it */
+	bool is_end_sent;        /* ... and was asked to */
+	bool is_cut;             /* it ended before that */
+	uint64_t n_lost;         /* events without space, once the server has replied */
 	int fd;
 };
 

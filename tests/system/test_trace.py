@@ -7,7 +7,9 @@ import collections
 import json
 import os
 import signal
+import socket
 import subprocess
+import tempfile
 import time
 
 import harness
@@ -392,6 +394,44 @@ def test_traces_of_users():
         found = Trace(trace(ALICE, "stop")).pids()
         assert {pids[ALICE], later} <= found and pids[BOB] not in found, found
         contains(Trace(trace(0, "stop")).pids(), seen)
+
+
+def test_traces_of_one_account():
+    """A user has four traces with all subordinate UIDs together, and leaves some to others."""
+    need_root()
+    service = mps.Service(options=["-M"])
+    service.daemon_env["MPS_SERVER_USER"] = "nobody"
+
+    def start(uid):
+        os.seteuid(uid)
+        try:
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(60)
+                sock.connect(service.pipe + "/control")
+                sock.sendall(b"trace start\n\x04\n")
+                said = b""
+                while not said.endswith(b"\x04"):
+                    said += sock.recv(4096)
+                return said.decode()
+        finally:
+            os.seteuid(0)
+
+    with tempfile.NamedTemporaryFile("w") as subuid:
+        subuid.write("%d:100000:65536\n" % ALICE)
+        subuid.flush()
+        service.daemon_env["MPS_SUBUID_FILE"] = subuid.name
+        with service:
+            service.run_ok("process2", **user(ALICE))
+            for uid in range(100000, 100004):
+                contains(start(uid), "Tracing server")
+            for uid in (ALICE, 100004):
+                contains(start(uid), "There are too many traces")
+            contains(start(BOB), "Tracing server")
+            # All that is left, but for root.
+            for uid in range(200000, 200023):
+                contains(start(uid), "Tracing server")
+            contains(start(300000), "There are too many traces")
+            contains(start(0), "Tracing server")
 
 
 if __name__ == "__main__":
