@@ -10,6 +10,8 @@
  * Loop thread. An account lives as long as something refers to it.
  */
 
+#include "conn_kind.h"
+#include "line_limit.h"
 #include "list.h"
 #include "rate_limit.h"
 #include "subordinate.h"
@@ -29,7 +31,9 @@ struct account {
 	unsigned n_refs;
 	struct list tenants;
 	unsigned n_tenants, n_conns, n_servers, n_isolated, n_sessions;
+	unsigned n_conns_of[CONN_KINDS]; /* of each kind */
 	struct rate_limit starts;
+	struct line_limit control_lines, server_lines;
 };
 
 void accounts_init(struct accounts *accounts, const char *subuid_path);

@@ -106,56 +106,38 @@ static void evict_conn(struct daemon *daemon)
 	conn_close(conn);
 }
 
-/* The oldest silent connection, if the tenant has too many of them. */
-static struct conn *find_surplus_conn(const struct tenant *tenant)
+static bool is_conn_new(const struct conn *conn)
 {
-	struct conn *oldest = NULL;
-	unsigned n = 0;
-
-	list_for_each (item, &tenant->conns) {
-		struct conn *conn = container_of(item, struct conn, link);
-
-		if (conn->kind != CONN_NEW)
-			continue;
-		if (!oldest)
-			oldest = conn;
-		n++;
-	}
-	return n > STRANGERS_MAX ? oldest : NULL;
+	return conn->kind == CONN_NEW;
 }
 
 void admission_check(struct tenant *tenant)
 {
 	struct daemon *daemon = tenant->daemon;
-	struct conn *surplus = find_surplus_conn(tenant);
+	const struct account *account = tenant->account;
+	struct conn *surplus = NULL;
 
+	if (account->n_conns_of[CONN_NEW] > STRANGERS_MAX)
+		surplus = account_find_oldest_conn(account, is_conn_new);
 	if (surplus) {
-		conn_log(surplus, "User %u has more than %d silent connections: closing the oldest",
-			tenant->uid, STRANGERS_MAX);
+		conn_log(surplus,
+			"Account %u has more than %d silent connections: closing the oldest",
+			account->uid, STRANGERS_MAX);
 		conn_close(surplus);
 	}
 	if (daemon->n_guest_conns > daemon->guest_conns_max)
 		evict_conn(daemon);
 }
 
-static unsigned count_conns(const struct tenant *tenant, enum conn_kind kind)
+bool admission_allows_command_conn(const struct daemon *daemon, const struct account *account)
 {
-	unsigned n = 0;
+	unsigned n_max =
+		daemon_trusts(daemon, account->uid) ? COMMAND_CONNS_MAX : GUEST_COMMAND_CONNS_MAX;
 
-	list_for_each (item, &tenant->conns)
-		n += container_of(item, struct conn, link)->kind == kind;
-	return n;
+	return account->n_conns_of[CONN_COMMAND] < n_max;
 }
 
-bool admission_allows_command_conn(const struct tenant *tenant)
+bool admission_allows_queued(const struct account *account)
 {
-	unsigned n_max = daemon_trusts(tenant->daemon, tenant->uid) ? COMMAND_CONNS_MAX
-								    : GUEST_COMMAND_CONNS_MAX;
-
-	return count_conns(tenant, CONN_COMMAND) < n_max;
-}
-
-bool admission_allows_queued(const struct tenant *tenant)
-{
-	return count_conns(tenant, CONN_QUEUED) < QUEUED_COMMAND_CONNS_MAX;
+	return account->n_conns_of[CONN_QUEUED] < QUEUED_COMMAND_CONNS_MAX;
 }

@@ -9,21 +9,23 @@
 
 #include "base.h"
 
+struct account;
+struct daemon;
 struct tenant;
 
 /* The connections that all guests together may have, given the limit of descriptors. */
 unsigned admission_guests_max(unsigned servers_max);
 
 /*
- * A tenant has a new connection: closes connections, of the tenant or of
+ * A tenant has a new connection: closes connections, of its account or of
  * guests, until limits hold.
  */
 void admission_check(struct tenant *tenant);
 
-/* Whether the tenant may have another connection that gives commands. */
-bool admission_allows_command_conn(const struct tenant *tenant);
+/* Whether the account may have another connection that gives commands. */
+bool admission_allows_command_conn(const struct daemon *daemon, const struct account *account);
 
-/* Whether the tenant may have another connection that waits to give commands. */
-bool admission_allows_queued(const struct tenant *tenant);
+/* Whether the account may have another connection that waits to give commands. */
+bool admission_allows_queued(const struct account *account);
 
 #endif

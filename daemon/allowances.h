@@ -11,11 +11,11 @@
  * (account.h), not UIDs.
  */
 
-/* Command connections of one UID: the scripts of an operator. */
+/* Command connections of one account: the scripts of an operator. */
 #define COMMAND_CONNS_MAX 256
 #define GUEST_COMMAND_CONNS_MAX 64
 /*
- * Command connections of one UID that wait until another one ends, and how
+ * Command connections of one account that wait until another one ends, and how
  * long they wait before a silent one is closed for them.
  */
 #define QUEUED_COMMAND_CONNS_MAX 1024
@@ -47,7 +47,10 @@
 #define IDLE_S_DEFAULT 3600
 #define IDLE_S_MAX 31536000
 
-/* Sessions of all servers: each is a thread and some descriptors. */
+/*
+ * Sessions of all servers: each is a thread and some descriptors. An account has no more of
+ * them than it leaves to other guests.
+ */
 #define ALL_SESSIONS_MAX 8192
 #define RESERVED_SESSIONS 256
 
@@ -84,7 +87,7 @@
  */
 #define ISOLATED_IDLE_S 10
 
-/* Lines of control.log that the connections of a guest may cause: for thousands of clients. */
+/* Lines of control.log that the connections of an account may cause: for thousands of clients. */
 #define CONTROL_LINES_MAX 10000
 #define CONTROL_LINES_PER_S 100
 
@@ -92,7 +95,7 @@
 #define LOG_MAX_MIB_DEFAULT 100
 #define LOG_MAX_MIB_MAX 1048576
 
-/* Lines of server.log that the servers of a user may write. */
+/* Lines of server.log that the servers of an account may write. */
 #define SERVER_LINES_MAX 10000
 #define SERVER_LINES_PER_S 500
 

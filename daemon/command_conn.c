@@ -316,35 +316,23 @@ void command_conn_read(struct conn *conn)
 	if (!conn->at_end && conn->in_size < sizeof(conn->in.text) &&
 		!memchr(conn->in.text, '\n', conn->in_size))
 		return;
-	if (admission_allows_command_conn(conn->tenant)) {
+	if (admission_allows_command_conn(conn->daemon, conn->tenant->account)) {
 		conn_set_kind(conn, CONN_COMMAND);
 		run_input_lines(conn);
-	} else if (admission_allows_queued(conn->tenant)) {
+	} else if (admission_allows_queued(conn->tenant->account)) {
 		conn->was_queued = true;
 		conn_set_kind(conn, CONN_QUEUED);
 		conn_set_deadline(conn, QUEUED_COMMAND_CONN_MS);
 	} else {
 		conn_log(conn,
-			"User %u has reached the limit of command connections: closing the new one",
-			conn->cred.uid);
+			"Account %u has reached the limit of command connections: closing the new "
+			"one",
+			conn->tenant->account->uid);
 		conn_close(conn);
 	}
 }
 
-/* ---- connections above the limit of a user */
-
-/* The connection that is oldest; NULL: no connection matches. */
-static struct conn *find_oldest_conn(
-	const struct tenant *tenant, bool (*is_wanted)(const struct conn *))
-{
-	list_for_each (item, &tenant->conns) {
-		struct conn *conn = container_of(item, struct conn, link);
-
-		if (is_wanted(conn))
-			return conn;
-	}
-	return NULL;
-}
+/* ---- connections above the limit of an account */
 
 static bool is_conn_queued(const struct conn *conn)
 {
@@ -356,11 +344,13 @@ static bool is_conn_silent(const struct conn *conn)
 	return is_command_idle(conn) && conn->in_size == 0;
 }
 
-void command_conn_begin_next(struct tenant *tenant)
+void command_conn_begin_next(const struct daemon *daemon, const struct account *account)
 {
-	struct conn *next = find_oldest_conn(tenant, is_conn_queued);
+	struct conn *next = NULL;
 
-	if (!next || !admission_allows_command_conn(tenant))
+	if (account->n_conns_of[CONN_QUEUED] > 0 && admission_allows_command_conn(daemon, account))
+		next = account_find_oldest_conn(account, is_conn_queued);
+	if (!next)
 		return;
 	conn_set_kind(next, CONN_COMMAND);
 	/* Deferred, since the caller iterates over lists that these commands may change. */
@@ -370,14 +360,14 @@ void command_conn_begin_next(struct tenant *tenant)
 /* Commands end by themselves, but a connection may stay open without one. */
 void command_conn_on_queued_deadline(struct conn *conn)
 {
-	struct conn *silent = find_oldest_conn(conn->tenant, is_conn_silent);
+	struct conn *silent = account_find_oldest_conn(conn->tenant->account, is_conn_silent);
 
 	conn_set_deadline(conn, QUEUED_COMMAND_CONN_MS);
 	if (!silent)
 		return;
 	conn_log(silent,
-		"User %u has reached the limit of command connections: closing the oldest silent "
-		"one",
-		silent->cred.uid);
+		"Account %u has reached the limit of command connections: closing the oldest "
+		"silent one",
+		silent->tenant->account->uid);
 	conn_close(silent);
 }

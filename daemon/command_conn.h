@@ -18,8 +18,9 @@
 
 #include "base.h"
 
+struct account;
 struct conn;
-struct tenant;
+struct daemon;
 
 #define COMMAND_EOT '\x04'
 #define COMMAND_NAK '\x15'
@@ -33,8 +34,8 @@ void command_conn_on_event(struct conn *conn, int events);
 void command_conn_on_deadline(struct conn *conn);
 void command_conn_on_queued_deadline(struct conn *conn);
 
-/* A command connection of the tenant has ended: the one queued longest begins, a little later. */
-void command_conn_begin_next(struct tenant *tenant);
+/* A command connection of the account has ended: the one queued longest begins, a little later. */
+void command_conn_begin_next(const struct daemon *daemon, const struct account *account);
 
 /* Adds a line to the reply, and logs it. */
 void command_reply(struct conn *conn, const char *format, ...) _printf_(2, 3);

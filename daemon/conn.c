@@ -53,6 +53,7 @@ static void join_tenant(struct conn *conn, struct tenant *tenant)
 	list_add_tail(&tenant->conns, &conn->link);
 	tenant->n_conns++;
 	tenant->account->n_conns++;
+	tenant->account->n_conns_of[conn->kind]++;
 	if (!daemon_trusts(conn->daemon, tenant->uid))
 		conn->daemon->n_guest_conns++;
 }
@@ -62,8 +63,27 @@ static void leave_tenant(struct conn *conn)
 	list_remove(&conn->link);
 	conn->tenant->n_conns--;
 	conn->tenant->account->n_conns--;
+	conn->tenant->account->n_conns_of[conn->kind]--;
 	if (!daemon_trusts(conn->daemon, conn->tenant->uid))
 		conn->daemon->n_guest_conns--;
+}
+
+struct conn *account_find_oldest_conn(
+	const struct account *account, bool (*is_wanted)(const struct conn *))
+{
+	struct conn *oldest = NULL;
+
+	list_for_each (item, &account->tenants) {
+		const struct tenant *tenant = container_of(item, struct tenant, link_in_account);
+
+		list_for_each (each, &tenant->conns) {
+			struct conn *conn = container_of(each, struct conn, link);
+
+			if (is_wanted(conn) && (!oldest || conn->number < oldest->number))
+				oldest = conn;
+		}
+	}
+	return oldest;
 }
 
 void conn_close(struct conn *conn)
@@ -73,19 +93,19 @@ void conn_close(struct conn *conn)
 
 	if (conn->kind == CONN_CLOSED)
 		return;
+	leave_tenant(conn);
 	conn->kind = CONN_CLOSED;
 	conn->server = NULL;
 	if (conn->handed_to)
 		conn->handed_to->in_flight = NULL;
 	list_remove(&conn->wait);
 	termination_drop(conn);
-	leave_tenant(conn);
 	uv_close((uv_handle_t *)&conn->poll, on_conn_closed);
 	uv_close((uv_handle_t *)&conn->timer, on_conn_closed);
 	if (server)
 		server_conn_on_disconnect(server, conn_is_reset(conn));
 	if (was_command_conn)
-		command_conn_begin_next(conn->tenant);
+		command_conn_begin_next(conn->daemon, conn->tenant->account);
 	daemon_check_quit(conn->daemon);
 }
 
@@ -331,6 +351,8 @@ void conn_set_deadline(struct conn *conn, uint64_t timeout_ms)
 
 void conn_set_kind(struct conn *conn, enum conn_kind kind)
 {
+	conn->tenant->account->n_conns_of[conn->kind]--;
+	conn->tenant->account->n_conns_of[kind]++;
 	conn->kind = kind;
 	conn_set_deadline(conn, 0);
 	conn_watch(conn);

@@ -14,24 +14,16 @@
 #include <sys/socket.h>
 #include <uv.h>
 
+#include "conn_kind.h"
 #include "frame.h"
 #include "list.h"
 
+struct account;
 struct daemon;
 struct server;
 struct slot;
 struct tenant;
 struct termination;
-
-enum conn_kind {
-	CONN_NEW,
-	CONN_QUEUED, /* will give commands; waits until another one of its user ends */
-	CONN_COMMAND,
-	CONN_CLIENT,
-	CONN_HANDED_OVER, /* a client that is being sent to its server */
-	CONN_SERVER,
-	CONN_CLOSED,
-};
 
 /* A command line, its newline included. */
 #define COMMAND_MAX 1024
@@ -107,6 +99,10 @@ void conn_accept(struct daemon *daemon, int fd);
 
 /* A server has ended: handles the frames that it sent before. May close the connection. */
 void conn_read_rest(struct conn *conn);
+
+/* The connection that is oldest of those that match; NULL: no connection matches. */
+struct conn *account_find_oldest_conn(
+	const struct account *account, bool (*is_wanted)(const struct conn *));
 
 /* Closes the connection; may be called at any time, and twice. */
 void conn_close(struct conn *conn);

@@ -28,31 +28,31 @@ struct tenant *tenant_find(struct daemon *daemon, uid_t uid)
 	return tenant;
 }
 
-/* Whether the account would have as many starts left if the tenant were freed. */
-static bool has_full_starts(struct account *account, uint64_t now)
+/* Whether the allowances equal those of a new account. */
+static bool has_full_allowances(struct account *account, uint64_t now)
 {
-	return account->n_tenants > 1 ||
+	return rate_limit_left(&account->control_lines.rate, now, CONTROL_LINES_MAX,
+		       CONTROL_LINES_PER_S) == CONTROL_LINES_MAX &&
+	       rate_limit_left(&account->server_lines.rate, now, SERVER_LINES_MAX,
+		       SERVER_LINES_PER_S) == SERVER_LINES_MAX &&
 	       rate_limit_left(&account->starts, now, STARTS_MAX, STARTS_PER_S) == STARTS_MAX;
 }
 
-/* Whether its allowances equal those of a new tenant. */
-static bool has_full_allowances(struct tenant *tenant)
+/* Whether it equals a new tenant; another tenant keeps the allowances of its account. */
+static bool equals_new(struct tenant *tenant)
 {
 	uint64_t now = uv_now(&tenant->daemon->loop);
 
-	return rate_limit_left(&tenant->control_lines.rate, now, CONTROL_LINES_MAX,
-		       CONTROL_LINES_PER_S) == CONTROL_LINES_MAX &&
-	       rate_limit_left(&tenant->server_lines.rate, now, SERVER_LINES_MAX,
-		       SERVER_LINES_PER_S) == SERVER_LINES_MAX &&
-	       has_full_starts(tenant->account, now) && slot_is_unused(&tenant->shared) &&
-	       quarantine_is_empty(tenant);
+	return slot_is_unused(&tenant->shared) && quarantine_is_empty(tenant) &&
+	       (tenant->account->n_tenants > 1 || has_full_allowances(tenant->account, now));
 }
 
 static void tenant_free(struct tenant *tenant)
 {
 	struct tenant **link = hash_chain(tenant->daemon, tenant->uid);
 
-	tenant_report_dropped(tenant);
+	if (tenant->account->n_tenants == 1)
+		account_report_dropped(tenant->daemon, tenant->account);
 	while (*link != tenant)
 		link = &(*link)->next;
 	*link = tenant->next;
@@ -72,7 +72,7 @@ void tenants_sweep(struct daemon *daemon)
 
 		slots_sweep(tenant);
 		if (tenant->n_conns == 0 && !slots_are_needed(tenant) &&
-			(daemon->is_over || has_full_allowances(tenant)))
+			(daemon->is_over || equals_new(tenant)))
 			tenant_free(tenant);
 	}
 }

@@ -3,8 +3,8 @@
 #define TENANT_H
 
 /*
- * A tenant is one UID: its connections, the slots of the servers that have its
- * rights, and its use of each allowance.
+ * A tenant is one UID: its connections, and the slots of the servers that have
+ * its rights. Its account has the use of each allowance (allowances.h).
  *
  * Loop thread. A tenant without connection and server is freed once it equals
  * a new one, when its allowances are full again.
@@ -14,9 +14,7 @@
 
 #include "account.h"
 #include "bounds.h"
-#include "line_limit.h"
 #include "list.h"
-#include "rate_limit.h"
 #include "slot.h"
 
 struct daemon;
@@ -35,9 +33,6 @@ struct tenant {
 	unsigned n_conns;
 	struct list slots;  /* `shared' is the first */
 	struct slot shared; /* for all programs that are not isolated */
-
-	/* Its use of the allowances: see allowances.h. */
-	struct line_limit control_lines, server_lines;
 
 	/* Programs whose clients caused GPU faults: see quarantine.h. */
 	struct faulty {

@@ -17,49 +17,50 @@
 
 #define REPORT_MS 1000
 
-static void report_dropped_control(struct daemon *daemon, struct tenant *tenant, unsigned long n)
+static void report_dropped_control(
+	struct daemon *daemon, const struct account *account, unsigned long n)
 {
 	struct log_subject about = {.priority = JOURNAL_WARNING};
 
 	if (n == 0)
 		return;
-	if (!tenant) {
+	if (!account) {
 		log_control_about(&daemon->logs, &about,
 			"%lu lines about connections that could not be set up were dropped", n);
 		return;
 	}
 	about.has_uid = true;
-	about.uid = tenant->uid;
+	about.uid = account->uid;
 	log_control_about(&daemon->logs, &about,
-		"%lu lines about connections of user %u were dropped", n, tenant->uid);
+		"%lu lines about connections of account %u were dropped", n, account->uid);
 }
 
-static void report_dropped_server(struct tenant *tenant, unsigned long n)
+static void report_dropped_server(
+	struct daemon *daemon, const struct account *account, unsigned long n)
 {
 	const struct log_subject about = {
 		.has_uid = true,
-		.uid = tenant->uid,
+		.uid = account->uid,
 		.priority = JOURNAL_WARNING,
 	};
 	char note[96];
 
 	if (n == 0)
 		return;
-	snprintf(
-		note, sizeof(note), "%lu lines of servers of user %u were dropped", n, tenant->uid);
-	log_server(&tenant->daemon->logs, false, &about, note);
+	snprintf(note, sizeof(note), "%lu lines of servers of account %u were dropped", n,
+		account->uid);
+	log_server(&daemon->logs, false, &about, note);
 }
 
-static void report_dropped(struct tenant *tenant, uint64_t now)
+static void report_dropped(struct daemon *daemon, struct account *account, uint64_t now)
 {
-	report_dropped_control(
-		tenant->daemon, tenant, line_limit_report(&tenant->control_lines, now));
-	report_dropped_server(tenant, line_limit_report(&tenant->server_lines, now));
+	report_dropped_control(daemon, account, line_limit_report(&account->control_lines, now));
+	report_dropped_server(daemon, account, line_limit_report(&account->server_lines, now));
 }
 
-void tenant_report_dropped(struct tenant *tenant)
+void account_report_dropped(struct daemon *daemon, struct account *account)
 {
-	report_dropped(tenant, UINT64_MAX);
+	report_dropped(daemon, account, UINT64_MAX);
 }
 
 static void on_report_timer(uv_timer_t *timer)
@@ -70,11 +71,11 @@ static void on_report_timer(uv_timer_t *timer)
 
 	report_dropped_control(daemon, NULL, line_limit_report(&daemon->untenanted_lines, now));
 	n_left = daemon->untenanted_lines.n_dropped;
-	list_for_each (item, &daemon->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link);
+	list_for_each (item, &daemon->accounts.all) {
+		struct account *account = container_of(item, struct account, link);
 
-		report_dropped(tenant, now);
-		n_left += tenant->control_lines.n_dropped + tenant->server_lines.n_dropped;
+		report_dropped(daemon, account, now);
+		n_left += account->control_lines.n_dropped + account->server_lines.n_dropped;
 	}
 	if (n_left == 0)
 		uv_timer_stop(timer);
@@ -99,11 +100,12 @@ void tenant_log(struct tenant *tenant, const struct log_subject *about, const ch
 	va_list args;
 
 	if (!daemon_trusts(daemon, tenant->uid))
-		r = take_line_allowance(
-			daemon, &tenant->control_lines, CONTROL_LINES_MAX, CONTROL_LINES_PER_S);
+		r = take_line_allowance(daemon, &tenant->account->control_lines, CONTROL_LINES_MAX,
+			CONTROL_LINES_PER_S);
 	if (r == LINE_FIRST_DROPPED)
 		log_control_about(&daemon->logs, about,
-			"User %u causes too many lines: dropping the next ones", tenant->uid);
+			"Account %u causes too many lines: dropping the next ones",
+			tenant->account->uid);
 	if (r != LINE_WRITTEN)
 		return;
 	va_start(args, format);
@@ -116,8 +118,8 @@ void tenant_log_server(
 	struct tenant *tenant, bool is_up, const struct log_subject *about, const char *line)
 {
 	struct log_files *logs = &tenant->daemon->logs;
-	int r = take_line_allowance(
-		tenant->daemon, &tenant->server_lines, SERVER_LINES_MAX, SERVER_LINES_PER_S);
+	int r = take_line_allowance(tenant->daemon, &tenant->account->server_lines,
+		SERVER_LINES_MAX, SERVER_LINES_PER_S);
 
 	if (r == LINE_WRITTEN)
 		log_server(logs, is_up, about, line);

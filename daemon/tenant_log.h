@@ -3,13 +3,14 @@
 #define TENANT_LOG_H
 
 /*
- * Lines of the logs that a user causes. Lines of an untrusted user are limited
+ * Lines of the logs that a user causes. Lines of an untrusted account are limited
  * (allowances.h); the number of dropped lines is logged afterwards. Loop
  * thread.
  */
 
 #include "log_file.h"
 
+struct account;
 struct daemon;
 struct tenant;
 
@@ -24,7 +25,7 @@ void tenant_log_server(
 /* Logs a line about a connection that has no tenant. */
 void log_without_tenant(struct daemon *daemon, const char *format, ...) _printf_(2, 3);
 
-/* Reports the dropped lines before the tenant is freed. */
-void tenant_report_dropped(struct tenant *tenant);
+/* Reports the dropped lines before the last tenant of the account is freed. */
+void account_report_dropped(struct daemon *daemon, struct account *account);
 
 #endif

@@ -20,7 +20,7 @@
 /* The daemon closes a connection without a complete HELLO or command line after this time. */
 #define INTRODUCTION_MS 5000
 
-/* Connections of one UID before their handshake: enough for front ends that start together. */
+/* Connections of one account before their handshake: enough for front ends that start together. */
 #define STRANGERS_MAX 256
 
 /* A client waits this long for its server; a new server needs about a second. */

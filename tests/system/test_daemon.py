@@ -1582,18 +1582,18 @@ def test_flood_of_lines():
         # 10000, and 100 more each second.
         most = 10500 + 100 * (time.monotonic() - began)
         assert 9000 < log.count("\n") < most, log.count("\n")
-        contains(daemon.read("control"), "User 1000 causes too many lines: dropping the next ones")
+        contains(daemon.read("control"), "Account 1000 causes too many lines: dropping the next ones")
         daemon.ask("get_server_list")
         contains(daemon.read("control"), "Cmd:get_server_list\n")
         daemon.ask("an unknown command", uid=1001)
         contains(daemon.read("control"), "Cmd:an unknown command\n")
         # The number comes without a further event. With the written lines, it gives the total.
         told = wait_for("the number", lambda: re.findall(
-            r"\] (\d+) lines about connections of user 1000 were dropped", daemon.read("control")))
+            r"\] (\d+) lines about connections of account 1000 were dropped", daemon.read("control")))
         assert int(told[0]) > 1000, told
         daemon.quit()
         log = daemon.read("control")
-        told = sum(int(n) for n in re.findall(r"\] (\d+) lines about connections of user 1000", log))
+        told = sum(int(n) for n in re.findall(r"\] (\d+) lines about connections of account 1000", log))
         written = len(re.findall(r"\] (Accepting connection|Cmd:x\n|Unknown command \"x\")", log))
         # Three connections were of other users.
         equal(told + written, 12 * (1 + 600 + 600) + 3, log[-1000:])
@@ -1604,7 +1604,7 @@ def test_flood_of_a_server():
     with Daemon("talks") as daemon:
         daemon.ask(START)
         told = wait_for("the number", lambda: re.findall(
-            r" Control .*\] (\d+) lines of servers of user \d+ were dropped", daemon.read("server")))
+            r" Control .*\] (\d+) lines of servers of account \d+ were dropped", daemon.read("server")))
         log = daemon.read("server")
         words = len(re.findall(r"\] word \d+\n", log))
         assert 10000 <= words < 30000, words
@@ -1786,6 +1786,53 @@ def test_servers_of_one_account():
         others = [Client(daemon, uid=uid).served_by() for uid in (1001, 1003)]
         equal(Client(daemon, uid=100005).refused()[0], 808)
         assert set(others) <= set(daemon.servers())
+
+
+def test_commands_of_one_account():
+    """All subordinate UIDs of a user have 64 command connections together, and one share of lines."""
+    need_root()
+    with tempfile.NamedTemporaryFile("w") as where, subordinate_daemon(where) as daemon:
+        equal(daemon.run("-d").returncode, 0)
+        open_ones = []
+        for index in range(64):
+            with as_user(100000 + index):
+                open_ones.append(daemon.connect())
+            open_ones[-1].sendall(b"\x04\n")
+            open_ones[-1].settimeout(20)
+            equal(open_ones[-1].recv(1), b"\x04")
+        with as_user(100100):
+            queued_one = daemon.connect()
+        queued_one.sendall(b"\x04\n")
+        daemon.ask("get_server_list", uid=1001)
+        queued_one.settimeout(2)
+        with contextlib.suppress(TimeoutError):
+            assert not queued_one.recv(1), "the 65th connection of the account was answered"
+        open_ones.pop().close()
+        queued_one.settimeout(20)
+        equal(queued_one.recv(1), b"\x04")
+        for index in range(12):
+            daemon.ask("x\n" * 600, uid=100000 + index)
+        contains(daemon.read("control"), "Account 1002 causes too many lines: dropping the next ones")
+        for sock in open_ones + [queued_one]:
+            sock.close()
+
+
+def test_silence_of_one_account():
+    """All subordinate UIDs of a user have 256 silent connections together."""
+    need_root()
+    with tempfile.NamedTemporaryFile("w") as where, subordinate_daemon(where) as daemon:
+        equal(daemon.run("-d").returncode, 0)
+        with as_user(1001):
+            other = daemon.connect()
+        silent = []
+        for index in range(260):
+            with as_user(100000 + index):
+                silent.append(daemon.connect())
+        wait_for("the limit", lambda: daemon.read("control").count("silent connections: closing the oldest") == 4)
+        equal([poll_closed(sock) for sock in silent], [True] * 4 + [False] * 256)
+        assert not poll_closed(other)
+        for sock in silent + [other]:
+            sock.close()
 
 
 def test_starts_of_one_account():
