@@ -28,7 +28,7 @@
  * Descriptors that the connections of guests leave free for the daemon's files,
  * the connections of metrics_server.c and root's connections.
  */
-#define RESERVED_FDS 64
+#define RESERVED_FDS 128
 /* For each server: its process, its connection and the pipe of its output; one to spare. */
 #define SERVER_FDS 4
 

@@ -47,7 +47,7 @@ struct client {
 	struct account *account; /* owns a reference */
 	uint32_t program;        /* from its HELLO */
 	uint32_t group;          /* its id; 0: none */
-	uint64_t pid_namespace; /* its inode; 0: not known */
+	uint64_t pid_namespace;  /* its inode; 0: not known */
 	char command[FRAME_TEXT_MAX];
 	uint64_t partition[DEVICES_MAX]; /* the chunks of SMs that it named, with -S */
 	struct context contexts[DEVICES_MAX];

@@ -13,8 +13,8 @@
 
 #include "tokenize.h"
 
-/* Connections that the kernel accepts for the daemon. */
-#define BACKLOG 16
+/* Connections that the kernel accepts for the daemon, also of a flood until the daemon looks. */
+#define BACKLOG 1024
 
 /* The part before the colon, without brackets. */
 static bool parse_host(const char *text, size_t length, struct metrics_address *address)

@@ -17,16 +17,18 @@
 #include "http_library.h"
 #include "metrics.h"
 #include "metrics_address.h"
+#include "peer_uid.h"
 
 /*
- * Several Prometheus servers may scrape at once. Further connections end the oldest one, of the
- * same peer or of all: a scrape takes milliseconds, so that slow peers do not keep it out.
+ * Several Prometheus servers may scrape at once. A further connection of a peer ends the peer's
+ * oldest one, and a further one of all peers ends the oldest one of the peer that has most. So
+ * a peer with many connections does not keep others out. On this machine, a peer is an account.
  */
 #define CONNS_MAX 24
 #define CONNS_OF_PEER_MAX 12
 
-/* Of these, some may be on their way to their end. */
-#define ALL_CONNS_MAX 32
+/* Further ones may be on their way to their end: the library refuses connections above this. */
+#define ALL_CONNS_MAX 96
 
 /* How long a connection may last, and how long it may be silent. A page has a megabyte at most. */
 #define CONN_MS 10000
@@ -50,6 +52,13 @@
 
 #define PAGE_PATH "/metrics"
 
+/* Without padding, so that memcmp() compares peers. */
+struct peer {
+	uint32_t is_account;
+	uint32_t account;        /* its UID, if the peer is on this machine */
+	struct in6_addr address; /* else; of IPv6 the network, as a host has all of its addresses */
+};
+
 struct metrics_server {
 	struct daemon *daemon;
 	char address[METRICS_LISTEN_MAX];
@@ -68,7 +77,7 @@ struct metrics_server {
 	struct http_conn {
 		int fd; /* not owned; 0: unused */
 		bool is_ended;
-		struct in6_addr address;
+		struct peer peer;
 		uint64_t deadline_ms;
 	} conns[ALL_CONNS_MAX];
 };
@@ -222,37 +231,82 @@ static void end_conn(struct http_conn *conn)
 	conn->is_ended = true;
 }
 
-/* Ends the oldest connection from that address (NULL: from any) if there are `max' of them. */
-static void end_oldest(struct metrics_server *server, const struct in6_addr *address, unsigned max)
+static bool is_open(const struct http_conn *conn)
+{
+	return conn->fd != 0 && !conn->is_ended;
+}
+
+static bool is_of(const struct http_conn *conn, const struct peer *peer)
+{
+	return is_open(conn) && memcmp(&conn->peer, peer, sizeof(*peer)) == 0;
+}
+
+static unsigned count_conns(const struct metrics_server *server, const struct peer *peer)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < ALL_CONNS_MAX; i++)
+		n += is_of(&server->conns[i], peer);
+	return n;
+}
+
+static void end_oldest(struct metrics_server *server, const struct peer *peer)
 {
 	struct http_conn *oldest = NULL;
-	unsigned n = 0;
 
 	for (unsigned i = 0; i < ALL_CONNS_MAX; i++) {
 		struct http_conn *conn = &server->conns[i];
 
-		if (conn->fd == 0 || conn->is_ended ||
-			(address && memcmp(&conn->address, address, sizeof(*address)) != 0))
-			continue;
-		n++;
-		if (!oldest || conn->deadline_ms < oldest->deadline_ms)
+		if (is_of(conn, peer) && (!oldest || conn->deadline_ms < oldest->deadline_ms))
 			oldest = conn;
 	}
-	if (n >= max)
+	if (oldest)
 		end_conn(oldest);
 }
 
-/* The address without its port. */
-static struct in6_addr address_of(const struct sockaddr *address)
+/* If there are CONNS_MAX connections, ends the oldest one of the peer that has most. */
+static void end_surplus(struct metrics_server *server)
 {
-	struct in6_addr found = {0};
+	const struct http_conn *largest = NULL;
+	unsigned n = 0, n_largest = 0;
 
-	if (address->sa_family == AF_INET6)
-		found = ((const struct sockaddr_in6 *)address)->sin6_addr;
-	else if (address->sa_family == AF_INET)
-		memcpy(&found, &((const struct sockaddr_in *)address)->sin_addr,
+	for (unsigned i = 0; i < ALL_CONNS_MAX; i++) {
+		const struct http_conn *conn = &server->conns[i];
+		unsigned n_of_peer = is_open(conn) ? count_conns(server, &conn->peer) : 0;
+
+		n += is_open(conn);
+		if (n_of_peer > n_largest) {
+			n_largest = n_of_peer;
+			largest = conn;
+		}
+	}
+	if (n >= CONNS_MAX && largest) {
+		const struct peer peer = largest->peer;
+
+		end_oldest(server, &peer);
+	}
+}
+
+/* Bytes of an IPv6 address that name its network. */
+#define NETWORK_BYTES 8
+
+static struct peer peer_of(
+	const struct metrics_server *server, int fd, const struct sockaddr *address)
+{
+	struct peer peer = {0};
+	uid_t uid;
+
+	if (peer_uid(fd, &uid) == 0) {
+		peer.is_account = true;
+		peer.account = accounts_owner(&server->daemon->accounts, uid, 0);
+	} else if (address->sa_family == AF_INET6) {
+		memcpy(&peer.address, &((const struct sockaddr_in6 *)address)->sin6_addr,
+			NETWORK_BYTES);
+	} else if (address->sa_family == AF_INET) {
+		memcpy(&peer.address, &((const struct sockaddr_in *)address)->sin_addr,
 			sizeof(struct in_addr));
-	return found;
+	}
+	return peer;
 }
 
 static struct http_conn *find_unused_conn(struct metrics_server *server)
@@ -270,25 +324,28 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **p
 	const struct http_library *http = server->http;
 	const union MHD_ConnectionInfo *info;
 	struct http_conn *conn = *place;
-	struct in6_addr address;
+	struct peer peer;
+	int fd;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
 		if (conn)
 			conn->fd = 0;
 		return;
 	}
+	info = http->get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	fd = info->connect_fd;
 	info = http->get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	address = address_of(info->client_addr);
-	end_oldest(server, &address, CONNS_OF_PEER_MAX);
-	end_oldest(server, NULL, CONNS_MAX);
+	peer = peer_of(server, fd, info->client_addr);
+	if (count_conns(server, &peer) >= CONNS_OF_PEER_MAX)
+		end_oldest(server, &peer);
+	end_surplus(server);
 	conn = find_unused_conn(server);
 	/* The library has the same bound. */
 	if (!conn)
 		return;
-	info = http->get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	*conn = (struct http_conn){
-		.fd = info->connect_fd,
-		.address = address,
+		.fd = fd,
+		.peer = peer,
 		.deadline_ms = uv_now(&server->daemon->loop) + CONN_MS,
 	};
 	*place = conn;

@@ -28,7 +28,7 @@ FLEET = os.path.join(harness.ROOT, "docs", "fleet")
 # METRICS_CLIENTS_MAX (daemon/metrics.h), PROCESS_SESSIONS_MAX (daemon/allowances.h).
 CLIENTS_MAX, OF_A_PROCESS = 256, 16
 # CONNS_OF_PEER_MAX, ALL_CONNS_MAX and CONN_MS (daemon/metrics_server.c).
-CONNS_OF_PEER, CONNS, CONN_S = 12, 32, 10
+CONNS_OF_PEER, CONNS, CONN_S = 12, 96, 10
 CANNOT = "Cannot listen on 127.0.0.1:%d for the metrics: Address already in use: set metrics_listen " \
     "to another address, or reload when this one is free\n"
 # The counters of `stats --json' -> the families of the metrics, and the direction of copies.
@@ -394,6 +394,51 @@ def test_slow_peers():
         with contextlib.suppress(ConnectionError):
             socks[0].settimeout(20 * mps.SLOW)
             equal(socks[0].recv(1), b"")
+
+
+def flood(port, until):
+    """Connections that send a whole request or a part of it, more than a peer may have."""
+    socks = []
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError):
+            sock = socket.create_connection(("127.0.0.1", port), 5)
+            socks.append(sock)
+            sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n" if len(socks) % 2 else b"GET")
+        if len(socks) > 40:
+            socks.pop(0).close()
+        time.sleep(0.01)
+
+
+def start_flood(uid, port, until):
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            flood(port, until)
+        finally:
+            os._exit(0)
+    return child
+
+
+def test_peer_with_many_connections():
+    """A user whose connections come faster than a page is made takes no place from others."""
+    need_root()
+    port = free_port()
+    with mps.Service(options=["-m", str(port)]) as service:
+        worked(service)
+        server = service.server()
+        os.kill(server, signal.SIGSTOP)
+        # Now a scrape takes a second.
+        until = time.monotonic() + 4 * mps.SLOW
+        child, n = start_flood(BOB, port, until), 0
+        while time.monotonic() < until:
+            scrape(port)
+            n += 1
+        os.waitpid(child, 0)
+        os.kill(server, signal.SIGCONT)
+        assert n >= 2, n
 
 
 def test_deadline():
