@@ -174,6 +174,8 @@ fuzz_of_xid := daemon/xid.c
 fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c control_socket.c cdi.c options.c spawn.c process.c record.c) \
 	$(wildcard daemon/cli.c daemon/cli_*.c daemon/check_*.c daemon/top*.c) proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
 fuzz_libs_daemon := $(LIBUV) -Wl,--wrap=uv_queue_work
+fuzz_of_state := $(filter-out daemon/main.c,$(DAEMON_SRC))
+fuzz_libs_state := $(LIBUV) $(TOP_LIBS)
 
 define fuzz_replay
 $(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fuzz_src,$(1)))

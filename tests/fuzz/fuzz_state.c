@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Fuzzer: the daemon's state as text, which the next daemon reads. What the daemon keeps of a
+ * text is within its limits, and the next daemon keeps the same of what this one writes.
+ */
+
+#include <string.h>
+
+#include "../../daemon/daemon.h"
+#include "../../daemon/partitions.h"
+#include "../../daemon/server.h"
+#include "../../daemon/state_text.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct daemon daemon_; /* "daemon" is a function of libc's */
+static struct server server = {.pid = 1};
+
+static void must(bool condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void check_settings(const struct settings *settings)
+{
+	must(settings->active_threads <= ACTIVE_THREADS_ALL);
+	must(settings->priority >= -1 && settings->priority <= PRIORITY_MAX);
+	must(settings->n_memory <= DEVICES_MAX);
+	for (unsigned i = 0; i < settings->n_memory; i++)
+		must(device_name_ok(settings->memory[i].device));
+}
+
+static void check_daemon(void)
+{
+	unsigned n_groups = 0;
+
+	check_settings(&daemon_.default_commands);
+	check_settings(&server.commands);
+	list_for_each (item, &daemon_.groups.list) {
+		const struct group *group = container_of(item, struct group, link);
+
+		must(group_name_ok(group->name) &&
+			groups_find(&daemon_.groups, group->name) == group);
+		check_settings(&group->commands);
+		n_groups++;
+	}
+	must(daemon_.groups.n == n_groups && n_groups <= GROUPS_MAX);
+	list_for_each (item, &daemon_.partitions) {
+		const struct partition *one = container_of(item, struct partition, link);
+
+		must(one->chunks != 0);
+		list_for_each (other_item, &daemon_.partitions) {
+			const struct partition *other =
+				container_of(other_item, struct partition, link);
+
+			must(other == one ||
+				memcmp(one->uuid, other->uuid, sizeof(one->uuid)) != 0 ||
+				!(one->chunks & other->chunks));
+		}
+	}
+}
+
+/* What a new daemon writes that has read the text. The caller frees it. */
+static char *read_and_write(char *text)
+{
+	char *written;
+
+	daemon_ = (struct daemon){0};
+	list_init(&daemon_.servers);
+	list_init(&daemon_.partitions);
+	groups_init(&daemon_.groups);
+	settings_init(&daemon_.default_commands);
+	settings_init(&server.commands);
+	list_add_tail(&daemon_.servers, &server.link_in_daemon);
+	state_text_parse(&daemon_, text);
+	check_daemon();
+	written = state_text_format(&daemon_);
+	must(written);
+	groups_fini(&daemon_.groups);
+	partitions_free(&daemon_.partitions);
+	return written;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_free_ char *text = malloc(size + 1), *first = NULL, *copy = NULL, *second = NULL;
+
+	must(text);
+	if (size > 0)
+		memcpy(text, data, size);
+	text[size] = '\0';
+	first = read_and_write(text);
+	copy = strdup(first);
+	must(copy);
+	second = read_and_write(copy);
+	must(strcmp(first, second) == 0);
+	return 0;
+}
