@@ -16,6 +16,13 @@
 
 #define FAKE_SERVERS_MAX 64
 
+/*
+ * Processes from this PID on are in a user namespace, whose owner is another one for each of
+ * FAKE_OWNERS processes.
+ */
+#define FAKE_PID_NESTED (FAKE_PID_FIRST + 2000)
+#define FAKE_OWNERS 8
+
 struct fake_server {
 	pid_t pid;
 	uid_t uid;

@@ -18,10 +18,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "../../daemon/clients.h"
 #include "../../daemon/conn.h"
 #include "../../daemon/daemon.h"
+#include "../../daemon/group_name.h"
 #include "../../daemon/partitions.h"
 #include "../../daemon/server.h"
 #include "../../daemon/settings.h"
@@ -57,10 +59,21 @@ enum step {
 	STEP_GPU,     /* which server: as a probe it reports a GPU */
 	STEP_OUTPUT,  /* which server, n, n bytes */
 	STEP_PASS,    /* where: a byte with a descriptor */
+	STEP_KIN,     /* who; where: a subordinate UID, or a process in a user namespace */
+	STEP_RANGES,  /* n, n bytes: the file of subordinate UIDs is replaced */
+	STEP_MEMBER,  /* where, which: a client of a group */
 	STEP_COUNT,
 };
 
 static const uid_t uids[] = {0, 1000, 1001, 1002, 65534};
+
+/* UIDs of processes in user namespaces, and subordinate UIDs. */
+static const uid_t kin[] = {1000, 1001, 1002, 100000, 100003, 165535, 165536, 65534};
+
+static const char ranges_at_first[] = "1001:100000:65536\n";
+
+/* seeds.py and operator_lines.py have commands about them. */
+static const char *const group_names[] = {"a", "b", "team/a", "", "none", "a/../b", "/a"};
 
 /* ---- the input */
 
@@ -97,7 +110,8 @@ static struct connection {
 } connections[CONNECTIONS];
 
 static bool was_trusted; /* a peer was connected that may end the daemon */
-static int control_log, server_log, kernel_log, listening;
+static int control_log, server_log, kernel_log, listening, ranges;
+static unsigned n_ranges; /* how often the file of subordinate UIDs was written */
 
 #define must(condition) must_(condition, #condition)
 
@@ -157,6 +171,44 @@ static void check_clients(const struct server *server)
 			daemon_trusts_server(daemon_, uid));
 }
 
+/* An account has what its tenants have, and no guest belongs to root's. */
+static void check_accounts(void)
+{
+	unsigned n_tenants = 0, n_conns = 0;
+
+	list_for_each (item, &daemon_->accounts.all) {
+		const struct account *account = container_of(item, struct account, link);
+		unsigned n_own_conns = 0;
+
+		must(account->n_refs > 0 && account->n_tenants == count_items(&account->tenants));
+		list_for_each (tenant_item, &account->tenants) {
+			const struct tenant *tenant =
+				container_of(tenant_item, struct tenant, link_in_account);
+
+			must(tenant->account == account);
+			must(account->uid != 0 || tenant->uid == 0);
+			n_own_conns += tenant->n_conns;
+		}
+		must(account->n_conns == n_own_conns);
+		n_tenants += account->n_tenants;
+		n_conns += n_own_conns;
+	}
+	must(n_tenants == daemon_->n_tenants && n_conns >= daemon_->n_guest_conns);
+}
+
+static void check_groups(void)
+{
+	must(daemon_->groups.n == count_items(&daemon_->groups.list));
+	must(daemon_->groups.n <= GROUPS_MAX);
+	list_for_each (item, &daemon_->groups.list) {
+		const struct group *group = container_of(item, struct group, link);
+
+		must(group_name_ok(group->name));
+		must(groups_find(&daemon_->groups, group->name) == group);
+		must(groups_get(&daemon_->groups, group->id) == group);
+	}
+}
+
 static void check_daemon(void)
 {
 	unsigned n_sessions = 0, n_guests = 0, n_tenants = 0;
@@ -183,6 +235,8 @@ static void check_daemon(void)
 	must(daemon_->n_sessions == n_sessions && daemon_->n_guest_conns == n_guests);
 	must(daemon_->n_tenants == n_tenants);
 	must(!daemon_->is_quitting || was_trusted);
+	check_accounts();
+	check_groups();
 }
 
 static void let_run(void)
@@ -343,6 +397,22 @@ static void send_context(struct connection *connection)
 	send_raw(connection, &context, sizeof(context));
 }
 
+/* A HELLO of a client with MPS_GROUP. */
+static void send_member(struct connection *connection)
+{
+	struct frame_hello hello = {0};
+	unsigned which = take_byte();
+
+	frame_init(&hello, FRAME_HELLO, 0);
+	hello.version = FRAME_VERSION;
+	hello.spec_hash = SPEC_HASH;
+	hello.program = which / 16;
+	hello.group.is_set = 1;
+	snprintf(hello.group.value, sizeof(hello.group.value), "%s",
+		group_names[which % ARRAY_SIZE(group_names)]);
+	send_raw(connection, &hello, sizeof(hello));
+}
+
 /* Sends a descriptor, which the daemon must not accept. */
 static void pass_descriptor(const struct connection *connection)
 {
@@ -379,6 +449,8 @@ static void step_connection(enum step step)
 		send_client(connection);
 	else if (step == STEP_CONTEXT)
 		send_context(connection);
+	else if (step == STEP_MEMBER)
+		send_member(connection);
 	else if (step == STEP_READ)
 		drain_replies(connection);
 	else if (step == STEP_CLOSE)
@@ -434,6 +506,32 @@ static void write_kernel_log(void)
 	(void)!pwrite(kernel_log, bytes, n, lseek(kernel_log, 0, SEEK_END));
 }
 
+/* Replaces the file of subordinate UIDs. Its time changes each time, as the daemon looks at it. */
+static void write_ranges(const void *bytes, size_t n)
+{
+	const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+		{.tv_sec = (time_t)(fake_system.now_ms / 1000), .tv_nsec = (long)++n_ranges}};
+
+	must(ftruncate(ranges, 0) == 0 && pwrite(ranges, bytes, n, 0) == (ssize_t)n);
+	must(futimens(ranges, times) == 0);
+}
+
+static void step_ranges(void)
+{
+	char bytes[256];
+	size_t n = take_bytes(bytes, take_byte());
+
+	write_ranges(bytes, n);
+}
+
+static void step_kin(void)
+{
+	unsigned who = take_byte();
+
+	open_connection(&connections[take_byte() % CONNECTIONS],
+		FAKE_PID_NESTED + (pid_t)(who / ARRAY_SIZE(kin)), kin[who % ARRAY_SIZE(kin)]);
+}
+
 static void take_step(void)
 {
 	enum step step = take_byte() % STEP_COUNT;
@@ -444,6 +542,12 @@ static void take_step(void)
 		who = take_byte();
 		open_connection(&connections[take_byte() % CONNECTIONS],
 			FAKE_PID_FIRST + 1000 + (pid_t)who / 16, uids[who % ARRAY_SIZE(uids)]);
+		break;
+	case STEP_KIN:
+		step_kin();
+		break;
+	case STEP_RANGES:
+		step_ranges();
 		break;
 	case STEP_TIME:
 		let_pass((uint64_t)take_byte() * 100);
@@ -472,12 +576,17 @@ static void take_step(void)
 static void open_files(void)
 {
 	const struct sockaddr any_name = {.sa_family = AF_UNIX};
+	char path[64];
 
 	if (control_log > 0)
 		return;
 	control_log = memfd_create("control.log", MFD_CLOEXEC);
 	kernel_log = memfd_create("kmsg", MFD_CLOEXEC);
 	server_log = memfd_create("server.log", MFD_CLOEXEC);
+	ranges = memfd_create("subuid", MFD_CLOEXEC);
+	must(ranges >= 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", ranges);
+	setenv("MPS_SUBUID_FILE", path, 1);
 	listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	must(control_log >= 0 && server_log >= 0 && kernel_log >= 0 && listening >= 0);
 	must(bind(listening, &any_name, sizeof(any_name.sa_family)) == 0);
@@ -519,6 +628,7 @@ static void open_daemon(void)
 		.server.fd = server_log,
 		.journald.fd = -EBADF};
 	daemon_->listener = (struct listener){.directory = -EBADF, .lock = -EBADF, .fd = listening};
+	write_ranges(ranges_at_first, sizeof(ranges_at_first) - 1);
 	must(daemon_start(daemon_, &error) == 0);
 	was_trusted = false;
 	for (unsigned i = 0; i < CONNECTIONS; i++)

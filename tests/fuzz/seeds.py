@@ -30,6 +30,10 @@ FILES = 32
 # The IDs that furnish() of fuzz_serve.c creates.
 THERE = {"library": [1], "kernel": [1], "array": [1, 2], "stream": [64]}
 SIZE = 4096
+# Files of subordinate UIDs: no file, nested ranges, root's ranges, too large ones, nonsense.
+RANGES = (b"", b"1001:100000:65536\n", b"1000:100000:10\n1001:100003:65536\n100003:165536:9\n",
+          b"0:100000:65536\n1002:0:9\n", b"1001:4294967295:2\n1002:100000:4294967295\n",
+          b"nobody:100000:1\nx\n:::\n" + b"1" * 90)
 # Bytes of a file; `make fuzz' cuts longer files off (-max_len).
 FILE_MAX = 8000
 
@@ -93,6 +97,39 @@ class Steps:
         return self.step("READ", where).step("TIME", 1).step("CONTEXT", where, 0, 1)
 
 
+def kin_seed(modes):
+    """Users with subordinate UIDs and user namespaces connect, start servers and are clients."""
+    steps = Steps(modes)
+    for number, text in enumerate(RANGES):
+        steps.step("RANGES", len(text), *text)
+        for who in range(0, 64, 5):
+            where = (who + number) % 16
+            steps.step("KIN", who, where)
+            if who % 2:
+                steps.line(where, "start_server -uid 100003")
+            else:
+                steps.frame(where, "hello", bytes([who, 0, 0, 0, 1]))
+        steps.step("BE", number, 15).frame(15, "server").step("STATE", 15, 2, 0).step("TIME", 30)
+    return steps.step("LONG", 200).words
+
+
+def group_seed(modes):
+    """Groups are made, changed and removed beside their clients of several users."""
+    steps = Steps(modes).step("CONNECT", 0, 15)
+    lines = ("create %s -device_pinned_mem_limit 0 512M", "get %s", "list --json",
+             "set %s -device_pinned_mem_limit 0 64M -uid 1000", "set %s -device_pinned_mem_limit 0 none",
+             "delete %s", "create %s -uid 1001 -active_thread_percentage 25")
+    for number, text in enumerate(lines):
+        for name in ("a", "b", "team/a"):
+            steps.line(15, "group " + (text % name if "%s" in text else text))
+        uid = number % 3
+        steps.step("CONNECT", uid, 2 * uid + 1).step("MEMBER", 2 * uid + 1, number)
+        steps.step("BE", uid, 2 * uid).frame(2 * uid, "server").step("STATE", 2 * uid, 2, 0)
+        steps.step("TIME", 1).step("READ", 2 * uid).step("CLIENT", 2 * uid, 1, 0)
+        steps.step("CONTEXT", 2 * uid, 0, 0).step("READ", 15)
+    return steps.words
+
+
 def any_step(dice, steps, lines):
     """One step of a hostile mixture."""
     where, other = dice.randrange(16), dice.randrange(256)
@@ -113,9 +150,14 @@ def any_step(dice, steps, lines):
                             b"intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ "
                             b"0x2000_00000000.\n", b"hello\n", b"\xff\n", b"6,1,1,-;NVRM"))
         steps.step(name, len(text), *text)
+    elif name == "MEMBER":
+        steps.step(name, where, other)
     elif name in ("STATE", "CLIENT", "CONTEXT"):
         steps.step(name, where, dice.randrange(6), dice.choice((0, 0, 1, 255)))
-    elif name in ("CONNECT", "BE", "EXIT"):
+    elif name == "RANGES":
+        text = dice.choice(RANGES)
+        steps.step(name, len(text), *text)
+    elif name in ("CONNECT", "BE", "EXIT", "KIN"):
         steps.step(name, other % 8, where)
     else:
         steps.step(name, where if name in ("READ", "CLOSE", "SHUT", "PASS") else other % 30)
@@ -139,6 +181,9 @@ def daemon_seeds():
             for probe in range(1, 4):
                 steps.step("GPU", probe).step("EXIT", probe, 0)
             made["command_%d_%d" % (number, modes)] = steps.words
+    for modes in (0, 1, 4, 5):
+        made["kin_%d" % modes] = kin_seed(modes)
+        made["groups_%d" % modes] = group_seed(modes)
     for seed in range(FILES):
         dice = random.Random(seed)
         lines = [operator_lines.line_of(dice, *dice.choice(sorted(table.items())),
