@@ -36,9 +36,9 @@ FIRST_UID, STRANGER_UID = 20000, 61003
 PROGRAMS, SESSIONS = 8, 2  # of each user
 CLIENTS = PROGRAMS + SESSIONS
 NAP_S = 1.0  # of a process between two pieces of work
-# Of a command and a scrape, beside everything; of the adoption of all servers; of the start of a
+# Of a command and a scrape (as Prometheus waits); of the adoption of all servers; of the start of a
 # user's clients, as starts of servers are limited; of a client's answer.
-COMMAND_S, ADOPTION_S, ARRIVAL_S, ANSWER_S = 5, 20, 60, 30
+COMMAND_S, ADOPTION_S, ARRIVAL_S, ANSWER_S = 10, 30, 60, 30
 RESTART_S = 60  # between two restarts of the daemon
 REPORT_S = 60
 PAGE = 4096
