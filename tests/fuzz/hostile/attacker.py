@@ -15,7 +15,7 @@ import time
 import mps
 import session
 import wire
-from . import scenes, scenes_graphs, scenes_work
+from . import scenes, scenes_graphs, scenes_groups, scenes_receiver, scenes_work
 from .client import Client, Dropped
 from .known import Known
 from .lives import Lives
@@ -23,10 +23,10 @@ from .lives import Lives
 # The longest life of a session, and how many messages it places.
 LIFE_S = 3.0
 MESSAGES = (30, 200, 1000, 4000)
-SCENES = [play for module in (scenes, scenes_work, scenes_graphs)
+SCENES = [play for module in (scenes, scenes_work, scenes_graphs, scenes_groups, scenes_receiver)
           for name, play in sorted(vars(module).items()) if name.startswith("scene_")]
 # Environment variables in HELLO, and values for them.
-VARIABLES = {"group": (b"jobs", b"", b"a/b\n"), "sm_partition": (b"GPU-0/AAA", b"x"),
+VARIABLES = {"group": (b"jobs", b"jobs", b"jobs/x", b"others", b"", b"a/b\n"), "sm_partition": (b"GPU-0/AAA", b"x"),
              "client_priority": (b"1", b"2", b"7")}
 NAP_S = 0.3
 
@@ -61,7 +61,8 @@ class Life:
     def variables(dice):
         """Environment variables of its program."""
         return {name: wire.variable(dice.choice(values)) for name, values in VARIABLES.items()
-                if name in wire.FRAMES["hello"].members and dice.random() < 0.1}
+                if name in wire.FRAMES["hello"].members
+                and dice.random() < (0.3 if name == "group" else 0.1)}
 
     def run(self):
         c, dice = self.client, self.dice

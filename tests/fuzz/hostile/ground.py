@@ -35,6 +35,8 @@ class Service(mps.Service):
         super().__init__(settings)
         # Servers of all users write their counts and reports there.
         os.chmod(self.folder, 0o1777)
+        self.subordinates = os.path.join(self.folder, "subuid")
+        self.daemon_env["MPS_SUBUID_FILE"] = self.subordinates
         self.reports = os.path.join(self.folder, "sanitizer")
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
             said = self.daemon_env.get(name)

@@ -17,13 +17,13 @@ import traceback
 from dataclasses import dataclass, field
 
 import mps
-from . import ground
+from . import ground, kin, scenes_groups
 from .attacker import Attacker
 from .manners import Manners
 from .share import Share
 from .strangers import Stranger
 
-FIRST_UID, SECOND_UID, STRANGER_UID = 61001, 61002, 61003
+FIRST_UID, SECOND_UID, STRANGER_UID, KIN_UID = 61001, 61002, 61003, 61004
 SETTINGS = {"SOFTGPU_DEVICES": str(ground.GPUS), "SOFTGPU_MEMORY_MIB": "4096",
             "MPS_GRACE_MS": str(4000 * mps.SLOW)}
 # A hostile process that runs so long after the end of its round is killed.
@@ -101,6 +101,14 @@ class Victim:
                           % (name, self.user.uid, code, out, err, self.user.holds()))
 
 
+def service():
+    """A service that knows the subordinate UIDs of the strangers."""
+    made = ground.Service(SETTINGS)
+    with open(made.subordinates, "w", encoding="ascii") as file:
+        file.write(kin.subordinate_ranges(KIN_UID))
+    return made
+
+
 class Fuzz:
     def __init__(self, service, seed):
         self.service, self.seed = service, seed
@@ -115,6 +123,8 @@ class Fuzz:
         self.log_at = 0
         for user in self.users:
             user.warm_up()
+        for words in scenes_groups.first_lines(uids[0]):
+            self.service.command("--strict", *words)
         self.daemon = ground.Daemon(service)
 
     # ---- hostile processes
@@ -127,7 +137,9 @@ class Fuzz:
             return
         try:
             os.setpgid(0, 0)
-            if os.geteuid() == 0:
+            if isinstance(lives, kin.Kin):
+                kin.enter_namespace(uid)
+            elif os.geteuid() == 0:
                 os.setgroups([])
                 os.setresgid(uid, uid, uid)
                 os.setresuid(uid, uid, uid)
@@ -147,6 +159,7 @@ class Fuzz:
         if self.stranger_uid:
             seed = "%s/%d/stranger" % (self.seed, number)
             self.fork(Stranger(self.service, seed, self.share, until), self.stranger_uid)
+            self.fork(kin.Kin(self.service, seed + "/kin", self.share, until), KIN_UID)
 
     def reap(self, until):
         """Waits for the hostile processes, and kills the rest of their groups."""
@@ -199,7 +212,7 @@ class Fuzz:
 
     def ask(self):
         """Sends an operator's command, which must be answered in time."""
-        words = self.dice.choice((("get_server_list",),) + tuple(
+        words = self.dice.choice((("get_server_list",), scenes_groups.any_line(self.dice)) + tuple(
             (command, str(user.server)) for user in self.users
             for command in ("get_server_status", "get_client_list")))
         self.service.command(*words, check=False, timeout=COMMAND_S)
