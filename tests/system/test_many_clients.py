@@ -6,8 +6,10 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
+import subprocess
 import threading
 import time
 import urllib.request
@@ -21,12 +23,13 @@ import test_config_file
 import test_metrics
 import test_stats
 import wire
-from harness import contains, equal, wait_for
+from harness import contains, equal, need_root, wait_for
 
 MANY = 1024  # SESSIONS_MAX
 OF_A_PROCESS = 8  # what each process may have, whatever others have (server/util/resource.c)
 GROUP = "everybody"
 LIMIT = "[group %s]\ndevice_pinned_mem_limit = 0=%%dM\n" % GROUP
+STRANGER, STRANGERS_AT = 61003, 256
 MIB = 1 << 20
 LOST, BACK = "Lost the connection to the control daemon", "Connected to the control daemon again"
 
@@ -183,6 +186,22 @@ def test_adoption():
             # The next try of a server without a daemon comes after DAEMON_RETRY_MS.
             time.sleep(1.5)
             link_is_whole(service, server, n)
+
+
+def test_reports_of_strangers():
+    """With one server for all, what one user asks for costs no other user the server."""
+    need_root()
+    stranger = {"user": STRANGER, "group": STRANGER, "extra_groups": []}
+    with mps.Service({"MPS_SERVER_USER": "nobody"}, options=["-M"]) as service, \
+            crowd(service, STRANGERS_AT):
+        server = service.server()
+        for words in ("stats",), ("stats", "--json"), ("metrics",), ("ps",):
+            done = subprocess.run([service.control, *words], env=service.env, capture_output=True,
+                                  text=True, timeout=20 * mps.SLOW, check=True, **stranger)
+            assert not re.search(r"^[0-9]", done.stdout, re.M), done.stdout
+        service.run_ok("process1", **stranger)
+        wait_for("the program's end", lambda: len(stats(service)) == STRANGERS_AT)
+        link_is_whole(service, server)
 
 
 class Listener:

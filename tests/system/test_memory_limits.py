@@ -8,7 +8,9 @@ import subprocess
 
 import harness
 import mps
-from harness import contains, equal
+import session
+import wire
+from harness import contains, equal, wait_for
 
 MIB = 1024  # KiB
 SETTINGS = {"SOFTGPU_MEMORY_MIB": "1024"}
@@ -136,6 +138,29 @@ def test_exported_memory():
         (first, _), (second, _) = numbers(out, "export")
         assert first == second > 800 * MIB, out
         equal(numbers(out, "in the end"), numbers(out, "at first"))
+
+
+def test_memory_that_outlives_its_owner():
+    """What a group's member has opened by IPC counts for the group, also after the owner's end."""
+    piece = 16 << 20
+    group = {"group": wire.variable(b"jobs")}
+    with mps.Service(SETTINGS) as service:
+        service.command("group", "create", "jobs", "-device_pinned_mem_limit", "0", "64M")
+        with session.Asker(service, **group) as keeper:
+            equal(keeper.ask("device_open")[0], 0)
+            kept = 0
+            for _ in range(3):
+                with session.Asker(service, **group) as owner:
+                    equal(owner.ask("device_open")[0], 0)
+                    while (made := owner.ask("memory_alloc", size=piece))[0] == 0:
+                        shared = owner.ask("ipc_memory_export", address=made[1]["address"],
+                                           size=piece)
+                        equal(shared[0], 0)
+                        equal(keeper.ask("ipc_memory_open", token=shared[1]["token"])[0], 0)
+                        kept += piece
+                    equal(made[0], OUT_OF_MEMORY)
+                    equal(kept, 64 << 20)
+                wait_for("the owner's end", lambda: len(service.clients()) == 1)
 
 
 def test_memory_with_a_descriptor():

@@ -26,7 +26,8 @@ MESSAGES = (30, 200, 1000, 4000)
 SCENES = [play for module in (scenes, scenes_work, scenes_graphs, scenes_groups, scenes_receiver)
           for name, play in sorted(vars(module).items()) if name.startswith("scene_")]
 # Environment variables in HELLO, and values for them.
-VARIABLES = {"group": (b"jobs", b"jobs", b"jobs/x", b"others", b"", b"a/b\n"), "sm_partition": (b"GPU-0/AAA", b"x"),
+VARIABLES = {"group": (b"jobs", b"jobs", b"jobs/x", b"others", b"", b"a/b\n"),
+             "sm_partition": (b"GPU-0/AAA", b"x"),
              "client_priority": (b"1", b"2", b"7")}
 NAP_S = 0.3
 
