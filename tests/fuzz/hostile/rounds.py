@@ -23,7 +23,7 @@ from .manners import Manners
 from .share import Share
 from .strangers import Stranger
 
-FIRST_UID, SECOND_UID, STRANGER_UID, KIN_UID = 61001, 61002, 61003, 61004
+FIRST_UID, SECOND_UID, STRANGER_UID = 61001, 61002, 61003
 SETTINGS = {"SOFTGPU_DEVICES": str(ground.GPUS), "SOFTGPU_MEMORY_MIB": "4096",
             "MPS_GRACE_MS": str(4000 * mps.SLOW)}
 # A hostile process that runs so long after the end of its round is killed.
@@ -105,7 +105,7 @@ def service():
     """A service that knows the subordinate UIDs of the strangers."""
     made = ground.Service(SETTINGS)
     with open(made.subordinates, "w", encoding="ascii") as file:
-        file.write(kin.subordinate_ranges(KIN_UID))
+        file.write(kin.subordinate_ranges())
     return made
 
 
@@ -130,16 +130,17 @@ class Fuzz:
     # ---- hostile processes
 
     def fork(self, lives, uid):
-        """Runs `lives' in a process of that user, in a process group of its own."""
+        """Runs `lives' in a process of that user, in a process group of its own.
+
+        A Kin begins as root.
+        """
         child = os.fork()
         if child:
             self.children.append(child)
             return
         try:
             os.setpgid(0, 0)
-            if isinstance(lives, kin.Kin):
-                kin.enter_namespace(uid)
-            elif os.geteuid() == 0:
+            if os.geteuid() == 0 and uid != 0:
                 os.setgroups([])
                 os.setresgid(uid, uid, uid)
                 os.setresuid(uid, uid, uid)
@@ -159,7 +160,7 @@ class Fuzz:
         if self.stranger_uid:
             seed = "%s/%d/stranger" % (self.seed, number)
             self.fork(Stranger(self.service, seed, self.share, until), self.stranger_uid)
-            self.fork(kin.Kin(self.service, seed + "/kin", self.share, until), KIN_UID)
+            self.fork(kin.Kin(self.service, seed + "/kin", self.share, until), 0)
 
     def reap(self, until):
         """Waits for the hostile processes, and kills the rest of their groups."""
