@@ -93,7 +93,7 @@ static struct frame_limits limits_of(const struct server *server, const struct g
 }
 
 /* What no server has of the limit of the server's i-th GPU. */
-static uint64_t spare_of(const struct server *server, const struct group *group,
+static uint64_t unused_part(const struct server *server, const struct group *group,
 	const struct frame_limits *limits, unsigned i)
 {
 	uint64_t sum = leased(group, server->devices.items[i].uuid);
@@ -136,7 +136,7 @@ static int send_lease(const struct group *group, struct group_share *share)
 	frame.is_reply = share->is_reply;
 	memcpy(frame.bytes, share->lease, sizeof(frame.bytes));
 	for (unsigned i = 0; i < server->devices.n; i++)
-		frame.spare[i] = spare_of(server, group, &limits, i);
+		frame.spare[i] = unused_part(server, group, &limits, i);
 	r = conn_send(server->conn, &frame, -EBADF);
 	if (r == 0)
 		share->is_due = share->is_reply = false;
@@ -246,7 +246,7 @@ static bool is_enough(const struct group *group, const struct group_share *share
 	const struct frame_limits limits = limits_of(share->server, group);
 
 	for (unsigned i = 0; i < share->server->devices.n; i++)
-		if (share->want[i] > spare_of(share->server, group, &limits, i))
+		if (share->want[i] > unused_part(share->server, group, &limits, i))
 			return false;
 	return !share->wants_spare;
 }
@@ -261,7 +261,8 @@ static void enlarge(const struct group *group, struct group_share *share)
 	bool is_alone = count_wanting(group) == 1;
 
 	for (unsigned i = 0; i < share->server->devices.n; i++) {
-		uint64_t spare = spare_of(share->server, group, &limits, i), want = share->want[i];
+		uint64_t spare = unused_part(share->server, group, &limits, i),
+			 want = share->want[i];
 
 		if (want == 0 || want > spare)
 			continue;

@@ -53,7 +53,7 @@
 #define PAGE_PATH "/metrics"
 
 /* Without padding, so that memcmp() compares peers. */
-struct peer {
+struct http_peer {
 	uint32_t is_account;
 	uint32_t account;        /* its UID, if the peer is on this machine */
 	struct in6_addr address; /* else; of IPv6 the network, as a host has all of its addresses */
@@ -77,7 +77,7 @@ struct metrics_server {
 	struct http_conn {
 		int fd; /* not owned; 0: unused */
 		bool is_ended;
-		struct peer peer;
+		struct http_peer peer;
 		uint64_t deadline_ms;
 	} conns[ALL_CONNS_MAX];
 };
@@ -236,12 +236,12 @@ static bool is_open(const struct http_conn *conn)
 	return conn->fd != 0 && !conn->is_ended;
 }
 
-static bool is_of(const struct http_conn *conn, const struct peer *peer)
+static bool is_of(const struct http_conn *conn, const struct http_peer *peer)
 {
 	return is_open(conn) && memcmp(&conn->peer, peer, sizeof(*peer)) == 0;
 }
 
-static unsigned count_conns(const struct metrics_server *server, const struct peer *peer)
+static unsigned count_conns(const struct metrics_server *server, const struct http_peer *peer)
 {
 	unsigned n = 0;
 
@@ -250,7 +250,7 @@ static unsigned count_conns(const struct metrics_server *server, const struct pe
 	return n;
 }
 
-static void end_oldest(struct metrics_server *server, const struct peer *peer)
+static void end_oldest(struct metrics_server *server, const struct http_peer *peer)
 {
 	struct http_conn *oldest = NULL;
 
@@ -281,7 +281,7 @@ static void end_surplus(struct metrics_server *server)
 		}
 	}
 	if (n >= CONNS_MAX && largest) {
-		const struct peer peer = largest->peer;
+		const struct http_peer peer = largest->peer;
 
 		end_oldest(server, &peer);
 	}
@@ -290,10 +290,10 @@ static void end_surplus(struct metrics_server *server)
 /* Bytes of an IPv6 address that name its network. */
 #define NETWORK_BYTES 8
 
-static struct peer peer_of(
+static struct http_peer http_peer_of(
 	const struct metrics_server *server, int fd, const struct sockaddr *address)
 {
-	struct peer peer = {0};
+	struct http_peer peer = {0};
 	uid_t uid;
 
 	if (peer_uid(fd, &uid) == 0) {
@@ -324,7 +324,7 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **p
 	const struct http_library *http = server->http;
 	const union MHD_ConnectionInfo *info;
 	struct http_conn *conn = *place;
-	struct peer peer;
+	struct http_peer peer;
 	int fd;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
@@ -335,7 +335,7 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **p
 	info = http->get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	fd = info->connect_fd;
 	info = http->get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	peer = peer_of(server, fd, info->client_addr);
+	peer = http_peer_of(server, fd, info->client_addr);
 	if (count_conns(server, &peer) >= CONNS_OF_PEER_MAX)
 		end_oldest(server, &peer);
 	end_surplus(server);
