@@ -15,6 +15,7 @@
 
 #include "client/device/hooks.h"
 #include "client/transport/call.h"
+#include "client/transport/route.h"
 #include "callback.h"
 #include "recorder.h"
 #include "client.h"
@@ -46,8 +47,6 @@ struct callback {
 	CUstream handle;           /* as the program passed it */
 	void *data;
 };
-
-_Thread_local bool callback_is_running;
 
 /* Protects the queue, has_thread and expects_ends. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -10,9 +10,6 @@
 
 #include "client/util/api.h"
 
-/* Whether this thread is in a host function, which must not call CUDA. */
-extern _Thread_local bool callback_is_running;
-
 /*
  * The GPU will ask for that call of a graph once; `function' is then run. Several
  * functions for one call run in this order. If `owned', `data' is freed afterwards,

@@ -5,7 +5,8 @@
  * of the process, one at a time; route_forked() runs in the only thread of a child.
  *
  * Invariant: the route is published after everything it needs is ready. Afterwards
- * it changes only in a forked child.
+ * it changes only in a forked child. `is_open' is set by calls that found the way
+ * free, after which only a fork closes it.
  */
 
 #include <stdatomic.h>
@@ -23,8 +24,10 @@
 #include "real.h"
 #include "refusal.h"
 #include "route.h"
+#include "trace.h"
 
 struct route_state route_state;
+_Thread_local bool callback_is_running;
 
 static pthread_mutex_t decide_lock = PTHREAD_MUTEX_INITIALIZER;
 static CUresult failure;
@@ -109,11 +112,54 @@ void route_forked(void)
 	if (route_state.route != ROUTE_MPS)
 		return;
 	server_link_forget(&server);
+	route_state.is_open = 0;
 	/* If the parent had not initialised CUDA, the child may. */
 	route_state.route = route_state.is_initialised ? ROUTE_FORKED : ROUTE_UNDECIDED;
 }
 
-void route_failed(const char *symbol, CUresult result)
+static struct entry refused(CUresult result)
+{
+	return (struct entry){.way = ENTRY_REFUSED, .result = result};
+}
+
+/* For a call that needs the server: whether there is one that serves this thread. */
+static struct entry ask_server(enum route route)
+{
+	if (route != ROUTE_MPS)
+		return refused(route_error());
+	if (!atomic_load_explicit(&route_state.is_initialised, memory_order_acquire))
+		return refused(CUDA_ERROR_NOT_INITIALIZED);
+	if (callback_is_running)
+		return refused(CUDA_ERROR_NOT_PERMITTED);
+	if (trace_is_off())
+		atomic_store_explicit(&route_state.is_open, 1, memory_order_release);
+	return (struct entry){.way = ENTRY_SERVED};
+}
+
+static struct entry ask(bool is_early)
+{
+	struct entry entry = {.way = ENTRY_TRACED};
+	enum route route;
+
+	if (trace_begin(&entry.start_ns))
+		return entry;
+	route = route_get();
+	if (route == ROUTE_NATIVE)
+		return (struct entry){.way = ENTRY_NATIVE};
+	return is_early ? (struct entry){.way = ENTRY_SERVED} : ask_server(route);
+}
+
+struct entry route_ask(void)
+{
+	return ask(false);
+}
+
+struct entry route_ask_early(void)
+{
+	return ask(true);
+}
+
+static void log_failed(const char *symbol, CUresult result)
 {
 	const char *name;
 	char text[160];
@@ -126,6 +172,12 @@ void route_failed(const char *symbol, CUresult result)
 		refusal_log(server.page);
 	snprintf(text, sizeof(text), "Returning %d (%s) from %s", (int)result, name, symbol);
 	logs_add(LOG_ERROR, text);
+}
+
+CUresult route_failed(const char *symbol, CUresult result)
+{
+	log_failed(symbol, result);
+	return result;
 }
 
 CUresult refuse(const char *symbol, const char *why)

@@ -40,6 +40,18 @@ static struct {
 	bool is_json;
 } state = {.file = {.fd = -EBADF}};
 
+/* A traced call of this thread is about to enter its function again, to do its work. */
+static _Thread_local bool is_inside;
+
+/* The line of one call. */
+struct trace {
+	uint64_t start_ns;
+	uint32_t n_text;
+	uint32_t n_args;
+	uint32_t is_full; /* later arguments are left out */
+	char text[TRACE_LINE_MAX];
+};
+
 /* Replaces each %p by the process ID. False: the result does not fit. */
 static bool expand_path(const char *from, char *path, size_t size)
 {
@@ -145,12 +157,6 @@ static void follow_fork(void)
 	close(fd);
 }
 
-/* Whether tracing was on in trace_begin(). */
-static bool is_traced(const struct trace *trace)
-{
-	return trace->n_text > 0;
-}
-
 /*
  * Appends to the line, and cuts what does not fit. In JSON, what does not fit and
  * all that follows is left out.
@@ -193,7 +199,7 @@ _printf_(3, 4) static void add_argument(
 	char value[64];
 	va_list args;
 
-	if (!is_traced(trace) || trace->is_full)
+	if (trace->is_full)
 		return;
 	va_start(args, format);
 	vsnprintf(value, sizeof(value), format, args);
@@ -205,7 +211,7 @@ _printf_(3, 4) static void add_argument(
 
 static void add_head(struct trace *trace, const char *call)
 {
-	uint64_t since_ns = now_ns() - state.start_ns;
+	uint64_t since_ns = trace->start_ns - state.start_ns;
 	long thread = syscall(SYS_gettid);
 
 	if (state.is_json)
@@ -218,41 +224,11 @@ static void add_head(struct trace *trace, const char *call)
 			(unsigned long long)(since_ns % 1000000000u / 1000), thread, call);
 }
 
-void trace_begin(struct trace *trace, const char *call)
-{
-	int saved = errno;
-
-	trace->n_text = 0;
-	trace->n_args = 0;
-	trace->is_full = 0;
-	if (atomic_load_explicit(&trace_state, memory_order_acquire) == TRACE_UNDECIDED)
-		trace_decide();
-	if (atomic_load_explicit(&trace_state, memory_order_acquire) == TRACE_ON) {
-		follow_fork();
-		add_head(trace, call);
-	}
-	errno = saved;
-}
-
-void trace_hex(struct trace *trace, const char *name, uint64_t value)
+/* JSON has no hexadecimal numbers. */
+static void add_hex(struct trace *trace, const char *name, uint64_t value)
 {
 	add_argument(
 		trace, name, state.is_json ? "\"0x%llx\"" : "0x%llx", (unsigned long long)value);
-}
-
-void trace_pointer(struct trace *trace, const char *name, const void *value)
-{
-	trace_hex(trace, name, (uintptr_t)value);
-}
-
-void trace_signed(struct trace *trace, const char *name, int64_t value)
-{
-	add_argument(trace, name, "%lld", (long long)value);
-}
-
-void trace_unsigned(struct trace *trace, const char *name, uint64_t value)
-{
-	add_argument(trace, name, "%llu", (unsigned long long)value);
 }
 
 /* The program's locale may have another decimal point, of one byte or several. */
@@ -268,7 +244,7 @@ static void use_point(char *text)
 	*to = '\0';
 }
 
-void trace_float(struct trace *trace, const char *name, double value)
+static void add_float(struct trace *trace, const char *name, double value)
 {
 	char text[32];
 
@@ -276,11 +252,6 @@ void trace_float(struct trace *trace, const char *name, double value)
 	use_point(text);
 	/* JSON has no infinity. */
 	add_argument(trace, name, state.is_json ? "\"%s\"" : "%s", text);
-}
-
-void trace_opaque(struct trace *trace, const char *name)
-{
-	add_argument(trace, name, state.is_json ? "\"{...}\"" : "{...}");
 }
 
 /* Bytes that JSON cannot contain unescaped: JSON is UTF-8, strings of programs may be anything. */
@@ -305,11 +276,11 @@ static void add_string(struct trace *trace, const char *value)
 	trace_append(trace, shown <= STRING_SHOWN ? "\"" : state.is_json ? "...\"" : "\"...");
 }
 
-void trace_string(struct trace *trace, const char *name, const char *value)
+static void add_text(struct trace *trace, const char *name, const char *value)
 {
 	uint32_t start = trace->n_text;
 
-	if (!is_traced(trace) || trace->is_full)
+	if (trace->is_full)
 		return;
 	add_name(trace, name);
 	if (value)
@@ -319,10 +290,46 @@ void trace_string(struct trace *trace, const char *name, const char *value)
 	end_argument(trace, start);
 }
 
-void trace_start(struct trace *trace)
+static void add_value(struct trace *trace, char type, const char *name, va_list *values)
 {
-	if (is_traced(trace))
-		trace->start_ns = now_ns();
+	switch (type) {
+	case TRACE_STRING:
+		add_text(trace, name, va_arg(*values, const char *));
+		break;
+	case TRACE_POINTER:
+		add_hex(trace, name, (uintptr_t)va_arg(*values, const void *));
+		break;
+	case TRACE_HEX:
+		add_hex(trace, name, va_arg(*values, uint64_t));
+		break;
+	case TRACE_SIGNED:
+		add_argument(trace, name, "%lld", (long long)va_arg(*values, int64_t));
+		break;
+	case TRACE_UNSIGNED:
+		add_argument(trace, name, "%llu", (unsigned long long)va_arg(*values, uint64_t));
+		break;
+	case TRACE_FLOAT:
+		add_float(trace, name, va_arg(*values, double));
+		break;
+	case TRACE_OPAQUE:
+		add_argument(trace, name, state.is_json ? "\"{...}\"" : "{...}");
+		break;
+	}
+}
+
+/* `types' is TYPE NAME, TYPE NAME, …, without the spaces. */
+static void add_arguments(struct trace *trace, const char *types, va_list *values)
+{
+	char name[TRACE_NAME_MAX + 1];
+
+	while (*types) {
+		size_t n = strcspn(types + 1, ",");
+
+		snprintf(name, sizeof(name), "%.*s", (int)n, types + 1);
+		add_value(trace, *types, name, values);
+		types += 1 + n;
+		types += *types == ',';
+	}
 }
 
 static void write_line(const struct trace *trace)
@@ -341,14 +348,14 @@ static int format_event_end(
 		(unsigned long long)took_ns % 1000);
 }
 
-static void add_end(struct trace *trace, uint64_t took_ns)
+static void add_end(struct trace *trace, CUresult result, uint64_t took_ns)
 {
-	const char *name = cuda_result_name((uint32_t)trace->result);
+	const char *name = cuda_result_name((uint32_t)result);
 	char *end = trace->text + trace->n_text;
 	char number[16];
 	int n;
 
-	snprintf(number, sizeof(number), "%d", (int)trace->result);
+	snprintf(number, sizeof(number), "%d", (int)result);
 	if (!name)
 		name = number;
 	if (state.is_json)
@@ -360,14 +367,37 @@ static void add_end(struct trace *trace, uint64_t took_ns)
 		trace->n_text += MIN((uint32_t)n, END_ROOM - 1);
 }
 
-CUresult trace_end(struct trace *trace)
+bool trace_begin(uint64_t *ret_start_ns)
 {
 	int saved = errno;
 
-	if (is_traced(trace)) {
-		add_end(trace, now_ns() - trace->start_ns);
-		write_line(trace);
+	if (atomic_load_explicit(&trace_state, memory_order_acquire) == TRACE_UNDECIDED)
+		trace_decide();
+	if (atomic_load_explicit(&trace_state, memory_order_acquire) != TRACE_ON || is_inside) {
+		is_inside = false;
+		errno = saved;
+		return false;
 	}
+	is_inside = true;
+	follow_fork();
 	errno = saved;
-	return trace->result;
+	*ret_start_ns = now_ns();
+	return true;
+}
+
+CUresult trace_write(const char *call, uint64_t start_ns, CUresult result, ...)
+{
+	uint64_t took_ns = now_ns() - start_ns;
+	struct trace trace = {.start_ns = start_ns};
+	int saved = errno;
+	va_list values;
+
+	add_head(&trace, call);
+	va_start(values, result);
+	add_arguments(&trace, call + strlen(call) + 1, &values);
+	va_end(values);
+	add_end(&trace, result, took_ns);
+	write_line(&trace);
+	errno = saved;
+	return result;
 }

@@ -34,39 +34,30 @@ static inline bool trace_is_off(void)
 /* The longest line. */
 #define TRACE_LINE_MAX 1024
 
-/* The trace of one call. */
-struct trace {
-	CUresult result; /* set by the stub between trace_start() and trace_end() */
-	uint64_t start_ns;
-	uint32_t n_text;
-	uint32_t n_args;
-	uint32_t is_full; /* later arguments are left out */
-	char text[TRACE_LINE_MAX];
+/* The longest name of an argument. */
+#define TRACE_NAME_MAX 63
+
+/* How an argument is shown. Its value comes as uint64_t unless stated. */
+enum {
+	TRACE_STRING = 's',  /* const char *: quoted, shortened, without control characters */
+	TRACE_POINTER = 'p', /* const void *, in hex */
+	TRACE_HEX = 'h',
+	TRACE_SIGNED = 'i', /* int64_t */
+	TRACE_UNSIGNED = 'u',
+	TRACE_FLOAT = 'f',  /* double */
+	TRACE_OPAQUE = 'o', /* a struct passed by value: there is no value, and {...} is shown */
 };
 
 /*
- * The first call in a process opens the file. Without a file, all functions that
- * follow do nothing.
+ * Whether the caller is to be traced: it then calls its own function once more, which
+ * gets false, and writes the line. The first call in a process opens the file.
  */
-void trace_begin(struct trace *trace, const char *call);
-
-void trace_pointer(struct trace *trace, const char *name, const void *value);
-void trace_hex(struct trace *trace, const char *name, uint64_t value);
-void trace_signed(struct trace *trace, const char *name, int64_t value);
-void trace_unsigned(struct trace *trace, const char *name, uint64_t value);
-void trace_float(struct trace *trace, const char *name, double value);
-
-/* A struct passed by value; its bytes are not shown. */
-void trace_opaque(struct trace *trace, const char *name);
+bool trace_begin(uint64_t *ret_start_ns);
 
 /*
- * The string is quoted and shortened, and control characters are replaced. NULL is
- * shown as NULL.
+ * Writes the line and returns `result'. `call' is the symbol, NUL, and for each
+ * argument the letter of its type and its name, with commas between: "cuInit\0uFlags".
  */
-void trace_string(struct trace *trace, const char *name, const char *value);
-
-/* Immediately before and after the call. trace_end() writes the line and returns the result. */
-void trace_start(struct trace *trace);
-CUresult trace_end(struct trace *trace);
+CUresult trace_write(const char *call, uint64_t start_ns, CUresult result, ...);
 
 #endif

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .headers import DECLARED
 from .spec import SpecError
-from .text import banner, wrapped
+from .text import banner, quoted, wrapped
 
 # A call that names such an object works in the object's context, not in the current one: the
 # function that finds the context.
@@ -93,28 +93,33 @@ SIGNED = {"int", "EGLint", "long", "long long"}
 POINTERS = {"EGLImageKHR", "EGLStreamKHR"}
 
 
-def trace_kind(headers, param):
-    """The trace_ function of a parameter and its arguments."""
+def trace_type(headers, param):
+    """The letter of a parameter's type, and what the tracer gets: client/transport/trace.h."""
     kind, name = param.type, param.name
     resolved = kind
     for _ in range(8):
         resolved = headers.types.get(resolved, resolved)
     if kind == "const char *":
-        return "string", [name]
+        return "s", [name]
     if kind.endswith("*") or param.array or resolved == "pointer" or kind in POINTERS:
-        return "pointer", [f"(const void *){name}"]
-    if kind in HEX:
-        return "hex", [name]
+        return "p", [name]
     if resolved == "struct":
-        return "opaque", []
+        return "o", []
     if resolved in ("float", "double"):
-        return "float", [name]
-    return "signed" if resolved == "enum" or resolved in SIGNED else "unsigned", [name]
+        return "f", [name]
+    is_signed = resolved == "enum" or resolved in SIGNED
+    return "h" if kind in HEX else "i" if is_signed else "u", [f"(uint64_t){name}"]
 
 
-def trace_line(headers, param):
-    kind, value = trace_kind(headers, param)
-    return wrapped(f"trace_{kind}(", ["&trace", f'"{param.name}"'] + value, ");", 1)
+def trace_call(headers, stub):
+    """A call as the tracer reads it: the string in pieces, and the values of the arguments."""
+    types, values = [], []
+    for param in stub.prototype.params:
+        letter, value = trace_type(headers, param)
+        types.append(letter + param.name)
+        values += value
+    pieces = [stub.symbol + "\\0"] + [kind + "," for kind in types[:-1]] + types[-1:]
+    return pieces, values
 
 
 def owner_of(stub):
@@ -127,60 +132,48 @@ def owner_of(stub):
 
 
 def answer_lines(stub):
-    """How a symbol is answered under ROUTE_MPS."""
+    """How a symbol is answered by the client."""
     if not stub.target:
-        return [wrapped("return refuse(", [f'"{stub.symbol}"', f'"{stub.why}"'], ");", 1)]
+        return [wrapped("return route_failed(", ["call", f'refuse(call, "{stub.why}")'], ");", 1)]
     arguments = []
     for param in stub.prototype.params:
         in_thread = stub.per_thread and param.type == "CUstream"
         arguments.append(f"per_thread({param.name})" if in_thread else param.name)
     if stub.implicit:
         arguments.append("CU_STREAM_PER_THREAD" if stub.per_thread else "CU_STREAM_LEGACY")
+    answer = wrapped(f"returned = local_{stub.target}(", arguments, ");", 1)
     owner = owner_of(stub)
-    if not owner:
-        return [wrapped(f"return local_{stub.target}(", arguments, ");", 1)]
-    return [f"\touter = context_borrow({owner});",
-            wrapped(f"result = local_{stub.target}(", arguments, ");", 1),
-            "\tcontext_return(outer);", "\treturn result;"]
+    if owner:
+        answer = f"\touter = context_borrow({owner});\n{answer}\n\tcontext_return(outer);"
+    return [answer,
+            "\treturn likely(returned == CUDA_SUCCESS) ? returned : route_failed(call, returned);"]
 
 
 def gen_stub(headers, stub):
     prototype = stub.prototype
     params, symbol = prototype.declare_params(), stub.symbol
     names = [param.name for param in prototype.params]
-    out = [wrapped(f"static CUresult enter_{symbol}(", params, ")"), "{"]
-    out.append("\tenum route route = route_get();")
-    if owner_of(stub):
-        out += ["\tstruct context_binding outer;", "\tCUresult result;"]
-    out.append("")
-    out.append("\tif (unlikely(route == ROUTE_NATIVE))")
-    out.append(wrapped(f"return real.{symbol}(", names, ");", 2))
-    # An `early' call answers without a server too: if there is none, the program
-    # learns the reason from cuInit().
-    if not stub.early:
-        out.append("\tif (unlikely(route != ROUTE_MPS))\n\t\treturn route_error();")
-        out.append("\tif (unlikely(!route_initialised()))\n\t\treturn CUDA_ERROR_NOT_INITIALIZED;")
-        out.append("\tif (unlikely(callback_is_running))\n\t\treturn CUDA_ERROR_NOT_PERMITTED;")
-    out += answer_lines(stub)
-    out.append("}\n")
-    out.append(wrapped(f"COLD static CUresult traced_{symbol}(", params, ")"))
-    out.append("{\n\tstruct trace trace;\n")
-    out.append(f'\ttrace_begin(&trace, "{symbol}");')
-    out += [trace_line(headers, param) for param in prototype.params]
-    out.append("\ttrace_start(&trace);")
-    out.append(wrapped(f"trace.result = enter_{symbol}(", names, ");", 1))
-    out.append("\treturn trace_end(&trace);\n}\n")
+    call, values = trace_call(headers, stub)
+    out = []
     if prototype.header not in DECLARED:
         out.append(wrapped(f"EXPORT CUresult CUDAAPI {symbol}(", params, ");"))
-    out.append(wrapped(f"EXPORT CUresult CUDAAPI {symbol}(", params, ")"))
-    out.append("{\n\tCUresult returned;\n\n\tif (unlikely(!trace_is_off()))")
-    out.append(wrapped(f"returned = traced_{symbol}(", names, ");", 2))
-    out.append("\telse")
-    out.append(wrapped(f"returned = enter_{symbol}(", names, ");", 2))
-    out.append("\tif (unlikely(returned != CUDA_SUCCESS))")
-    out.append(f'\t\troute_failed("{symbol}", returned);')
-    out.append("\treturn returned;\n}\n")
-    return "\n".join(out)
+    out += [wrapped(f"EXPORT CUresult CUDAAPI {symbol}(", params, ")"), "{"]
+    out.append(quoted("static const char call[] = ", call, ";", 1))
+    if owner_of(stub):
+        out.append("\tstruct context_binding outer;")
+    out += ["\tCUresult returned;", "", "\tif (unlikely(!route_is_open())) {"]
+    ask = "route_ask_early" if stub.early else "route_ask"
+    out += [f"\t\tstruct entry entry = {ask}();", "", "\t\tif (entry.way == ENTRY_TRACED) {"]
+    out.append(wrapped(f"returned = {symbol}(", names, ");", 3))
+    out.append(wrapped("return trace_write(", ["call", "entry.start_ns", "returned"] + values,
+                       ");", 3))
+    out += ["\t\t}", "\t\tif (entry.way == ENTRY_NATIVE)",
+            wrapped(f"return real.{symbol}(", names, ");", 3)]
+    if not stub.early:
+        out += ["\t\tif (entry.way == ENTRY_REFUSED)",
+                "\t\t\treturn route_failed(call, entry.result);"]
+    out += ["\t}"] + answer_lines(stub)
+    return "\n".join(out + ["}\n"])
 
 
 def gen_stubs_c(spec, headers):
@@ -202,7 +195,6 @@ STUBS_TOP = """\
 #include "client.h"
 
 #include "base.h"
-#include "client/stream/callback.h"
 #include "client/stream/event.h"
 #include "client/stream/stream.h"
 #include "client/transport/real.h"
@@ -210,9 +202,6 @@ STUBS_TOP = """\
 #include "client/transport/trace.h"
 
 #define EXPORT __attribute__((visibility("default")))
-
-/* A separate function, so that calls without a trace do not need its kilobyte of stack. */
-#define COLD __attribute__((cold, noinline))
 """
 
 STUBS_PER_THREAD = """\

@@ -37,6 +37,19 @@ def wrapped(opening, items, closing, indent=0):
     return filled(tab, opening, items, closing)
 
 
+def quoted(opening, pieces, closing, indent=0):
+    """`opening' "pieces" `closing': one string, between pieces broken as clang-format breaks it."""
+    start = "\t" * indent + opening
+    at = columns(start)
+    strings = [""]
+    for piece in pieces:
+        if at + len(strings[-1] + piece + closing) + 2 > WIDTH:
+            strings.append("")
+        strings[-1] += piece
+    space = "\n" + "\t" * (at // TAB) + " " * (at % TAB)
+    return start + space.join(f'"{string}"' for string in strings) + closing
+
+
 def filled(tab, opening, items, closing):
     line, lines = tab + opening, []
     for i, item in enumerate(items):

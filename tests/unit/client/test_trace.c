@@ -27,29 +27,28 @@ static void expect(bool is_so, const char *what, int line)
 	printf("line %d: not so: %s\n", line, what);
 }
 
-/* Does what a stub does. */
-static CUresult traced(const char *name, CUresult result)
-{
-	struct trace trace;
+#define TYPES                                                                                      \
+	"ppointer,pnull,haddress,isigned,usize,ffactor,obox,sname,snone,"                          \
+	"ua_name_of_sixty_three_characters_the_most_that_the_line_can_hav"
 
-	trace_begin(&trace, name);
-	trace_pointer(&trace, "pointer", (void *)0x1234abcd);
-	trace_pointer(&trace, "null", NULL);
-	trace_hex(&trace, "address", 0x200000000200ull);
-	trace_signed(&trace, "signed", -5);
-	trace_unsigned(&trace, "size", 1ull << 40);
-	trace_float(&trace, "factor", 1.5);
-	trace_opaque(&trace, "box");
-	trace_string(&trace, "name", "a\"b\\c\nd\377");
-	trace_string(&trace, "none", NULL);
-	trace_start(&trace);
-	trace.result = result;
-	return trace_end(&trace);
+/* Does what a stub does, which begins once more when it calls itself. */
+static CUresult traced(const char *call, CUresult result)
+{
+	uint64_t start_ns;
+
+	if (!trace_begin(&start_ns))
+		return result;
+	EXPECT(!trace_begin(&start_ns));
+	return trace_write(call, start_ns, result, (void *)0x1234abcd, NULL,
+		(uint64_t)0x200000000200, (uint64_t)-5, (uint64_t)1 << 40, 1.5, "a\"b\\c\nd\377",
+		NULL, UINT64_MAX);
 }
 
 static const char args[] = "(pointer=0x1234abcd, null=0x0, address=0x200000000200, signed=-5, "
 			   "size=1099511627776, factor=1.5, box={...}, "
-			   "name=\"a\\x22b\\x5cc\\x0ad\377\", none=NULL) = ";
+			   "name=\"a\\x22b\\x5cc\\x0ad\377\", none=NULL, "
+			   "a_name_of_sixty_three_characters_the_most_that_the_line_can_hav="
+			   "18446744073709551615) = ";
 
 /* Runs `body' in a child with MPS_CLIENT_TRACE set; returns its exit code. */
 static int in_child(const char *variable, void (*body)(void), pid_t *ret_pid)
@@ -102,9 +101,9 @@ static unsigned read_lines(const char *path)
 static void body_two_calls(void)
 {
 	errno = 17;
-	EXPECT(traced("cuOne", CUDA_SUCCESS) == CUDA_SUCCESS);
-	EXPECT(traced("cuTwo", CUDA_ERROR_OUT_OF_MEMORY) == CUDA_ERROR_OUT_OF_MEMORY);
-	EXPECT(traced("cuThree", (CUresult)12345) == (CUresult)12345);
+	EXPECT(traced("cuOne\0" TYPES, CUDA_SUCCESS) == CUDA_SUCCESS);
+	EXPECT(traced("cuTwo\0" TYPES, CUDA_ERROR_OUT_OF_MEMORY) == CUDA_ERROR_OUT_OF_MEMORY);
+	EXPECT(traced("cuThree\0" TYPES, (CUresult)12345) == (CUresult)12345);
 	EXPECT(errno == 17);
 	EXPECT(!trace_is_off());
 }
@@ -130,7 +129,7 @@ static void test_lines(void)
 static void body_off(void)
 {
 	EXPECT(!trace_is_off());
-	EXPECT(traced("cuOne", CUDA_ERROR_UNKNOWN) == CUDA_ERROR_UNKNOWN);
+	EXPECT(traced("cuOne\0" TYPES, CUDA_ERROR_UNKNOWN) == CUDA_ERROR_UNKNOWN);
 	EXPECT(trace_is_off());
 }
 
@@ -154,17 +153,18 @@ static void test_no_file(void)
 
 static void body_long(void)
 {
-	struct trace trace;
+	static const char call[] = "cuLong\0"
+				   "sstring,sstring,sstring,sstring,sstring,sstring,sstring,"
+				   "sstring,sstring,sstring,sstring,sstring,sstring,sstring";
 	char string[3000];
+	const char *s = string;
+	uint64_t start_ns = 0;
 
 	memset(string, 'x', sizeof(string) - 1);
 	string[sizeof(string) - 1] = '\0';
-	trace_begin(&trace, "cuLong");
-	for (int i = 0; i < 100; i++)
-		trace_string(&trace, "string", string);
-	trace_start(&trace);
-	trace.result = CUDA_ERROR_ILLEGAL_ADDRESS;
-	trace_end(&trace);
+	EXPECT(trace_begin(&start_ns));
+	trace_write(call, start_ns, CUDA_ERROR_ILLEGAL_ADDRESS, s, s, s, s, s, s, s, s, s, s, s, s,
+		s, s);
 }
 
 static void test_long(void)
@@ -187,6 +187,8 @@ static void test_json(void)
 		"{\"pointer\":\"0x1234abcd\",\"null\":\"0x0\",\"address\":\"0x200000000200\","
 		"\"signed\":-5,\"size\":1099511627776,\"factor\":\"1.5\",\"box\":\"{...}\","
 		"\"name\":\"a\\u0022b\\u005cc\\u000ad\\u00ff\",\"none\":null,"
+		"\"a_name_of_sixty_three_characters_the_most_that_the_line_can_hav\":"
+		"18446744073709551615,"
 		"\"result\":\"CUDA_SUCCESS\"},\"ts\":";
 	double at = -1, took = -1;
 	char expected[1024];
@@ -217,14 +219,14 @@ static void body_fork(void)
 	int status;
 	pid_t pid;
 
-	traced("cuParent", CUDA_SUCCESS);
+	traced("cuParent\0" TYPES, CUDA_SUCCESS);
 	pid = fork();
 	if (pid == 0) {
-		traced("cuChild", CUDA_SUCCESS);
+		traced("cuChild\0" TYPES, CUDA_SUCCESS);
 		_exit(0);
 	}
 	waitpid(pid, &status, 0);
-	traced("cuParent", CUDA_SUCCESS);
+	traced("cuParent\0" TYPES, CUDA_SUCCESS);
 	EXPECT(status == 0);
 }
 
@@ -255,7 +257,7 @@ static void test_fork(void)
 static void *body_thread(void *unused)
 {
 	for (int i = 0; i < 200; i++)
-		traced("cuThread", CUDA_SUCCESS);
+		traced("cuThread\0" TYPES, CUDA_SUCCESS);
 	return unused;
 }
 
@@ -263,7 +265,7 @@ static void body_threads(void)
 {
 	pthread_t threads[4];
 
-	traced("cuThread", CUDA_SUCCESS);
+	traced("cuThread\0" TYPES, CUDA_SUCCESS);
 	for (unsigned i = 0; i < ARRAY_SIZE(threads); i++)
 		pthread_create(&threads[i], NULL, body_thread, NULL);
 	for (unsigned i = 0; i < ARRAY_SIZE(threads); i++)
