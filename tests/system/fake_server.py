@@ -19,7 +19,8 @@ import time
 
 HELLO, REFUSED, SERVER, STATE, CLIENT, HERE, GONE, SHUTDOWN, OUTPUT, DEVICE = 1, 2, 5, 6, 7, 8, 9, 10, 12, 13
 COUNTERS = 21
-SIZES = {int(kind): size for kind, size in json.loads(os.environ["FAKE_SIZES"]).items()}
+WIRE = json.loads(os.environ["FAKE_WIRE"])
+SIZES = {int(kind): size for kind, size in WIRE["sizes"].items()}
 INITIALIZING, ACTIVE, FAULT, STOPPING = 1, 2, 3, 4
 
 
@@ -68,7 +69,7 @@ class Server:
         claimed = 4242 if "wrong_uid" in self.modes else self.uid
         spec = int(os.environ["FAKE_SPEC"], 16) + ("wrong_spec" in self.modes
                                                    or mode_in("other_spec_%d" % os.getpid(), 0))
-        words = frame(SERVER, struct.pack("<IIQQ", 1, claimed, spec, os.getpid()))
+        words = frame(SERVER, struct.pack("<IIQQ", WIRE["version"], claimed, spec, os.getpid()))
         for number, (pid, _) in self.clients.items():
             words += frame(HERE, struct.pack("<QQI", number, pid, self.uid))
         words += self.claims()

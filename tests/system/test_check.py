@@ -15,6 +15,7 @@ import tempfile
 
 import harness
 import mps
+import wire
 from harness import Skip, contains, equal, need_root, wait_for
 
 USER = 1001
@@ -365,8 +366,8 @@ def test_other_version():
         with open(mps.LIBRARY, "rb") as file:
             image = file.read()
         at = image.index(b"mps-client\0\0") + 12
-        equal(struct.unpack_from("<II", image, at), (1, 0), "the note of the library")
-        for place, format_, value in ((at, "<I", 2), (at + 8, "<Q", 0x123)):
+        equal(struct.unpack_from("<II", image, at), (wire.FRAME_VERSION, 0), "the note of the library")
+        for place, format_, value in ((at, "<I", 1), (at + 8, "<Q", 0x123)):
             run = user_copy("%s/%d" % (where, place))
             patched = bytearray(image)
             struct.pack_into(format_, patched, place, value)

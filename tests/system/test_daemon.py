@@ -35,7 +35,8 @@ CONTROL = os.path.join(harness.BUILD, "bin", "mps-control")
 FRAME_HELLO, FRAME_REFUSED, FRAME_SERVER = 1, 2, 5
 HELLO_SIZE = wire.FRAMES["hello"].size
 # The stand-in's frames, by the numbers of their types.
-FRAME_SIZES = json.dumps({kind.number: kind.size for kind in wire.FRAMES.values()})
+WIRE = json.dumps({"version": wire.FRAME_VERSION,
+                   "sizes": {kind.number: kind.size for kind in wire.FRAMES.values()}})
 START = "start_server -uid %d" % os.getuid()
 NO_DAEMON = "Cannot find MPS control daemon process\n"
 LINE = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (Control|Other|Server) [ \d]{4}\d\] ", re.M)
@@ -71,7 +72,7 @@ class Daemon:
         self.environment = {
             "PATH": os.environ.get("PATH", ""), "CUDA_MPS_PIPE_DIRECTORY": self.pipe,
             "CUDA_MPS_LOG_DIRECTORY": self.log, "FAKE_DIR": self.fake, "FAKE_SPEC": SPEC,
-            "FAKE_SIZES": FRAME_SIZES, "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_SIZES,NOT_SET", "MPS_GRACE_MS": "0",
+            "FAKE_WIRE": WIRE, "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_WIRE,NOT_SET", "MPS_GRACE_MS": "0",
         }
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
             if name in os.environ:
@@ -172,7 +173,7 @@ def lives(pid):
         return False
 
 
-def hello(version=1, spec=None, size=HELLO_SIZE):
+def hello(version=wire.FRAME_VERSION, spec=None, size=HELLO_SIZE):
     head = struct.pack("<BBHIIIQ", 0, FRAME_HELLO, 0, size, version, 0,
                        int(SPEC, 16) if spec is None else spec)
     return head + bytes(size - len(head))
@@ -749,7 +750,7 @@ def test_hand_over():
 def test_environment_of_a_server():
     environment = {"LD_PRELOAD": "", "CUDA_VISIBLE_DEVICES": "0,1", "MPS_CUDA_LIBRARY": "/lib/x.so",
                    "SECRET": "1", "LD_LIBRARY_PATH": "/tmp/none", "CUDA_CACHE_PATH": "/tmp/cache",
-                   "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_SIZES,LD_PRELOAD,,NOT_SET"}
+                   "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_WIRE,LD_PRELOAD,,NOT_SET"}
     with Daemon(environment=environment) as daemon:
         Client(daemon).served_by()
         server = daemon.servers()[0]
@@ -762,7 +763,7 @@ def test_environment_of_a_server():
                     "CUDA_MODULE_LOADING": "LAZY", "CUDA_VISIBLE_DEVICES": "0,1",
                     "MPS_CUDA_LIBRARY": "/lib/x.so", "LD_LIBRARY_PATH": "/tmp/none",
                     "CUDA_CACHE_PATH": "/tmp/cache", "MPS_GRACE_MS": "0",
-                    "FAKE_DIR": daemon.fake, "FAKE_SPEC": SPEC, "FAKE_SIZES": FRAME_SIZES})
+                    "FAKE_DIR": daemon.fake, "FAKE_SPEC": SPEC, "FAKE_WIRE": WIRE})
         equal(start["args"], ["--uid", str(os.getuid()), "--gid", str(os.getgid()),
                               "--active-threads", "100000", "--priority", "0"])
         equal(start["ignored"], False, "signals have their defaults")
@@ -1054,14 +1055,14 @@ def test_server_of_another_build():
     with Daemon("wrong_spec") as daemon:
         result, text = Client(daemon).refused()
         equal(result, 805)
-        contains(text, "mps-server has version 1 (spec ")
+        contains(text, "mps-server has version %d (spec " % wire.FRAME_VERSION)
 
 
 def test_second_server_of_a_user():
     with Daemon() as daemon:
         Client(daemon).served_by()
         sock = daemon.connect()
-        sock.sendall(struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, os.getuid(), int(SPEC, 16), 1))
+        sock.sendall(struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, wire.FRAME_VERSION, os.getuid(), int(SPEC, 16), 1))
         equal(sock.recv(100), struct.pack("<BBHIII", 0, 10, 0, 16, 0, 0), "leave when you can")
         assert is_closed(sock)
         contains(daemon.read("control"), "neither this daemon nor the previous one has started it")
@@ -1197,7 +1198,7 @@ def test_strangers_are_not_servers():
             os.setgid(1000)
             os.setuid(1000)
             sock = daemon.connect()
-            sock.sendall(struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, 1000, int(SPEC, 16), os.getpid()))
+            sock.sendall(struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, wire.FRAME_VERSION, 1000, int(SPEC, 16), os.getpid()))
             sock.recv(100)
             os._exit(0 if is_closed(sock) else 1)
         equal(os.waitpid(child, 0)[1], 0)
@@ -1386,7 +1387,7 @@ def test_quit_while_a_server_starts():
 
 def test_clients_of_another_build():
     with Daemon() as daemon:
-        for words in hello(version=2), hello(spec=1), hello(version=2, size=24), hello(version=9, size=4000):
+        for words in hello(version=1), hello(spec=1), hello(version=1, size=24), hello(version=9, size=4000):
             result, text = Client(daemon, words=words).refused()
             equal(result, 803)
             for part in SPEC, "restart the daemon or use the library of the same build":
@@ -1419,7 +1420,7 @@ def test_hostile_bytes():
 def test_mutated_frames():
     """HELLOs and all frames of a server, with changed bytes, never end the daemon."""
     chance = harness.dice(1)
-    server = struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, os.getuid(), int(SPEC, 16), 1)
+    server = struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, wire.FRAME_VERSION, os.getuid(), int(SPEC, 16), 1)
     said = [struct.pack("<BBHIIIQ256s", 0, 6, 0, 280, state, 0, 1, b"text") for state in (1, 2, 3, 4)]
     said += [wire.frame(kind, id=number, pid=5) for kind in ("client_here", "client_gone") for number in (1, 2)]
     with Daemon("exit") as daemon:
@@ -1438,7 +1439,7 @@ def test_mutated_frames():
 
 def test_mutated_frames_of_a_server():
     """The same from a process that the daemon has started, which connects repeatedly."""
-    environment = {"FAKE_SEED": str(harness.seed(1)), "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_SIZES,FAKE_SEED"}
+    environment = {"FAKE_SEED": str(harness.seed(1)), "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_WIRE,FAKE_SEED"}
     with Daemon("mutated", environment=environment) as daemon:
         pid = daemon.pid()
         daemon.ask(START)
@@ -1731,20 +1732,22 @@ def test_connections_of_one_account():
         limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (900, 900))
         done = subprocess.run([daemon.control, "-d"], env=daemon.environment, preexec_fn=limit, check=False)
         equal(done.returncode, 0)
-        kept, silent = [], []
+        kept, queued = [], []
         with as_user(3000):
             for _ in range(10):
                 kept.append(daemon.connect())
                 kept[-1].sendall(b"get_server_list\n")
         for index in range(700):
+            # Above the limit of command connections they are queued.
             with as_user(100000 + index), contextlib.suppress(OSError):
-                silent.append(daemon.connect())
+                queued.append(daemon.connect())
+                queued[-1].sendall(b"get_server_list\n")
         wait_for("the limit", lambda: "than the limit: closing one of user" in daemon.read("control"))
         daemon.ask("get_server_list", uid=3001)
         for sock in kept:
             assert not poll_closed(sock)
         assert "closing one of user 3000" not in daemon.read("control")
-        for sock in kept + silent:
+        for sock in kept + queued:
             sock.close()
         daemon.quit("quit -t 0")
 

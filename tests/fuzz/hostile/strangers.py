@@ -193,7 +193,7 @@ class Stranger(Lives):
         dice = self.dice
         if size > NUMBER_MAX:
             return dice.choice(TEXTS)[:size - 1]
-        known = {"version": (wire.FRAME_VERSION,) * 9 + (0, 2), "spec_hash": (wire.spec_hash(),) * 9
+        known = {"version": (wire.FRAME_VERSION,) * 9 + (0, wire.FRAME_VERSION + 1), "spec_hash": (wire.spec_hash(),) * 9
                  + (1,), "uid": (os.getuid(),) * 9 + (0, 1000, 0xffffffff), "id": self.ids,
                  "client": self.ids,
                  "pid": (os.getpid(),) * 9 + (1, os.getppid(), (1 << 31) - 1, 1 << 31, 1 << 63),
