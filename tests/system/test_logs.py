@@ -239,10 +239,13 @@ def test_moved_while_lines_are_written():
             equal(reader.readline(), b'Unknown command "unknown%d"\n' % i)
         reader.close()
         sock.close()
-        log = "".join(service.read("log/control.log.%d" % (i + 2)) for i in range(n_files))
-        log += service.control_log()
-        equal(re.findall(r"Cmd:unknown(\d+)\n", log), [str(i) for i in range(n_lines)])
-        equal(log.count("Reopened the logs"), n_files)
+
+        def log():
+            return "".join(service.read("log/control.log.%d" % (i + 2))
+                           for i in range(n_files)) + service.control_log()
+        # The daemon opens a file before it writes so.
+        wait_for("each notice", lambda: log().count("Reopened the logs") == n_files)
+        equal(re.findall(r"Cmd:unknown(\d+)\n", log()), [str(i) for i in range(n_lines)])
 
 
 if __name__ == "__main__":
