@@ -89,25 +89,31 @@ static int foreign(void)
 	return pair[0];
 }
 
-/* The receiver of this process; 0: none is alive. */
-static pid_t find_receiver(void)
+static bool is_alive(pid_t pid)
 {
 	siginfo_t info = {0};
-	char path[64], text[64] = "";
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid == 0;
+}
+
+/* The receiver of this process; 0: none is alive. Before it there may be some that end. */
+static pid_t find_receiver(void)
+{
+	pid_t found = 0;
+	char path[64];
 	FILE *file;
-	int pid = 0;
+	int pid;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
 	file = fopen(path, "re");
 	if (!file)
 		skip();
-	if (fgets(text, sizeof(text), file))
-		sscanf(text, "%d", &pid);
+	while (fscanf(file, "%d", &pid) == 1)
+		if (is_alive(pid))
+			found = pid;
 	fclose(file);
-	if (pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-		info.si_pid != 0)
-		pid = 0;
-	return pid;
+	return found;
 }
 
 static void test_memory(_unused_ void **state)
