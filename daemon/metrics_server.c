@@ -9,6 +9,7 @@
 
 #include "metrics_server.h"
 
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -300,8 +301,11 @@ static struct http_peer http_peer_of(
 		peer.is_account = true;
 		peer.account = accounts_owner(&server->daemon->accounts, uid, 0);
 	} else if (address->sa_family == AF_INET6) {
-		memcpy(&peer.address, &((const struct sockaddr_in6 *)address)->sin6_addr,
-			NETWORK_BYTES);
+		const struct in6_addr *all = &((const struct sockaddr_in6 *)address)->sin6_addr;
+
+		/* A listener on both protocols gets IPv4 addresses in this form. */
+		memcpy(&peer.address, all,
+			IN6_IS_ADDR_V4MAPPED(all) ? sizeof(*all) : NETWORK_BYTES);
 	} else if (address->sa_family == AF_INET) {
 		memcpy(&peer.address, &((const struct sockaddr_in *)address)->sin_addr,
 			sizeof(struct in_addr));
