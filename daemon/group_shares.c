@@ -5,7 +5,8 @@
  *
  * Invariant: a server with a client in a group has received the group before, on the same
  * connection. The leases of a group's servers are together no more than its limit, except after
- * the limit was lowered: then only until clients have freed so much.
+ * the limit was lowered below what clients use: a server may then use again what its clients free
+ * of its lease, until another server asks for more.
  */
 
 #include "group_shares.h"
@@ -187,12 +188,15 @@ void group_shares_send_due(struct server *server)
 
 /* ---- larger leases */
 
-/* Servers of an earlier daemon have leases that this one does not know yet. */
-static bool has_unknown_leases(const struct daemon *daemon)
+/* Servers of an earlier daemon may have leases of the group that this one does not know yet. */
+static bool has_unknown_leases(const struct daemon *daemon, const struct group *group)
 {
-	list_for_each (item, &daemon->servers)
-		if (!container_of(item, struct server, link_in_daemon)->knows_clients)
+	list_for_each (item, &daemon->servers) {
+		const struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if (!server->knows_clients && membership_is_possible(server, group))
 			return true;
+	}
 	return false;
 }
 
@@ -291,7 +295,7 @@ static void settle_want(const struct group *group, struct group_share *share)
 /* Replies to the servers whose wants can be decided now. */
 static void settle(const struct daemon *daemon, const struct group *group)
 {
-	if (has_unknown_leases(daemon))
+	if (has_unknown_leases(daemon, group))
 		return;
 	list_for_each (item, &group->shares)
 		settle_want(group, container_of(item, struct group_share, link_in_group));
@@ -314,7 +318,7 @@ static void lease_first(struct server *server, const struct group *group, struct
 		const uint8_t *uuid = server->devices.items[i].uuid;
 
 		if (limits.memory[i] == MEMORY_ALL ||
-			(leased(group, uuid) == 0 && !has_unknown_leases(server->daemon)))
+			(leased(group, uuid) == 0 && !has_unknown_leases(server->daemon, group)))
 			share->lease[i] = limits.memory[i];
 	}
 }
