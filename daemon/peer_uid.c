@@ -2,7 +2,7 @@
 
 /*
  * Asks the kernel for the socket whose own address is the peer's (NETLINK_SOCK_DIAG). Any
- * thread.
+ * thread. A socket that its process has closed has no inode, and the kernel names root as its user.
  *
  * Invariant: nothing waits: the kernel replies within the send call.
  */
@@ -75,7 +75,7 @@ static int ask(const struct request *request, uid_t *ret_uid)
 	if (n < 0)
 		return -errno;
 	if ((size_t)n < sizeof(reply.head) + sizeof(reply.body) ||
-		reply.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
+		reply.head.nlmsg_type != SOCK_DIAG_BY_FAMILY || reply.body.idiag_inode == 0)
 		return -ENOENT;
 	*ret_uid = reply.body.idiag_uid;
 	return 0;

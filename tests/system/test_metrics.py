@@ -441,6 +441,26 @@ def test_peer_with_many_connections():
         assert n >= 2, n
 
 
+def test_connections_that_ended_early():
+    """Connections that users end before the daemon accepts them are not root's."""
+    need_root()
+    port = free_port()
+    with mps.Service(options=["-m", str(port)]) as service:
+        with socket.create_connection(("127.0.0.1", port), 5) as ours:
+            ours.sendall(b"GET /metrics HTTP/1.1\r\n")
+            scrape(port)  # the daemon has accepted both
+            os.kill(service.daemon.pid, signal.SIGSTOP)
+            for _ in range(40):
+                with socket.create_connection(("127.0.0.1", port), 5) as sock:
+                    sock.sendall(b"GET")
+            os.kill(service.daemon.pid, signal.SIGCONT)
+            scrape(port)
+            ours.sendall(b"Host: x\r\n\r\n")
+            ours.settimeout(20 * mps.SLOW)
+            answer = ours.recv(12)
+        equal(answer, b"HTTP/1.1 200")
+
+
 def test_deadline():
     """A peer that sends a byte now and then is closed, too."""
     port = free_port()
