@@ -28,6 +28,7 @@
 #include "metrics_server.h"
 #include "notify.h"
 #include "options.h"
+#include "priority.h"
 #include "spawn.h"
 #include "spec_hash.h"
 #include "top.h"
@@ -237,6 +238,7 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 
 	reserve_standard_fds();
 	raise_fd_limit();
+	priority_raise();
 	signal(SIGPIPE, SIG_IGN);
 	/* The caller's umask may hide the socket's directory from other users. */
 	umask(022);

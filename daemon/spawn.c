@@ -3,8 +3,9 @@
 /*
  * Starts server processes. Loop thread.
  *
- * Invariant: a server gets three descriptors, an explicit environment and the
- * default signals; all descriptors of the daemon are close-on-exec.
+ * Invariant: a server gets three descriptors, an explicit environment, the
+ * default signals and the nice value of the daemon's start; all descriptors of
+ * the daemon are close-on-exec.
  */
 
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "priority.h"
 #include "process.h"
 #include "spawn.h"
 
@@ -143,6 +145,7 @@ static _Noreturn void run_child(
 		sigaction(number, &action, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	priority_restore();
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
 		dup2(output, STDERR_FILENO) < 0)
 		_exit(127);

@@ -772,6 +772,20 @@ def test_environment_of_a_server():
         equal(os.readlink("/proc/%d/fd/0" % server), "/dev/null")
 
 
+def test_nice_values():
+    """The daemon goes before others; a server has the value that the daemon was started with."""
+    need_root()
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, 3)
+    try:
+        with Daemon() as daemon:
+            equal(os.getpriority(os.PRIO_PROCESS, daemon.pid()), -10)
+            Client(daemon).served_by()
+            equal(os.getpriority(os.PRIO_PROCESS, daemon.servers()[0]), 3)
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
 def test_many_clients_at_once():
     with Daemon("slow") as daemon:
         clients = many_clients(daemon, 200)
