@@ -262,3 +262,7 @@ class Slurm(mps.Service):
         """Whether the service runs on that GPU."""
         self.use_gpu(gpu)
         return self.answers()
+
+    def servers(self):
+        """Slurm calls a job running before its prolog has started the daemon."""
+        return super().servers() if self.answers() else []
