@@ -296,11 +296,8 @@ CUresult local_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *f
 	GRAPHS_LOCKED;
 	if (!edges_are_of(graph_find(hGraph), from, to, numDependencies))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (numDependencies > 0 && graph_find(hGraph)->has_memory)
+	if (graph_find(hGraph)->has_memory)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	for (size_t i = 0; i < numDependencies; i++)
-		if (from[i] == to[i])
-			return CUDA_ERROR_NOT_SUPPORTED;
 	for (size_t i = 0; i < numDependencies; i++)
 		are_there = node_undepend((struct graph_node *)to[i],
 				    (const struct graph_node *)from[i],

@@ -140,12 +140,20 @@ static void of_arrays(void)
 
 static void of_graphs(void)
 {
+	CUDA_MEM_ALLOC_NODE_PARAMS alloc = {
+		.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+			.location = {CU_MEM_LOCATION_TYPE_DEVICE, device}},
+		.bytesize = 64};
 	CUgraphNode node;
 	CUgraph graph;
 
 	CHECK(cuGraphCreate(&graph, 0));
 	CHECK(cuGraphAddEmptyNode(&node, graph, NULL, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphRemoveDependencies(graph, &node, &node, NULL, 1));
+	CHECK(cuGraphRemoveDependencies(graph, NULL, NULL, NULL, 0));
+	CHECK(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &alloc));
 	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuGraphRemoveDependencies(graph, &node, &node, NULL, 1));
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuGraphRemoveDependencies(graph, NULL, NULL, NULL, 0));
 	CHECK(cuGraphDestroy(graph));
 }
 

@@ -384,11 +384,8 @@ static CUresult edges_change(CUgraph handle, const CUgraphNode *from, const CUgr
 	for (size_t i = 0; i < n; i++)
 		if (!object_find(OBJECT_NODE, from[i]) || !object_find(OBJECT_NODE, to[i]))
 			return CUDA_ERROR_INVALID_VALUE;
-	if (n > 0 && !is_added && graph_has_memory((struct graph *)handle))
+	if (!is_added && graph_has_memory((struct graph *)handle))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	for (size_t i = 0; i < n && !is_added; i++)
-		if (from[i] == to[i])
-			return CUDA_ERROR_NOT_SUPPORTED;
 	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
 		struct node *on = (struct node *)from[i];
 		const CUgraphEdgeData *one = data ? &data[i] : NULL;
