@@ -173,12 +173,18 @@ CUresult local_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 	return result == CUDA_SUCCESS ? give_pool(current_of(&home), pool) : result;
 }
 
-CUresult local_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+/* A pool of managed memory becomes the device's current one for managed memory. */
+CUresult local_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle)
 {
+	const struct pool *pool = pool_find(handle);
 	struct pool_home home;
 	CUresult result = home_of_device(dev, &home);
 
-	return result == CUDA_SUCCESS ? set_current(&home, pool) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (pool && pool->memory == POOL_MANAGED)
+		home.number += HOMES_OF_KIND;
+	return set_current(&home, handle);
 }
 
 CUresult local_cuMemGetDefaultMemPool(

@@ -264,12 +264,18 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 	return give_pool(pool_current(&place), pool);
 }
 
-CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+/* A pool of managed memory becomes the device's current one for managed memory. */
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle)
 {
-	const struct place place = place_of_device(dev);
+	const struct pool *pool = object_find(OBJECT_POOL, handle);
+	struct place place = place_of_device(dev);
 
 	ENTER(CALL_INIT);
-	return device_get(dev) ? set_current(&place, pool) : CUDA_ERROR_INVALID_DEVICE;
+	if (!device_get(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (pool)
+		place.type = pool->place.type;
+	return set_current(&place, handle);
 }
 
 CUresult cuMemGetDefaultMemPool(
