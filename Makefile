@@ -94,18 +94,18 @@ endef
 
 objects = $(patsubst %.c,$(OBJ)/$(1)/%.o,$(patsubst $(GEN)/%,gen/%,$(2)))
 
-$(eval $(call compile,daemon,-iquote daemon -DMPS_VERSION='"$(VERSION)"' $(COUNTED)))
+$(eval $(call compile,daemon,-iquote . -DMPS_VERSION='"$(VERSION)"' $(COUNTED)))
 $(eval $(call compile,server,-iquote . $(COUNTED)))
 $(eval $(call compile,client,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec))
 $(eval $(call compile,check,-iquote . $(COUNTED)))
 # LeakSanitizer takes the dynamic thread-local memory of a small library for something else, and ends.
 $(eval $(call compile,softgpu,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec -ffp-contract=off))
 # cmocka 1 lacks what cmocka 2 recommends instead of some checks.
-$(eval $(call compile,test,-iquote . -iquote daemon -DMPS_SCRIBBLE -DCMOCKA_DISABLE_DEPRECATION_WARNINGS $(COUNTED)))
+$(eval $(call compile,test,-iquote . -DMPS_SCRIBBLE -DCMOCKA_DISABLE_DEPRECATION_WARNINGS $(COUNTED)))
 
 # ---- programs
 
-DAEMON_SRC := $(wildcard daemon/*.c) proto/frame.c proto/device_name.c proto/limit_text.c proto/async_close.c \
+DAEMON_SRC := $(wildcard daemon/*.c daemon/*/*.c) proto/frame.c proto/device_name.c proto/limit_text.c proto/async_close.c \
 	proto/trust.c proto/quote.c
 SERVER_SRC := $(wildcard server/*.c server/*/*.c) proto/frame.c proto/device_name.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/async_close.c proto/fd_kind.c proto/trust.c proto/quote.c $(GEN)/serve.c $(GEN)/cuda_api.c $(GEN)/wire.c

@@ -12,23 +12,23 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "admission.h"
-#include "allowances.h"
+#include "daemon/conn/admission.h"
+#include "daemon/config/allowances.h"
 #include "async_close.h"
 #include "bounds.h"
-#include "command_conn.h"
-#include "conn.h"
+#include "daemon/command/command_conn.h"
+#include "daemon/conn/conn.h"
 #include "cuda.h"
-#include "daemon.h"
-#include "metrics_server.h"
-#include "partitions.h"
-#include "probe.h"
-#include "record.h"
-#include "reload.h"
-#include "server.h"
-#include "state_text.h"
-#include "tenant.h"
-#include "tracing.h"
+#include "daemon/state/daemon.h"
+#include "daemon/watch/metrics_server.h"
+#include "daemon/state/partitions.h"
+#include "daemon/server/probe.h"
+#include "daemon/state/record.h"
+#include "daemon/command/reload.h"
+#include "daemon/server/server.h"
+#include "daemon/command/state_text.h"
+#include "daemon/state/tenant.h"
+#include "daemon/watch/tracing.h"
 
 /* How soon an action that had to wait is tried again. */
 #define RETRY_MS 250

@@ -238,7 +238,7 @@ static bool is_read_after_fault(int type)
 
 /*
  * A client that arrives at a server that ends must get the next server. So its frame stays
- * unread, which tells the daemon that the client has not arrived (daemon/clients.c). After a
+ * unread, which tells the daemon that the client has not arrived (daemon/server/clients.c). After a
  * fault the server still reads what comes before a client, such as the address of the fault.
  */
 static bool control_may_read(struct server *server)

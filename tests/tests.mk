@@ -14,50 +14,50 @@ unit_test_proto_frame := proto/frame.c
 unit_test_proto_limit_text := proto/limit_text.c
 unit_test_proto_async_close := proto/async_close.c
 unit_test_proto_fd_kind := proto/fd_kind.c
-unit_test_daemon_account := daemon/account.c daemon/process.c daemon/subordinate.c
-unit_test_daemon_eviction := daemon/eviction.c
-unit_test_daemon_amount := daemon/amount.c
-unit_test_daemon_record := daemon/record.c
+unit_test_daemon_account := daemon/state/account.c daemon/text/process.c daemon/state/subordinate.c
+unit_test_daemon_eviction := daemon/state/eviction.c
+unit_test_daemon_amount := daemon/text/amount.c
+unit_test_daemon_record := daemon/state/record.c
 unit_test_daemon_state_text := $(filter-out daemon/main.c,$(DAEMON_SRC))
-unit_test_daemon_tokenize := daemon/tokenize.c
-unit_test_daemon_xid := daemon/xid.c
-unit_test_daemon_json := daemon/json.c proto/quote.c
-unit_test_daemon_exposition := daemon/exposition.c proto/quote.c
-unit_test_daemon_metrics := daemon/metrics.c daemon/metrics_write.c daemon/exposition.c daemon/devices.c \
+unit_test_daemon_tokenize := daemon/text/tokenize.c
+unit_test_daemon_xid := daemon/text/xid.c
+unit_test_daemon_json := daemon/text/json.c proto/quote.c
+unit_test_daemon_exposition := daemon/text/exposition.c proto/quote.c
+unit_test_daemon_metrics := daemon/watch/metrics.c daemon/watch/metrics_write.c daemon/text/exposition.c daemon/config/devices.c \
 	proto/device_name.c proto/frame.c proto/quote.c
-unit_test_daemon_trace_text := daemon/trace_text.c daemon/json.c proto/quote.c
-unit_test_daemon_usage := daemon/usage.c
-unit_test_daemon_escape := daemon/escape.c proto/quote.c
-unit_test_daemon_settings := daemon/settings.c daemon/devices.c daemon/group_name.c daemon/tokenize.c daemon/error_message.c \
+unit_test_daemon_trace_text := daemon/watch/trace_text.c daemon/text/json.c proto/quote.c
+unit_test_daemon_usage := daemon/state/usage.c
+unit_test_daemon_escape := daemon/text/escape.c proto/quote.c
+unit_test_daemon_settings := daemon/config/settings.c daemon/config/devices.c daemon/text/group_name.c daemon/text/tokenize.c daemon/text/error_message.c \
 	proto/device_name.c proto/frame.c proto/limit_text.c
-unit_test_daemon_rate_limit := daemon/rate_limit.c
-unit_test_daemon_line_buffer := daemon/line_buffer.c proto/quote.c
+unit_test_daemon_rate_limit := daemon/text/rate_limit.c
+unit_test_daemon_line_buffer := daemon/text/line_buffer.c proto/quote.c
 unit_test_proto_quote := proto/quote.c
 unit_test_server_log := server/util/log.c
 unit_test_server_number := server/util/number.c server/util/log.c
-unit_test_daemon_line_limit := daemon/line_limit.c daemon/rate_limit.c
-unit_test_daemon_log_file := daemon/log_file.c daemon/log_move.c daemon/journald.c daemon/directory.c daemon/line_buffer.c daemon/error_message.c \
+unit_test_daemon_line_limit := daemon/text/line_limit.c daemon/text/rate_limit.c
+unit_test_daemon_log_file := daemon/log/log_file.c daemon/log/log_move.c daemon/log/journald.c daemon/text/directory.c daemon/text/line_buffer.c daemon/text/error_message.c \
 	proto/quote.c
-CONFIG := daemon/config.c daemon/config_environment.c daemon/metrics_address.c daemon/tokenize.c daemon/error_message.c \
+CONFIG := daemon/config/config.c daemon/config/config_environment.c daemon/config/metrics_address.c daemon/text/tokenize.c daemon/text/error_message.c \
 	proto/device_name.c proto/frame.c
 unit_test_daemon_config := $(CONFIG)
-CONFIG_FILE := $(CONFIG) daemon/config_file.c daemon/config_report.c daemon/config_text.c daemon/ini.c \
-	daemon/nearest.c daemon/settings.c daemon/devices.c daemon/group_name.c daemon/line_buffer.c \
+CONFIG_FILE := $(CONFIG) daemon/config/config_file.c daemon/config/config_report.c daemon/config/config_text.c daemon/text/ini.c \
+	daemon/text/nearest.c daemon/config/settings.c daemon/config/devices.c daemon/text/group_name.c daemon/text/line_buffer.c \
 	proto/limit_text.c proto/quote.c
 unit_test_daemon_config_file := $(CONFIG_FILE)
-unit_test_daemon_ini := daemon/ini.c
-unit_test_daemon_nearest := daemon/nearest.c
-unit_test_daemon_settings_layers := daemon/settings_layers.c daemon/settings.c daemon/devices.c daemon/tokenize.c \
-	daemon/error_message.c proto/device_name.c proto/frame.c proto/limit_text.c
-unit_test_daemon_top_history := daemon/top_history.c
-unit_test_daemon_top_options := daemon/top_options.c daemon/tokenize.c daemon/error_message.c
-TOP_TEXT := daemon/top_text.c proto/quote.c
+unit_test_daemon_ini := daemon/text/ini.c
+unit_test_daemon_nearest := daemon/text/nearest.c
+unit_test_daemon_settings_layers := daemon/config/settings_layers.c daemon/config/settings.c daemon/config/devices.c daemon/text/tokenize.c \
+	daemon/text/error_message.c proto/device_name.c proto/frame.c proto/limit_text.c
+unit_test_daemon_top_history := daemon/top/top_history.c
+unit_test_daemon_top_options := daemon/top/top_options.c daemon/text/tokenize.c daemon/text/error_message.c
+TOP_TEXT := daemon/top/top_text.c proto/quote.c
 unit_test_daemon_top_text := $(TOP_TEXT)
-unit_test_daemon_top_column := daemon/top_column.c daemon/top_history.c daemon/amount.c $(TOP_TEXT)
-unit_test_daemon_top_view := daemon/top_view.c $(unit_test_daemon_top_column)
-unit_test_daemon_top_sample := daemon/top_sample.c
+unit_test_daemon_top_column := daemon/top/top_column.c daemon/top/top_history.c daemon/text/amount.c $(TOP_TEXT)
+unit_test_daemon_top_view := daemon/top/top_view.c $(unit_test_daemon_top_column)
+unit_test_daemon_top_sample := daemon/top/top_sample.c
 unit_libs_test_daemon_top_sample := $(call static,jansson)
-unit_test_daemon_top_table := daemon/top_table.c daemon/top_sample.c daemon/top_history.c
+unit_test_daemon_top_table := daemon/top/top_table.c daemon/top/top_sample.c daemon/top/top_history.c
 unit_libs_test_daemon_top_table := $(call static,jansson)
 unit_test_proto_shm := proto/shm.c
 unit_test_proto_yielder :=
@@ -167,12 +167,12 @@ FUZZ_SECONDS ?= 60
 fuzz_src = tests/fuzz/fuzz_$(1).c $(or $(fuzz_of_$(1)),$(unit_test_server_session))
 # The files that the other fuzzers are linked with.
 fuzz_of_frame := proto/frame.c
-fuzz_of_tokenize := daemon/line_buffer.c daemon/tokenize.c proto/quote.c
+fuzz_of_tokenize := daemon/text/line_buffer.c daemon/text/tokenize.c proto/quote.c
 fuzz_of_config := $(CONFIG_FILE)
-fuzz_of_xid := daemon/xid.c
+fuzz_of_xid := daemon/text/xid.c
 # The daemon without its calls of the system.
-fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c control_socket.c cdi.c options.c spawn.c process.c record.c) \
-	$(wildcard daemon/cli.c daemon/cli_*.c daemon/check_*.c daemon/top*.c) proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
+fuzz_of_daemon := $(filter-out daemon/main.c daemon/cli/% daemon/top/% daemon/text/process.c daemon/state/record.c \
+	daemon/server/spawn.c proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
 fuzz_libs_daemon := $(LIBUV) -Wl,--wrap=uv_queue_work
 fuzz_of_state := $(filter-out daemon/main.c,$(DAEMON_SRC))
 fuzz_libs_state := $(LIBUV) $(TOP_LIBS)
@@ -181,16 +181,16 @@ define fuzz_replay
 $(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fuzz_src,$(1)))
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
-$(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard daemon/*.h server/*.h server/*/*.h include/*.h) | $(GEN)/.stamp
+$(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard daemon/*/*.h server/*.h server/*/*.h include/*.h) | $(GEN)/.stamp
 	@mkdir -p $$(@D)
 	clang $$(filter-out -MMD -MP,$$(ALL_CFLAGS)) -fsanitize=address,undefined,fuzzer \
-		-iquote . -iquote daemon -o $$@ $$(filter %.c,$$^) $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
+		-iquote . -o $$@ $$(filter %.c,$$^) $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
 endef
 $(foreach f,$(FUZZ),$(eval $(call fuzz_replay,$(f))))
 $(FUZZ:%=$(BUILD)/tests/test_fuzz_%): | $(BUILD)/fuzz/seeds/.stamp
 
 $(BUILD)/fuzz/seeds/.stamp: tests/fuzz/seeds.py tests/fuzz/fuzz_daemon.c proto/cuda.spec $(WIRE) \
-		$(wildcard daemon/command*.c) tests/system/wire.py tests/system/operator_lines.py \
+		$(wildcard daemon/command/*.c) tests/system/wire.py tests/system/operator_lines.py \
 		$(wildcard tests/fuzz/hostile/*.py) | $(GEN)/.stamp
 	CC=$(CC) $(PYTHON) tests/fuzz/seeds.py $(@D)
 	@touch $@

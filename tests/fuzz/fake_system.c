@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A system for the daemon, in one process: replaces daemon/spawn.c, process.c
+ * A system for the daemon, in one process: replaces daemon/server/spawn.c, process.c
  * and record.c, proto/async_close.c, and of libc the clock,
  * getsockopt(SO_PEERCRED), waitpid() and waitid().
  */
@@ -19,9 +19,9 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "../../daemon/process.h"
-#include "../../daemon/record.h"
-#include "../../daemon/spawn.h"
+#include "../../daemon/text/process.h"
+#include "../../daemon/state/record.h"
+#include "../../daemon/server/spawn.h"
 #include "async_close.h"
 #include "fake_system.h"
 

@@ -8,7 +8,7 @@
 #include <pwd.h>
 #include <string.h>
 
-#include "../../daemon/config_file.h"
+#include "../../daemon/config/config_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

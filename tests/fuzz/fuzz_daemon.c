@@ -20,14 +20,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "../../daemon/clients.h"
-#include "../../daemon/conn.h"
-#include "../../daemon/daemon.h"
-#include "../../daemon/group_name.h"
-#include "../../daemon/partitions.h"
-#include "../../daemon/server.h"
-#include "../../daemon/settings.h"
-#include "../../daemon/tenant.h"
+#include "../../daemon/server/clients.h"
+#include "../../daemon/conn/conn.h"
+#include "../../daemon/state/daemon.h"
+#include "../../daemon/text/group_name.h"
+#include "../../daemon/state/partitions.h"
+#include "../../daemon/server/server.h"
+#include "../../daemon/config/settings.h"
+#include "../../daemon/state/tenant.h"
 #include "fake_system.h"
 #include "spec_hash.h"
 

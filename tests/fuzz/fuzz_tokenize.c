@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "../../daemon/line_buffer.h"
-#include "../../daemon/tokenize.h"
+#include "../../daemon/text/line_buffer.h"
+#include "../../daemon/text/tokenize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

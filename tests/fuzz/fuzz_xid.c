@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "../../daemon/xid.h"
+#include "../../daemon/text/xid.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

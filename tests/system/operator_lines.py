@@ -22,7 +22,7 @@ VALUES = {
 def table():
     """name -> usage, from the daemon's source."""
     found = {}
-    for path in sorted(glob.glob(os.path.join(harness.ROOT, "daemon", "command*.c"))):
+    for path in sorted(glob.glob(os.path.join(harness.ROOT, "daemon", "command", "*.c"))):
         with open(path, encoding="utf-8") as file:
             found.update(ROW.findall(file.read()))
     assert "get_server_list" in found, "the table of commands is not where it was"

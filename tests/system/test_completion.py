@@ -62,7 +62,7 @@ def help_text():
 
 def usages():
     """command -> usage, from the table of commands in the daemon's source."""
-    with open(harness.ROOT + "/daemon/command.c", encoding="utf-8") as file:
+    with open(harness.ROOT + "/daemon/command/command.c", encoding="utf-8") as file:
         found = re.findall(r'^\t\{"(\w+)",\s*"([^"]*)"', file.read(), re.M)
     assert len(found) > 20, found
     return dict(found)

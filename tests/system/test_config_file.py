@@ -556,9 +556,9 @@ def test_starts():
 
 def keys_in_sources():
     """Names of keys: of [daemon], and of the other sections."""
-    source = document("daemon", "config.c")
+    source = document("daemon/config", "config.c")
     daemon = set(re.findall(r'\[CONFIG_\w+\] = \{"(\w+)"', source))
-    settings = document("daemon", "settings.c")
+    settings = document("daemon/config", "settings.c")
     limits = set(re.findall(r'\[SETTING_\w+\] = \{"(\w+)"', settings))
     assert len(daemon) > 10 and len(limits) == 3, (daemon, limits)
     return daemon, limits | {"uid"}

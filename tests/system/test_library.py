@@ -399,9 +399,9 @@ def test_man_pages():
     usage, = re.findall(r"^  top .*", usage, re.M)
     for word in re.findall(r"--?\w+", usage.partition("  ")[0]) + ["--delay", "--iterations"]:
         contains(text, word)
-    for word in re.findall(r'json, "(\w+)"', read_file(harness.ROOT + "/daemon/top_print.c")):
+    for word in re.findall(r'json, "(\w+)"', read_file(harness.ROOT + "/daemon/top/top_print.c")):
         contains(text, word)
-    titles = re.findall(r'^\t\[TOP_\w+\] = \{"([^"]+)"', read_file(harness.ROOT + "/daemon/top_column.c"), re.M)
+    titles = re.findall(r'^\t\[TOP_\w+\] = \{"([^"]+)"', read_file(harness.ROOT + "/daemon/top/top_column.c"), re.M)
     assert len(titles) > 10, titles
     for title in titles:
         contains(text, title)
@@ -416,7 +416,7 @@ def test_man_pages_of_clients():
     for name in variables:
         contains(page("libmpsclient.7"), name)
         contains(page("mps-run.1"), name)
-    sources = [read_file(path) for path in glob.glob(harness.ROOT + "/daemon/*.c")
+    sources = [read_file(path) for path in glob.glob(harness.ROOT + "/daemon/*/*.c")
                + glob.glob(harness.ROOT + "/server/*.c") + glob.glob(harness.ROOT + "/client/*/*.c")
                if not path.endswith("/transport/error.c")]
     errors = set(re.findall(r"(?<!case )\bCUDA_ERROR_MPS_\w+(?=[;:)]|, [\"&])", "\n".join(sources)))

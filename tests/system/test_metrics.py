@@ -25,9 +25,9 @@ from test_stats import MIB, WORK, stats, worked
 
 ALICE, BOB = 12345, 12346
 FLEET = os.path.join(harness.ROOT, "docs", "fleet")
-# METRICS_CLIENTS_MAX (daemon/metrics.h), PROCESS_SESSIONS_MAX (daemon/allowances.h).
+# METRICS_CLIENTS_MAX (daemon/watch/metrics.h), PROCESS_SESSIONS_MAX (daemon/config/allowances.h).
 CLIENTS_MAX, OF_A_PROCESS = 256, 16
-# CONNS_OF_PEER_MAX, ALL_CONNS_MAX and CONN_MS (daemon/metrics_server.c).
+# CONNS_OF_PEER_MAX, ALL_CONNS_MAX and CONN_MS (daemon/watch/metrics_server.c).
 CONNS_OF_PEER, CONNS, CONN_S = 12, 96, 10
 CANNOT = "Cannot listen on 127.0.0.1:%d for the metrics: Address already in use: set metrics_listen " \
     "to another address, or reload when this one is free\n"

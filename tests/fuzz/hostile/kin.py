@@ -2,7 +2,7 @@
 """Strangers with many UIDs: those of a user namespace that a user has made.
 
 The namespace has the user's own UID as root, UIDs that are subordinate ones of the user in the
-daemon's file, and UIDs that are in no file. All of them are one account (daemon/account.h).
+daemon's file, and UIDs that are in no file. All of them are one account (daemon/state/account.h).
 """
 
 import ctypes

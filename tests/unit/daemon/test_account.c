@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "account.h"
-#include "process.h"
+#include "daemon/state/account.h"
+#include "daemon/text/process.h"
 
 #include <cmocka.h>
 

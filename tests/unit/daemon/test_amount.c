@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "amount.h"
+#include "daemon/text/amount.h"
 
 #include <cmocka.h>
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
+#include "daemon/config/config.h"
 
 #include <cmocka.h>
 

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "config_file.h"
-#include "config_text.h"
+#include "daemon/config/config_file.h"
+#include "daemon/config/config_text.h"
 
 #include <cmocka.h>
 

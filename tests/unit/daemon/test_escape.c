@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "escape.h"
+#include "daemon/text/escape.h"
 
 #include <cmocka.h>
 

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "eviction.h"
+#include "daemon/state/eviction.h"
 
 #include <cmocka.h>
 

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "exposition.h"
+#include "daemon/text/exposition.h"
 
 #include <cmocka.h>
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ini.h"
+#include "daemon/text/ini.h"
 
 #include <cmocka.h>
 

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "json.h"
+#include "daemon/text/json.h"
 
 #include <cmocka.h>
 

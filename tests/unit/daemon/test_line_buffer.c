@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "line_buffer.h"
+#include "daemon/text/line_buffer.h"
 
 #include <cmocka.h>
 

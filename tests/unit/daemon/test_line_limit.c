@@ -7,7 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 
-#include "line_limit.h"
+#include "daemon/text/line_limit.h"
 
 #include <cmocka.h>
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "log_file.h"
+#include "daemon/log/log_file.h"
 
 #include <cmocka.h>
 

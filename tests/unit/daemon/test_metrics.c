@@ -8,12 +8,12 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "clients.h"
-#include "command_scope.h"
-#include "daemon.h"
-#include "metrics.h"
-#include "server.h"
-#include "tenant.h"
+#include "daemon/server/clients.h"
+#include "daemon/command/command_scope.h"
+#include "daemon/state/daemon.h"
+#include "daemon/watch/metrics.h"
+#include "daemon/server/server.h"
+#include "daemon/state/tenant.h"
 
 #include <cmocka.h>
 

@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "nearest.h"
+#include "daemon/text/nearest.h"
 
 #include <cmocka.h>
 

@@ -7,7 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 
-#include "rate_limit.h"
+#include "daemon/text/rate_limit.h"
 
 #include <cmocka.h>
 

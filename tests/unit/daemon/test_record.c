@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "record.h"
+#include "daemon/state/record.h"
 
 static char folder[] = "/tmp/mps-record-XXXXXX";
 static int directory;

@@ -9,9 +9,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "devices.h"
-#include "group_name.h"
-#include "settings.h"
+#include "daemon/config/devices.h"
+#include "daemon/text/group_name.h"
+#include "daemon/config/settings.h"
 
 #include <cmocka.h>
 

@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "settings.h"
+#include "daemon/config/settings.h"
 
 #include <cmocka.h>
 

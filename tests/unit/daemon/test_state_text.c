@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "daemon.h"
-#include "partitions.h"
-#include "state_text.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/partitions.h"
+#include "daemon/command/state_text.h"
 
 static struct daemon daemon_of_test;
 

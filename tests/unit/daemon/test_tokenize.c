@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "tokenize.h"
+#include "daemon/text/tokenize.h"
 
 #include <cmocka.h>
 

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "top_column.h"
+#include "daemon/top/top_column.h"
 
 #include <cmocka.h>
 

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "top_history.h"
+#include "daemon/top/top_history.h"
 
 #include <cmocka.h>
 

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "top_options.h"
+#include "daemon/top/top_options.h"
 
 #include <cmocka.h>
 

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "top_sample.h"
+#include "daemon/top/top_sample.h"
 
 #include <cmocka.h>
 

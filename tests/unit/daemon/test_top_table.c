@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "top_table.h"
+#include "daemon/top/top_table.h"
 
 #include <cmocka.h>
 

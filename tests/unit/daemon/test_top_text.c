@@ -9,7 +9,7 @@
 #include <locale.h>
 #include <string.h>
 
-#include "top_text.h"
+#include "daemon/top/top_text.h"
 
 #include <cmocka.h>
 

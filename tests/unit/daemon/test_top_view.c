@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "top_view.h"
+#include "daemon/top/top_view.h"
 
 #include <cmocka.h>
 

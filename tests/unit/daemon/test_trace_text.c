@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "tests/unit/seed.h"
-#include "trace_text.h"
+#include "daemon/watch/trace_text.h"
 
 #include <cmocka.h>
 

@@ -8,8 +8,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "daemon.h"
-#include "tenant.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/tenant.h"
 
 #include <cmocka.h>
 

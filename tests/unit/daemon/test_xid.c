@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "tests/unit/seed.h"
-#include "xid.h"
+#include "daemon/text/xid.h"
 
 #include <cmocka.h>
 

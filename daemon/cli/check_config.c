@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Checks a configuration file as the daemon does. main() only.
+ *
+ * Invariant: a file that passes here starts the daemon of the same user on the
+ * same machine, as far as the file decides that.
+ */
+
+#include <stdio.h>
+
+#include "check_config.h"
+#include "daemon/config/config_file.h"
+
+void check_config_print(_unused_ void *arg, const char *line)
+{
+	fprintf(stderr, "mps-control: %s\n", line);
+}
+
+int check_config_run(const char *path, char *const *arguments)
+{
+	const struct config_report report = {check_config_print, NULL};
+	struct error_message error;
+	struct config_file file;
+	int r;
+
+	if (arguments[0] && (arguments[1] || path)) {
+		fputs("mps-control: check-config takes one file: check-config [FILE]\n", stderr);
+		return EXIT_FAILURE;
+	}
+	if (config_file_init(&file, arguments[0] ? arguments[0] : path, &error) < 0) {
+		check_config_print(NULL, error.text);
+		return EXIT_FAILURE;
+	}
+	r = config_file_read(&file, &report);
+	if (r == 0 && file.hash == 0)
+		printf("%s: there is no such file: the defaults apply\n", file.path);
+	else if (r == 0)
+		printf("%s: no errors\n", file.path);
+	else if (r > 0)
+		fprintf(stderr, "mps-control: %s: %d error%s\n", file.path, r, r > 1 ? "s" : "");
+	config_file_fini(&file);
+	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

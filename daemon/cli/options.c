@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The options of the command line. Runs in main() first.
+ *
+ * Invariant: tokens after the first word of a command belong to the command.
+ */
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/config/config_file.h"
+#include "options.h"
+#include "daemon/text/tokenize.h"
+
+/* The supported protocol; the vendor's newer daemons have another one with other commands. */
+#define PROTOCOL 2
+#define PROTOCOL_VARIABLE "CUDA_MPS_PROTOCOL_VERSION"
+
+/* The vendor's long options may have one dash; "forground" is spelled as in the vendor's help. */
+static const struct option long_options[] = {
+	{"config", required_argument, NULL, 'c'},
+	{"daemon", no_argument, NULL, 'd'},
+	{"foreground", no_argument, NULL, 'f'},
+	{"forground", no_argument, NULL, 'f'},
+	{"help", no_argument, NULL, 'h'},
+	{"metrics", required_argument, NULL, 'm'},
+	{"multiuser-server", no_argument, NULL, 'M'},
+	{"protocol", required_argument, NULL, 'p'},
+	{"static-partitioning", no_argument, NULL, 'S'},
+	{"strict", no_argument, NULL, 's'},
+	{"version", no_argument, NULL, 'v'},
+	{NULL, 0, NULL, 0},
+};
+
+void options_print(void)
+{
+	puts("OPTIONS:\n"
+	     "  -h, --help                 print this help\n"
+	     "  -v, --version              print the version\n"
+	     "  -d, --daemon               start the daemon in the background; return when it "
+	     "accepts "
+	     "connections\n"
+	     "  -f, --foreground           run the daemon in the foreground; copy both logs to "
+	     "standard output\n"
+	     "  -c, --config FILE          the configuration file; default: " CONFIG_FILE_DEFAULT
+	     "\n"
+	     "  -m, --metrics ADDRESS      for the daemon: answer HTTP requests for the metrics at "
+	     "[HOST:]PORT\n"
+	     "  -M, --multiuser-server     for the daemon: run one server for all users; needs "
+	     "root\n"
+	     "  -S, --static-partitioning  for the daemon: give clients static partitions of SMs\n"
+	     "  -p, --protocol 2           the protocol of the commands; only 2 is supported\n"
+	     "      --strict               exit with status 1 also if a command failed");
+}
+
+static int check_protocol(const char *text, const char *where, struct error_message *error)
+{
+	uint64_t number;
+
+	if (parse_number(text, PROTOCOL, &number) == 0 && number == PROTOCOL)
+		return 0;
+	return error_message_set(error, -EINVAL,
+		"Protocol \"%.32s\" (%s) is not supported: set it to %d, or leave it out", text,
+		where, PROTOCOL);
+}
+
+/* The variable overrides the option, as NVIDIA documents it. */
+static int choose_protocol(const char *option, struct error_message *error)
+{
+	const char *variable = getenv(PROTOCOL_VARIABLE);
+
+	if (variable && *variable)
+		return check_protocol(variable, PROTOCOL_VARIABLE, error);
+	return option ? check_protocol(option, "-p", error) : 0;
+}
+
+static int set_metrics(struct options *options, const char *address, struct error_message *error)
+{
+	struct error_message why;
+
+	if (config_key_check(CONFIG_METRICS_LISTEN, address, &why) < 0)
+		return error_message_set(error, -EINVAL, "-m is \"%.64s\": %s", address, why.text);
+	options->metrics = address;
+	return 0;
+}
+
+static int set_mode(struct options *options, enum mode mode, struct error_message *error)
+{
+	if (options->mode != MODE_CLI && options->mode != mode)
+		return error_message_set(error, -EINVAL, "-d and -f cannot be combined");
+	options->mode = mode;
+	return 0;
+}
+
+/* Checks options that apply only to the daemon, or only to commands. */
+static int check_combination(
+	const struct options *options, const char *protocol, struct error_message *error)
+{
+	if (options->mode == MODE_CLI) {
+		if (options->is_multiuser || options->is_partitioned || options->metrics)
+			return error_message_set(error, -EINVAL,
+				"-M, -S and -m apply to the daemon: use them with -d or -f");
+		return protocol ? check_protocol(protocol, "-p", error) : 0;
+	}
+	if (*options->command)
+		return error_message_set(error, -EINVAL, "-d and -f take no command");
+	if (options->is_strict)
+		return error_message_set(
+			error, -EINVAL, "--strict applies to commands: use it without -d and -f");
+	if (options->is_multiuser && geteuid() != 0)
+		return error_message_set(error, -EINVAL,
+			"-M serves all users with one server, which only root can do: start the "
+			"daemon as root, or leave -M out");
+	return choose_protocol(protocol, error);
+}
+
+int options_read(struct options *options, int argc, char **argv, struct error_message *error)
+{
+	const char *protocol = NULL;
+	int option, r = 0;
+
+	*options = (struct options){0};
+	/* "+": arguments after a command are the command's own, like its -f. */
+	while (r == 0 && (option = getopt_long_only(
+				  argc, argv, "+c:dfhm:Mp:Sv", long_options, NULL)) != -1) {
+		switch (option) {
+		case 'c':
+			options->config_path = optarg;
+			break;
+		case 'd':
+			r = set_mode(options, MODE_BACKGROUND, error);
+			break;
+		case 'f':
+			r = set_mode(options, MODE_FOREGROUND, error);
+			break;
+		case 'h':
+		case 'v':
+			options->mode = option == 'h' ? MODE_HELP : MODE_VERSION;
+			return 0;
+		case 'm':
+			r = set_metrics(options, optarg, error);
+			break;
+		case 'M':
+			options->is_multiuser = true;
+			break;
+		case 'p':
+			protocol = optarg;
+			break;
+		case 'S':
+			options->is_partitioned = true;
+			break;
+		case 's':
+			options->is_strict = true;
+			break;
+		default:
+			r = error_message_set(error, -EINVAL, "unknown option or missing value");
+		}
+	}
+	options->command = argv + optind;
+	return r < 0 ? r : check_combination(options, protocol, error);
+}

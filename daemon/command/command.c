@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The table of commands. Loop thread.
+ *
+ * Invariant: each command is executed, refused, or answered by its usage; only
+ * quit ends the daemon.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "command_conn.h"
+#include "command_fault.h"
+#include "command_terminate.h"
+#include "commands.h"
+#include "daemon/conn/conn.h"
+#include "daemon/watch/counting.h"
+#include "daemon/text/line_buffer.h"
+#include "daemon/server/probe.h"
+#include "reload.h"
+#include "daemon/state/slot.h"
+#include "daemon/watch/termination.h"
+#include "daemon/watch/tracing.h"
+
+/* The command is about GPUs: it waits until the machine's GPUs are known. */
+#define NEEDS_GPUS ""
+
+struct command {
+	const char *name;
+	const char *usage;   /* what follows the name */
+	size_t n_min, n_max; /* tokens, the name included */
+	void (*run)(struct conn *conn, const struct tokens *tokens);
+	const char *help;
+	const char *needs_gpus; /* NULL: no; "": always; else if this token is given */
+};
+
+static void command_help(struct conn *conn, const struct tokens *tokens);
+
+static const struct command commands[] = {
+	{"get_server_list", " [--json]", 1, 2, command_get_server_list,
+		"list the PIDs of all servers, one per line", NULL},
+	{"get_server_status", " PID", 2, 2, command_get_server_status,
+		"print its state: INITIALIZING, ACTIVE, FAULT or STOPPING", NULL},
+	{"start_server", " -uid UID", 1, 3, command_start_server, "start the server of a user now",
+		NULL},
+	{"shutdown_server", " PID [-f]", 2, 3, command_shutdown_server,
+		"stop a server when its clients have exited; -f: stop it now", NULL},
+	{"get_client_list", " PID", 2, 2, command_get_client_list,
+		"list the PIDs of the clients of a server", NULL},
+	{"get_device_client_list", " [PID]", 1, 2, command_get_device_client_list,
+		"list the clients of each GPU, as PID.CONTEXT", NULL},
+	{"terminate_client", " SERVER_PID CLIENT_PID", 3, 3, command_terminate_client,
+		"end the work of a client; its later calls fail", NULL},
+	{"get_last_fault", " [N] [--json]", 1, 3, command_get_last_fault,
+		"show which client caused a GPU fault, and how that is known", NULL},
+	{"ps", " [-p PID] [-l] [--json]", 1, TOKENS_MAX, command_ps,
+		"list clients and their GPUs; -p: of one server; -l: with their limits", NULL},
+	{"stats", " [--json]", 1, 2, command_stats,
+		"list what clients have done: launches, copies, time at work, memory", NULL},
+	{"metrics", "", 1, 1, command_metrics,
+		"print all counters in the format of Prometheus: see mps-control(1)", NULL},
+	{"trace", " start|stop [-server PID] FILE", 2, 5, command_trace,
+		"record what the streams of clients do; stop writes FILE for Perfetto", NULL},
+	{"device_query", " [PID] [--csv | --json]", 1, TOKENS_MAX, command_device_query,
+		"list the GPUs of all servers, or of one server", NEEDS_GPUS},
+	{"set_default_active_thread_percentage", " PERCENTAGE", 1, 2, command_set_percentage,
+		"set the share of SMs for servers that start later", NULL},
+	{"get_default_active_thread_percentage", "", 1, 1, command_get_percentage,
+		"print that share", NULL},
+	{"set_active_thread_percentage", " PID|-group NAME PERCENTAGE", 2, 4,
+		command_set_percentage, "set it for new clients of a server or a group", NULL},
+	{"get_active_thread_percentage", " PID|-group NAME", 2, 3, command_get_percentage,
+		"print that share", NULL},
+	{"set_default_device_pinned_mem_limit", " DEVICE SIZE|none", 1, 3, command_set_memory,
+		"limit the memory of each client on a GPU, for servers that start later",
+		NEEDS_GPUS},
+	{"get_default_device_pinned_mem_limit", " DEVICE", 1, 2, command_get_memory,
+		"print that limit, or none", NEEDS_GPUS},
+	{"set_device_pinned_mem_limit", " PID|-group NAME DEVICE SIZE|none", 2, 5,
+		command_set_memory,
+		"set that limit for new clients of a server, or for a whole group", NEEDS_GPUS},
+	{"get_device_pinned_mem_limit", " PID|-group NAME DEVICE", 2, 4, command_get_memory,
+		"print that limit, or none", NEEDS_GPUS},
+	{"set_default_client_priority", " PRIORITY", 1, 2, command_set_priority,
+		"set the priority of new clients: 0 normal, 1 below normal, 2 background", NULL},
+	{"get_default_client_priority", "", 1, 1, command_get_priority, "print that priority",
+		NULL},
+	{"set_client_priority", " PID|-group NAME PRIORITY", 2, 4, command_set_priority,
+		"set it for new clients of a server or a group", NULL},
+	{"get_client_priority", " PID|-group NAME", 2, 3, command_get_priority,
+		"print that priority", NULL},
+	{"group", " create|set NAME [OPTION]..., get|delete NAME, list [--json]", 2, TOKENS_MAX,
+		command_group,
+		"set the limits that clients with MPS_GROUP=NAME share; for its options see "
+		"mps-control(1)",
+		"-device_pinned_mem_limit"},
+	{"lspart", "", 1, 1, command_lspart, "with -S: list the partitions of SMs", NEEDS_GPUS},
+	{"sm_partition", " add DEVICE CHUNKS|rm DEVICE ID", 4, 4, command_sm_partition,
+		"with -S: create or remove a partition", NEEDS_GPUS},
+	{"reload", "", 1, 1, command_reload,
+		"apply the configuration file again, and reopen the logs", NULL},
+	{"log_level", " [info|debug]", 1, 2, command_log_level,
+		"print or set the level of control.log; debug adds limits, devices and contexts",
+		NULL},
+	{"quit", " [-t SECONDS]", 1, 3, command_quit,
+		"stop all servers and the daemon; -t: wait for clients at most SECONDS", NULL},
+	{"help", "", 1, 1, command_help, "print this list", NULL},
+};
+
+static void describe_command(const struct command *command, char line[LINE_MAX_SIZE])
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s%s", command->name, command->usage);
+	snprintf(line, LINE_MAX_SIZE, "%-59s  %s", text, command->help);
+}
+
+static void command_help(struct conn *conn, _unused_ const struct tokens *tokens)
+{
+	char line[LINE_MAX_SIZE];
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		describe_command(&commands[i], line);
+		command_reply(conn, "%s", line);
+	}
+}
+
+void commands_print(void)
+{
+	char line[LINE_MAX_SIZE];
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		describe_command(&commands[i], line);
+		printf("  %s\n", line);
+	}
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (strcmp(name, commands[i].name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+static bool needs_gpus(const struct command *command, const struct tokens *tokens)
+{
+	if (!command->needs_gpus)
+		return false;
+	for (size_t i = 1; i < tokens->n; i++)
+		if (strcmp(tokens->item[i], command->needs_gpus) == 0)
+			return true;
+	return !*command->needs_gpus;
+}
+
+/* Restores the line that was tokenized. */
+static void join_tokens(const struct tokens *tokens, char line[COMMAND_MAX])
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < tokens->n; i++)
+		used += (size_t)snprintf(
+			line + used, COMMAND_MAX - used, "%s%s", i > 0 ? " " : "", tokens->item[i]);
+}
+
+void command_run(struct conn *conn, char *line)
+{
+	const struct command *command;
+	char copy[COMMAND_MAX];
+	struct tokens tokens;
+
+	tokenize_line(&tokens, line);
+	command = find_command(tokens.item[0]);
+	if (!command) {
+		command_fail(conn, "Unknown command \"%s\"", tokens.item[0]);
+		return;
+	}
+	if (tokens.n < command->n_min || tokens.n > command->n_max) {
+		command_fail(conn, "Usage: %s%s", command->name, command->usage);
+		return;
+	}
+	if (needs_gpus(command, &tokens)) {
+		join_tokens(&tokens, copy);
+		if (!probe_is_done(conn->daemon, conn, copy))
+			return;
+	}
+	command->run(conn, &tokens);
+}
+
+void command_on_deadline(struct conn *conn)
+{
+	/*
+	 * quit sets no deadline: its servers bound it. Commands that wait for the probe are
+	 * bounded by it.
+	 */
+	if (conn->termination)
+		termination_on_deadline(conn);
+	else if (conn->is_counting)
+		counting_on_deadline(conn);
+	else if (conn->is_tracing)
+		tracing_on_deadline(conn);
+	else if (conn->is_reloading)
+		reload_on_deadline(conn);
+	else
+		slot_on_starter_deadline(conn);
+}

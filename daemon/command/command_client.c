@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Commands about clients. Loop thread.
+ *
+ * Invariant: a name that a program has chosen stays within its column and its
+ * line.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/server/clients.h"
+#include "command_conn.h"
+#include "command_scope.h"
+#include "commands.h"
+#include "daemon/conn/conn.h"
+#include "daemon/state/daemon.h"
+#include "daemon/text/escape.h"
+#include "daemon/state/groups.h"
+#include "daemon/text/json.h"
+#include "limit_text.h"
+#include "daemon/server/server.h"
+#include "daemon/state/tenant.h"
+
+#define COMMAND_TEXT 256
+
+void command_get_client_list(struct conn *conn, const struct tokens *tokens)
+{
+	const struct server *server =
+		scope_find_server(conn, tokens->item[0], tokens->item[1], false);
+
+	if (!server)
+		return;
+	list_for_each (item, &server->clients) {
+		const struct client *client = container_of(item, struct client, link);
+
+		if (scope_sees_client(conn, server, client))
+			command_reply(conn, "%d", client->pid);
+	}
+}
+
+/* ---- get_device_client_list */
+
+static bool client_has_context(const struct client *client, uint32_t ordinal)
+{
+	for (unsigned i = 0; i < client->n_contexts; i++)
+		if (client->contexts[i].ordinal == ordinal)
+			return true;
+	return false;
+}
+
+/* A client has exactly one context on each GPU, which is number 1. */
+static void list_device_clients(
+	struct conn *conn, const struct server *server, const struct frame_device *device)
+{
+	const char *colon = strchr(device->pci_bus_id, ':');
+
+	command_reply(conn, "[%u] %s, %s", device->ordinal, colon ? colon + 1 : device->pci_bus_id,
+		device->name);
+	list_for_each (item, &server->clients) {
+		const struct client *client = container_of(item, struct client, link);
+
+		if (scope_sees_client(conn, server, client) &&
+			client_has_context(client, device->ordinal))
+			command_reply(conn, "%d.1", client->pid);
+	}
+}
+
+static void list_server_devices(struct conn *conn, const struct server *server)
+{
+	for (unsigned i = 0; i < server->devices.n; i++)
+		list_device_clients(conn, server, &server->devices.items[i]);
+}
+
+void command_get_device_client_list(struct conn *conn, const struct tokens *tokens)
+{
+	const struct server *server;
+
+	if (tokens->n == 2) {
+		server = scope_find_server(conn, tokens->item[0], tokens->item[1], false);
+		if (server)
+			list_server_devices(conn, server);
+		return;
+	}
+	list_for_each (item, &conn->daemon->servers) {
+		server = container_of(item, struct server, link_in_daemon);
+		if (scope_sees_server(conn, server))
+			list_server_devices(conn, server);
+	}
+}
+
+/* ---- ps */
+
+struct ps_options {
+	bool is_long, is_json;
+	const char *pid; /* of a server; NULL: all */
+};
+
+/* A client on a GPU. */
+struct row {
+	const struct server *server;
+	const struct client *client;
+	const struct context *context;
+	const struct frame_device *device;
+};
+
+static const char *client_group_name(const struct conn *conn, const struct client *client)
+{
+	const struct group *group = groups_get(&conn->daemon->groups, client->group);
+
+	return group ? group->name : NULL;
+}
+
+static const char *client_state_name(const struct client *client)
+{
+	return client->termination == TERMINATION_NONE ? "ACTIVE" : "TERMINATED";
+}
+
+static void ps_print_header(struct conn *conn, const struct ps_options *options)
+{
+	command_reply(conn, "%-10s%-10s%-15s%-26s%-15s%s%-15s", "PID", "ID", "SERVER", "DEVICE",
+		"NAMESPACE",
+		options->is_long ? "SMS     MEMORY      PRIORITY  GROUP               STATE       "
+				 : "",
+		"COMMAND");
+}
+
+/* The limits in effect. */
+static void ps_format_limits(
+	const struct conn *conn, const struct row *row, char *text, size_t size)
+{
+	const char *group = client_group_name(conn, row->client);
+	char memory[SIZE_TEXT_MAX] = "-";
+
+	if (row->context->memory != MEMORY_ALL)
+		format_size(row->context->memory, memory, sizeof(memory));
+	snprintf(text, size, "%-7u %-11s %-9d %-19s %-11s ", row->context->n_sms, memory,
+		row->context->priority, group ? group : "-", client_state_name(row->client));
+}
+
+static void ps_print_row(struct conn *conn, const struct row *row, const struct ps_options *options)
+{
+	char uuid[DEVICE_UUID_TEXT], command[COMMAND_TEXT], effective[GROUP_NAME_MAX + 96] = "";
+
+	scope_short_uuid(row->device, uuid);
+	escape_word(row->client->command, command, sizeof(command));
+	if (options->is_long)
+		ps_format_limits(conn, row, effective, sizeof(effective));
+	command_reply(conn, "%-9d %-9u %-14d %-25s %-14llu %s%-15s", row->client->pid,
+		row->context->session, row->server->pid, uuid,
+		(unsigned long long)row->client->pid_namespace, effective, command);
+}
+
+static void ps_write_row(struct conn *conn, const struct row *row, struct json *json)
+{
+	const char *group = client_group_name(conn, row->client);
+	char uuid[DEVICE_UUID_TEXT];
+
+	device_uuid_text(row->device, uuid);
+	json_open(json, NULL, '{');
+	json_number(json, "pid", row->client->pid);
+	json_number(json, "id", row->context->session);
+	json_number(json, "server", row->server->pid);
+	json_number(json, "uid", row->client->uid);
+	json_number(json, "device", row->context->ordinal);
+	json_string(json, "uuid", uuid);
+	json_number(json, "namespace", (int64_t)row->client->pid_namespace);
+	json_string(json, "command", row->client->command);
+	json_number(json, "sms", row->context->n_sms);
+	if (row->context->memory == MEMORY_ALL)
+		json_null(json, "memory_limit");
+	else
+		json_number(json, "memory_limit", (int64_t)MIN(row->context->memory, INT64_MAX));
+	json_number(json, "priority", row->context->priority);
+	if (group)
+		json_string(json, "group", group);
+	else
+		json_null(json, "group");
+	json_string(json, "state", client_state_name(row->client));
+	json_close(json, '}');
+}
+
+static void ps_show_client(
+	struct conn *conn, struct row *row, const struct ps_options *options, struct json *json)
+{
+	for (unsigned i = 0; i < row->client->n_contexts; i++) {
+		row->context = &row->client->contexts[i];
+		/* clients_add_context() has checked the ordinal. */
+		row->device = &row->server->devices.items[row->context->ordinal];
+		if (options->is_json)
+			ps_write_row(conn, row, json);
+		else
+			ps_print_row(conn, row, options);
+	}
+}
+
+static void ps_show_server(struct conn *conn, const struct server *server,
+	const struct ps_options *options, struct json *json)
+{
+	list_for_each (item, &server->clients) {
+		struct row row = {
+			.server = server, .client = container_of(item, struct client, link)};
+
+		if (scope_sees_client(conn, server, row.client))
+			ps_show_client(conn, &row, options, json);
+	}
+}
+
+static bool ps_read_options(
+	struct conn *conn, const struct tokens *tokens, struct ps_options *options)
+{
+	for (size_t i = 1; i < tokens->n; i++) {
+		const char *token = tokens->item[i];
+
+		if (strcmp(token, "-l") == 0) {
+			options->is_long = true;
+		} else if (strcmp(token, "--json") == 0) {
+			options->is_json = true;
+		} else if (strcmp(token, "-p") == 0 && i + 1 < tokens->n) {
+			options->pid = tokens->item[++i];
+		} else {
+			command_fail(
+				conn, "Unknown option \"%s\": ps [-p PID] [-l] [--json]", token);
+			return false;
+		}
+	}
+	return true;
+}
+
+void command_ps(struct conn *conn, const struct tokens *tokens)
+{
+	const struct server *only = NULL;
+	struct ps_options options = {0};
+	struct json json = {0};
+
+	if (!ps_read_options(conn, tokens, &options))
+		return;
+	if (options.pid)
+		only = scope_find_server(conn, tokens->item[0], options.pid, false);
+	if (options.pid && !only)
+		return;
+	if (options.is_json) {
+		json_open(&json, NULL, '{');
+		json_open(&json, "clients", '[');
+	} else {
+		ps_print_header(conn, &options);
+	}
+	list_for_each (item, &conn->daemon->servers) {
+		const struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if (!only || only == server)
+			ps_show_server(conn, server, &options, &json);
+	}
+	if (!options.is_json)
+		return;
+	json_close(&json, ']');
+	json_close(&json, '}');
+	scope_reply_json(conn, &json);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Connections that send text. Loop thread.
+ *
+ * Invariant: no further command runs while a reply is unread, so the memory
+ * that one connection can occupy is bounded by the reply to one command.
+ */
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/conn/admission.h"
+#include "daemon/config/allowances.h"
+#include "bounds.h"
+#include "command.h"
+#include "command_conn.h"
+#include "daemon/conn/conn.h"
+#include "daemon/state/daemon.h"
+#include "daemon/text/line_buffer.h"
+#include "daemon/state/tenant.h"
+
+/*
+ * How many bytes a connection may leave unread, and for how long. A reply may
+ * have a line for each client: of one user, or of all users.
+ */
+#define OUT_MAX ((size_t)32 << 20)
+#define GUEST_OUT_MAX ((size_t)4 << 20)
+#define OUT_MS 5000
+
+static const char eot = COMMAND_EOT;
+
+static void flush_replies(struct conn *conn)
+{
+	while (conn->kind == CONN_COMMAND && conn->out_size > 0) {
+		ssize_t n = send(conn->fd, conn->out, conn->out_size, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0) {
+			conn_close(conn);
+			return;
+		}
+		conn->out_size -= (size_t)n;
+		memmove(conn->out, conn->out + n, conn->out_size);
+	}
+}
+
+static void put_reply(struct conn *conn, const char *bytes, size_t size)
+{
+	if (conn->kind != CONN_COMMAND)
+		return;
+	if (conn->out_size + size > conn->out_room) {
+		size_t max = daemon_trusts(conn->daemon, conn->cred.uid) ? OUT_MAX : GUEST_OUT_MAX;
+		size_t room = MAX(MIN(2 * conn->out_room, max), MAX(conn->out_size + size, 4096));
+		char *out = room <= max ? realloc(conn->out, room) : NULL;
+
+		if (!out) {
+			conn_close(conn);
+			return;
+		}
+		conn->out = out;
+		conn->out_room = room;
+	}
+	memcpy(conn->out + conn->out_size, bytes, size);
+	conn->out_size += size;
+}
+
+static void put_reply_line(struct conn *conn, const char *line)
+{
+	put_reply(conn, line, strlen(line));
+	put_reply(conn, "\n", 1);
+}
+
+/* Marks the reply as a failure for the command line, once for each command. */
+static void put_failure_mark(struct conn *conn, const char *line)
+{
+	char mark[sizeof(conn->command) + 4];
+
+	if (!conn->wants_marks || conn->is_marked)
+		return;
+	conn->is_marked = true;
+	snprintf(mark, sizeof(mark), "%c%s: ", COMMAND_NAK, conn->command);
+	put_reply(conn, mark, strlen(mark));
+	put_reply_line(conn, line);
+}
+
+static void reply_line(struct conn *conn, bool is_failure, const char *format, va_list args)
+{
+	char line[LINE_MAX_SIZE + 1];
+
+	vsnprintf(line, sizeof(line), format, args);
+	line_clean(line);
+	conn_log(conn, "%s", line);
+	if (is_failure)
+		put_failure_mark(conn, line);
+	put_reply_line(conn, line);
+}
+
+void command_reply(struct conn *conn, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	reply_line(conn, false, format, args);
+	va_end(args);
+}
+
+void command_reply_text(struct conn *conn, const char *text)
+{
+	if (!conn->is_watching)
+		conn_log(conn, "%zu bytes", text ? strlen(text) : 0);
+	if (text)
+		put_reply_line(conn, text);
+}
+
+void command_fail(struct conn *conn, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	reply_line(conn, true, format, args);
+	va_end(args);
+}
+
+/* Stores the name of the command, the first token. */
+static void note_command_name(struct conn *conn, const char *line)
+{
+	const char *name = line + strspn(line, " ");
+	bool was_stats = strcmp(conn->command, "stats") == 0;
+
+	snprintf(conn->command, sizeof(conn->command), "%.*s", (int)strcspn(name, " "), name);
+	conn->is_watching = was_stats && strcmp(conn->command, "stats") == 0;
+	conn->is_marked = false;
+}
+
+static void run_command_line(struct conn *conn, char *line)
+{
+	size_t length = strlen(line);
+
+	if (length > 0 && line[length - 1] == '\r')
+		line[--length] = '\0';
+	if (length == 1 && line[0] == COMMAND_EOT) {
+		put_reply(conn, &eot, 1);
+		return;
+	}
+	if (length == 1 && line[0] == COMMAND_NAK) {
+		conn->wants_marks = true;
+		return;
+	}
+	line_clean(line);
+	if (line[strspn(line, " ")] == '\0')
+		return;
+	note_command_name(conn, line);
+	if (!conn->is_watching)
+		conn_log(conn, "Cmd:%s", line);
+	/*
+	 * The deadline of an incomplete line no longer applies; a command that waits may set its
+	 * own.
+	 */
+	conn_set_deadline(conn, 0);
+	command_run(conn, line);
+}
+
+/* Removes the next line from the buffer; false if no line is complete. */
+static bool take_input_line(struct conn *conn, char *line)
+{
+	char *newline = memchr(conn->in.text, '\n', conn->in_size);
+	size_t length = newline ? (size_t)(newline - conn->in.text) : conn->in_size;
+	size_t taken = newline ? length + 1 : length;
+
+	if (!newline && !(conn->at_end && length > 0))
+		return false;
+	memcpy(line, conn->in.text, length);
+	line[length] = '\0';
+	conn->in_size -= taken;
+	memmove(conn->in.text, conn->in.text + taken, conn->in_size);
+	return true;
+}
+
+/* Drops input that belongs to a line that was too long. */
+static void skip_input_line(struct conn *conn)
+{
+	char *newline = memchr(conn->in.text, '\n', conn->in_size);
+	size_t dropped = newline ? (size_t)(newline - conn->in.text) + 1 : conn->in_size;
+
+	conn->is_skipping = !newline;
+	conn->in_size -= dropped;
+	memmove(conn->in.text, conn->in.text + dropped, conn->in_size);
+}
+
+static bool is_command_idle(const struct conn *conn)
+{
+	return conn->kind == CONN_COMMAND && !conn->is_waiting && conn->out_size == 0;
+}
+
+static bool has_hung_up(const struct conn *conn)
+{
+	struct pollfd pfd = {.fd = conn->fd};
+
+	return poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLHUP);
+}
+
+/* Runs the complete lines one by one, and decides what to wait for next. */
+static void run_input_lines(struct conn *conn)
+{
+	char line[COMMAND_MAX + 1];
+
+	/* Commands of a connection that has hung up in the queue are not executed. */
+	if (conn->was_queued && has_hung_up(conn)) {
+		conn_close(conn);
+		return;
+	}
+	conn->was_queued = false;
+	while (is_command_idle(conn) && take_input_line(conn, line)) {
+		run_command_line(conn, line);
+		flush_replies(conn);
+	}
+	if (is_command_idle(conn) && conn->in_size == sizeof(conn->in.text)) {
+		note_command_name(conn, "");
+		command_fail(conn, "A command has at most %d bytes", COMMAND_MAX - 1);
+		conn->is_skipping = true;
+		skip_input_line(conn);
+		flush_replies(conn);
+	}
+	/* Its quit is done: the command line waits for the exit, and not for further input. */
+	if (is_command_idle(conn) && conn->keeps_fd && conn->wants_marks && !conn->has_end_mark) {
+		conn->has_end_mark = true;
+		put_reply(conn, &eot, 1);
+		flush_replies(conn);
+	}
+	if (is_command_idle(conn) && conn->at_end)
+		conn_close(conn);
+	if (conn->kind != CONN_COMMAND)
+		return;
+	conn_watch(conn);
+	/* A command that waits has set its own deadline, if it has one. */
+	if (!conn->is_waiting)
+		conn_set_deadline(conn, conn->out_size > 0                       ? OUT_MS
+					: conn->in_size > 0 || conn->is_skipping ? INTRODUCTION_MS
+										 : 0);
+}
+
+void command_conn_on_deadline(struct conn *conn)
+{
+	if (conn->is_waiting)
+		command_on_deadline(conn);
+	else
+		conn_close(conn);
+}
+
+static void on_command_resume(uv_timer_t *timer)
+{
+	struct conn *conn = timer->data;
+
+	if (conn->kind != CONN_COMMAND)
+		return;
+	flush_replies(conn);
+	run_input_lines(conn);
+}
+
+void command_resume(struct conn *conn)
+{
+	if (conn->kind != CONN_COMMAND)
+		return;
+	conn->is_waiting = false;
+	/* Deferred, since the caller iterates over lists that the next command may change. */
+	uv_timer_start(&conn->timer, on_command_resume, 0, 0);
+}
+
+int command_conn_events(const struct conn *conn)
+{
+	if (conn->is_waiting)
+		return 0;
+	if (conn->out_size > 0)
+		return UV_WRITABLE;
+	return conn->at_end ? 0 : UV_READABLE;
+}
+
+static void read_input(struct conn *conn)
+{
+	ssize_t n = conn_recv(
+		conn, conn->in.text + conn->in_size, sizeof(conn->in.text) - conn->in_size);
+
+	if (n > 0) {
+		conn->in_size += (size_t)n;
+		if (conn->is_skipping)
+			skip_input_line(conn);
+	} else if (n == 0) {
+		conn->at_end = true;
+	} else if (n != -EAGAIN) {
+		conn_close(conn);
+	}
+}
+
+void command_conn_on_event(struct conn *conn, int events)
+{
+	if (events & UV_WRITABLE)
+		flush_replies(conn);
+	if (is_command_idle(conn) && !conn->at_end && (events & UV_READABLE))
+		read_input(conn);
+	if (conn->kind == CONN_COMMAND)
+		run_input_lines(conn);
+}
+
+/* The connection stays CONN_NEW, with that kind's deadline, until its first line is complete. */
+void command_conn_read(struct conn *conn)
+{
+	read_input(conn);
+	if (conn->kind != CONN_NEW)
+		return;
+	if (!conn->at_end && conn->in_size < sizeof(conn->in.text) &&
+		!memchr(conn->in.text, '\n', conn->in_size))
+		return;
+	if (admission_allows_command_conn(conn->daemon, conn->tenant->account)) {
+		conn_set_kind(conn, CONN_COMMAND);
+		run_input_lines(conn);
+	} else if (admission_allows_queued(conn->tenant->account)) {
+		conn->was_queued = true;
+		conn_set_kind(conn, CONN_QUEUED);
+		conn_set_deadline(conn, QUEUED_COMMAND_CONN_MS);
+	} else {
+		conn_log(conn,
+			"Account %u has reached the limit of command connections: closing the new "
+			"one",
+			conn->tenant->account->uid);
+		conn_close(conn);
+	}
+}
+
+/* ---- connections above the limit of an account */
+
+static bool is_conn_queued(const struct conn *conn)
+{
+	return conn->kind == CONN_QUEUED;
+}
+
+static bool is_conn_silent(const struct conn *conn)
+{
+	return is_command_idle(conn) && conn->in_size == 0;
+}
+
+void command_conn_begin_next(const struct daemon *daemon, const struct account *account)
+{
+	struct conn *next = NULL;
+
+	if (account->n_conns_of[CONN_QUEUED] > 0 && admission_allows_command_conn(daemon, account))
+		next = account_find_oldest_conn(account, is_conn_queued);
+	if (!next)
+		return;
+	conn_set_kind(next, CONN_COMMAND);
+	/* Deferred, since the caller iterates over lists that these commands may change. */
+	uv_timer_start(&next->timer, on_command_resume, 0, 0);
+}
+
+/* Commands end by themselves, but a connection may stay open without one. */
+void command_conn_on_queued_deadline(struct conn *conn)
+{
+	struct conn *silent = account_find_oldest_conn(conn->tenant->account, is_conn_silent);
+
+	conn_set_deadline(conn, QUEUED_COMMAND_CONN_MS);
+	if (!silent)
+		return;
+	conn_log(silent,
+		"Account %u has reached the limit of command connections: closing the oldest "
+		"silent one",
+		silent->tenant->account->uid);
+	conn_close(silent);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Commands about servers and the daemon itself. Loop thread.
+ */
+
+#include <string.h>
+
+#include "command_conn.h"
+#include "command_scope.h"
+#include "commands.h"
+#include "daemon/conn/conn.h"
+#include "daemon/state/daemon.h"
+#include "daemon/text/json.h"
+#include "daemon/server/server.h"
+#include "daemon/state/slot.h"
+#include "daemon/state/tenant.h"
+
+/* A larger value would overflow a timer; this is eleven days. */
+#define TIMEOUT_S_MAX 1000000
+
+static void list_servers_as_json(struct conn *conn)
+{
+	const struct daemon *daemon = conn->daemon;
+	struct json json = {0};
+
+	json_open(&json, NULL, '{');
+	json_open(&json, "servers", '[');
+	list_for_each (item, &daemon->servers) {
+		struct server *server = container_of(item, struct server, link_in_daemon);
+
+		json_open(&json, NULL, '{');
+		json_number(&json, "pid", server->pid);
+		json_number(&json, "uid", server->tenant->uid);
+		json_string(&json, "state", server_state_name(server));
+		json_number(&json, "clients", server->n_clients);
+		json_close(&json, '}');
+	}
+	json_close(&json, ']');
+	json_close(&json, '}');
+	scope_reply_json(conn, &json);
+}
+
+void command_get_server_list(struct conn *conn, const struct tokens *tokens)
+{
+	const struct daemon *daemon = conn->daemon;
+
+	if (tokens->n == 2 && strcmp(tokens->item[1], "--json") != 0) {
+		command_fail(
+			conn, "Unknown option \"%s\": get_server_list [--json]", tokens->item[1]);
+		return;
+	}
+	if (tokens->n == 2) {
+		list_servers_as_json(conn);
+		return;
+	}
+	list_for_each (item, &daemon->servers)
+		command_reply(conn, "%d", container_of(item, struct server, link_in_daemon)->pid);
+}
+
+void command_get_server_status(struct conn *conn, const struct tokens *tokens)
+{
+	const struct server *server =
+		scope_find_server(conn, tokens->item[0], tokens->item[1], false);
+
+	if (server)
+		command_reply(conn, "%s", server_state_name(server));
+}
+
+/* Whether that user can have a server; false: the connection is answered. */
+static bool check_server_user(struct conn *conn, uid_t uid)
+{
+	const struct daemon *daemon = conn->daemon;
+
+	if (!daemon_serves(daemon, uid)) {
+		command_fail(conn,
+			"The daemon runs as UID %u and serves that user only: start it as root to "
+			"serve UID %u too",
+			daemon->config.uid, (unsigned)uid);
+		return false;
+	}
+	if (daemon->is_quitting) {
+		command_fail(conn, "The daemon is being stopped: start it again");
+		return false;
+	}
+	return true;
+}
+
+void command_start_server(struct conn *conn, const struct tokens *tokens)
+{
+	struct slot *slot;
+	uint64_t uid;
+
+	if (tokens->n < 3 || strcmp(tokens->item[1], "-uid") != 0) {
+		command_fail(conn, "A user id (UID) is required to start a new server");
+		return;
+	}
+	/* The highest value is not a UID: it means "no change" to setuid(). */
+	if (parse_number(tokens->item[2], UINT32_MAX - 1, &uid) < 0) {
+		command_fail(conn,
+			"\"%s\" is not a user id (UID), which must be a number: A user id (UID) is "
+			"required to start a new server",
+			tokens->item[2]);
+		return;
+	}
+	if (!scope_permits(conn, tokens->item[0], (uid_t)uid) ||
+		!check_server_user(conn, (uid_t)uid))
+		return;
+	slot = slot_shared(conn->daemon, (uid_t)uid);
+	if (!slot) {
+		command_fail(conn, "The daemon is out of memory");
+		return;
+	}
+	conn->is_waiting = true;
+	slot_add_starter(slot, conn);
+}
+
+void command_shutdown_server(struct conn *conn, const struct tokens *tokens)
+{
+	bool force = tokens->n == 3;
+	struct server *server;
+
+	if (force && strcmp(tokens->item[2], "-f") != 0) {
+		command_fail(
+			conn, "Unknown option \"%s\": shutdown_server PID [-f]", tokens->item[2]);
+		return;
+	}
+	server = scope_find_server(conn, tokens->item[0], tokens->item[1], true);
+	if (server)
+		server_shutdown(server, force);
+}
+
+/* False: the connection is answered. Negative: no bound. */
+static bool parse_quit_timeout(struct conn *conn, const struct tokens *tokens, int64_t *ret_s)
+{
+	uint64_t seconds;
+
+	*ret_s = -1;
+	if (tokens->n == 1)
+		return true;
+	if (tokens->n == 2 || strcmp(tokens->item[1], "-t") != 0) {
+		command_fail(conn, "Usage: quit [-t SECONDS]");
+		return false;
+	}
+	if (parse_number(tokens->item[2], TIMEOUT_S_MAX, &seconds) < 0) {
+		command_fail(conn, "\"%s\" is not a number of seconds from 0 to %d",
+			tokens->item[2], TIMEOUT_S_MAX);
+		return false;
+	}
+	*ret_s = (int64_t)seconds;
+	return true;
+}
+
+void command_quit(struct conn *conn, const struct tokens *tokens)
+{
+	struct daemon *daemon = conn->daemon;
+	int64_t timeout_s;
+
+	if (!parse_quit_timeout(conn, tokens, &timeout_s) ||
+		!scope_permits_config(conn, tokens->item[0]))
+		return;
+	if (timeout_s >= 0)
+		log_control(&daemon->logs, "quit command issued with timeout of %lld",
+			(long long)timeout_s);
+	conn->is_waiting = true;
+	daemon_quit(daemon, timeout_s < 0 ? -1 : timeout_s * 1000, conn);
+}
+
+void command_log_level(struct conn *conn, const struct tokens *tokens)
+{
+	struct log_files *logs = &conn->daemon->logs;
+
+	if (tokens->n == 1) {
+		command_reply(conn, "%s", logs->is_verbose ? "debug" : "info");
+		return;
+	}
+	if (strcmp(tokens->item[1], "info") != 0 && strcmp(tokens->item[1], "debug") != 0) {
+		command_fail(conn, "\"%s\" is not a log level: use info or debug", tokens->item[1]);
+		return;
+	}
+	if (scope_permits_config(conn, tokens->item[0]))
+		logs->is_verbose = strcmp(tokens->item[1], "debug") == 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COMMANDS_H
+#define COMMANDS_H
+
+/*
+ * The commands themselves, one file for each family, for the table in
+ * command.c. Each command replies; the table has checked the number of tokens.
+ * Loop thread.
+ */
+
+#include "daemon/text/tokenize.h"
+
+struct conn;
+
+/* command_server.c */
+void command_get_server_list(struct conn *conn, const struct tokens *tokens);
+void command_get_server_status(struct conn *conn, const struct tokens *tokens);
+void command_start_server(struct conn *conn, const struct tokens *tokens);
+void command_shutdown_server(struct conn *conn, const struct tokens *tokens);
+void command_quit(struct conn *conn, const struct tokens *tokens);
+void command_log_level(struct conn *conn, const struct tokens *tokens);
+
+/* command_client.c */
+void command_get_client_list(struct conn *conn, const struct tokens *tokens);
+void command_get_device_client_list(struct conn *conn, const struct tokens *tokens);
+void command_ps(struct conn *conn, const struct tokens *tokens);
+void command_stats(struct conn *conn, const struct tokens *tokens);
+
+/* command_metrics.c */
+void command_metrics(struct conn *conn, const struct tokens *tokens);
+/* command_trace.c */
+void command_trace(struct conn *conn, const struct tokens *tokens);
+
+/* command_device.c */
+void command_device_query(struct conn *conn, const struct tokens *tokens);
+
+/* command_partition.c */
+void command_lspart(struct conn *conn, const struct tokens *tokens);
+void command_sm_partition(struct conn *conn, const struct tokens *tokens);
+
+/* command_limit.c */
+void command_set_percentage(struct conn *conn, const struct tokens *tokens);
+void command_get_percentage(struct conn *conn, const struct tokens *tokens);
+void command_set_memory(struct conn *conn, const struct tokens *tokens);
+void command_get_memory(struct conn *conn, const struct tokens *tokens);
+void command_set_priority(struct conn *conn, const struct tokens *tokens);
+void command_get_priority(struct conn *conn, const struct tokens *tokens);
+
+/* command_reload.c */
+void command_reload(struct conn *conn, const struct tokens *tokens);
+
+/* command_group.c */
+void command_group(struct conn *conn, const struct tokens *tokens);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The daemon's state as text. Loop thread.
+ *
+ * Invariant: each line is checked as the command that sets the same is.
+ */
+
+#include "state_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/state/daemon.h"
+#include "limit_text.h"
+#include "daemon/state/partitions.h"
+#include "daemon/server/server.h"
+#include "daemon/text/tokenize.h"
+
+/* ---- format */
+
+static void write_limits(FILE *file, const struct settings *settings)
+{
+	fprintf(file, " %u %d", settings->active_threads, settings->priority);
+	for (unsigned i = 0; i < settings->n_memory; i++)
+		fprintf(file, " %s %" PRIu64, settings->memory[i].device,
+			settings->memory[i].bytes);
+	fputc('\n', file);
+}
+
+static bool has_limits(const struct settings *settings)
+{
+	bool has = false;
+
+	for (enum setting setting = 0; setting < SETTINGS; setting++)
+		has |= setting_is_set(settings, setting);
+	return has;
+}
+
+static void write_servers(FILE *file, const struct daemon *daemon)
+{
+	list_for_each (item, &daemon->servers) {
+		const struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if (!has_limits(&server->commands))
+			continue;
+		fprintf(file, "server %d", server->pid);
+		write_limits(file, &server->commands);
+	}
+}
+
+/* A UID of the file's section, and its limits, come from the file again. */
+static void write_groups(FILE *file, const struct daemon *daemon)
+{
+	list_for_each (item, &daemon->groups.list) {
+		const struct group *group = container_of(item, struct group, link);
+
+		if (group->is_of_file && !has_limits(&group->commands))
+			continue;
+		fprintf(file, "group %s ", group->name);
+		if (group->has_uid && !group->is_uid_of_file)
+			fprintf(file, "%u", group->uid);
+		else
+			fputc('-', file);
+		write_limits(file, &group->commands);
+	}
+}
+
+static void write_partitions(FILE *file, const struct daemon *daemon)
+{
+	list_for_each (item, &daemon->partitions) {
+		const struct partition *partition = container_of(item, struct partition, link);
+
+		fputs("partition ", file);
+		for (size_t i = 0; i < sizeof(partition->uuid); i++)
+			fprintf(file, "%02x", partition->uuid[i]);
+		fprintf(file, " %" PRIx64 "\n", partition->chunks);
+	}
+}
+
+char *state_text_format(const struct daemon *daemon)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *file = open_memstream(&text, &size);
+
+	if (!file)
+		return NULL;
+	if (has_limits(&daemon->default_commands)) {
+		fputs("default", file);
+		write_limits(file, &daemon->default_commands);
+	}
+	write_servers(file, daemon);
+	write_groups(file, daemon);
+	write_partitions(file, daemon);
+	if (fclose(file) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* ---- parse */
+
+/* The next word of the line; "" at its end. */
+static const char *next_word(char **rest)
+{
+	const char *word = strsep(rest, " ");
+
+	return word ? word : "";
+}
+
+static bool read_memory(char **rest, struct settings *settings)
+{
+	static const struct devices none;
+	uint64_t bytes;
+
+	while (*rest) {
+		const char *device = next_word(rest), *size = next_word(rest);
+
+		if (!device_name_ok(device) || parse_number(size, UINT64_MAX, &bytes) < 0 ||
+			settings_set_memory(settings, &none, device, bytes) < 0)
+			return false;
+	}
+	return true;
+}
+
+static bool read_limits(char **rest, struct settings *ret)
+{
+	const char *share = next_word(rest), *priority = next_word(rest);
+	uint64_t active_threads;
+
+	settings_init(ret);
+	if (parse_number(share, ACTIVE_THREADS_ALL, &active_threads) < 0 ||
+		(strcmp(priority, "-1") != 0 && parse_priority(priority, &ret->priority) < 0))
+		return false;
+	ret->active_threads = (uint32_t)active_threads;
+	return read_memory(rest, ret);
+}
+
+static void parse_default(struct daemon *daemon, char *rest)
+{
+	struct settings settings;
+
+	if (!read_limits(&rest, &settings))
+		return;
+	daemon->default_commands = settings;
+	list_for_each (item, &daemon->servers)
+		container_of(item, struct server, link_in_daemon)->default_commands = settings;
+}
+
+static void parse_server(struct daemon *daemon, char *rest)
+{
+	struct settings settings;
+	struct server *server;
+	uint64_t pid;
+
+	if (parse_number(next_word(&rest), INT32_MAX, &pid) < 0 || !read_limits(&rest, &settings))
+		return;
+	server = server_find(daemon, (pid_t)pid);
+	if (server)
+		server->commands = settings;
+}
+
+static void parse_group(struct daemon *daemon, char *rest)
+{
+	const char *name = next_word(&rest), *owner = next_word(&rest);
+	bool has_uid = strcmp(owner, "-") != 0;
+	struct settings settings;
+	struct group *group;
+	uint64_t uid = 0;
+
+	if (!group_name_ok(name) || groups_find(&daemon->groups, name) ||
+		(has_uid && parse_number(owner, UINT32_MAX - 1, &uid) < 0) ||
+		!read_limits(&rest, &settings) || groups_add(&daemon->groups, name, &group) < 0)
+		return;
+	group->has_uid = has_uid;
+	group->uid = (uid_t)uid;
+	group->commands = settings;
+}
+
+static bool is_hex(const char *text, size_t n_max)
+{
+	size_t n = strspn(text, "0123456789abcdef");
+
+	return n > 0 && n <= n_max && !text[n];
+}
+
+static void parse_partition(struct daemon *daemon, char *rest)
+{
+	const char *uuid = next_word(&rest), *chunks = next_word(&rest);
+	uint8_t bytes[16];
+
+	if (!is_hex(uuid, 32) || strlen(uuid) != 32 || !is_hex(chunks, 16))
+		return;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		(void)sscanf(uuid + 2 * i, "%2hhx", &bytes[i]);
+	(void)partitions_restore(&daemon->partitions, bytes, strtoull(chunks, NULL, 16));
+}
+
+static void parse_line(struct daemon *daemon, char *line)
+{
+	static const struct {
+		const char *word;
+		void (*parse)(struct daemon *daemon, char *rest);
+	} kinds[] = {
+		{"default", parse_default},
+		{"server", parse_server},
+		{"group", parse_group},
+		{"partition", parse_partition},
+	};
+	const char *word = next_word(&line);
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (strcmp(kinds[i].word, word) == 0 && line)
+			kinds[i].parse(daemon, line);
+}
+
+void state_text_parse(struct daemon *daemon, char *text)
+{
+	char *line;
+
+	while ((line = strsep(&text, "\n")))
+		parse_line(daemon, line);
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The configuration file. main() before the loop, then the loop thread.
+ *
+ * Invariant: each value in here has passed the function that also checks the
+ * value of the environment or of a command.
+ */
+
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config_file.h"
+#include "config_text.h"
+#include "daemon/text/group_name.h"
+#include "daemon/text/ini.h"
+#include "daemon/text/nearest.h"
+#include "daemon/text/tokenize.h"
+
+/* More are counted, but not reported: the file is another one than meant. */
+#define ERRORS_SHOWN_MAX 100
+
+#define KEY_UID "uid"
+#define KEY_NAMES_MAX MAX(CONFIG_KEYS, SETTINGS + 1)
+
+static const struct {
+	const char *name;
+	bool needs_name;
+} kinds[] = {
+	[SECTION_DAEMON] = {"daemon", false},
+	[SECTION_DEFAULT] = {"default", false},
+	[SECTION_USER] = {"user", true},
+	[SECTION_GROUP] = {"group", true},
+};
+
+/* The state of one reading. */
+struct reading {
+	struct config_file *file;
+	const struct config_report *report;
+	int n_errors;
+	enum section_kind kind;
+	unsigned daemon_line; /* 0: [daemon] has not begun yet */
+};
+
+/* ---- errors */
+
+/* Reports an error, whose arguments follow the format: "/etc/mps.conf:12: …". */
+#define reading_fail(reading, line, format, ...)                                                   \
+	do {                                                                                       \
+		if (++(reading)->n_errors <= ERRORS_SHOWN_MAX)                                     \
+			config_report((reading)->report, "%.200s:%u: " format,                     \
+				(reading)->file->path, line, ##__VA_ARGS__);                       \
+	} while (0)
+
+static void on_syntax_error(void *arg, unsigned line, const char *why)
+{
+	struct reading *reading = arg;
+
+	reading_fail(reading, line, "%s", why);
+}
+
+static void join_names(const char *const *names, size_t n, char *text, size_t size)
+{
+	size_t used = 0;
+
+	*text = '\0';
+	for (size_t i = 0; i < n && used < size; i++)
+		used += (size_t)snprintf(
+			text + used, size - used, "%s%s", i > 0 ? ", " : "", names[i]);
+}
+
+/* ---- sections */
+
+static struct config_section *current_section(const struct reading *reading)
+{
+	return &reading->file->sections[reading->file->n_sections - 1];
+}
+
+/* Bytes of an entry of a user. */
+#define PASSWD_MAX 16384
+
+/* A UID, or the name of a user, which the system looks up. */
+static int parse_user(const char *text, uid_t *ret_uid)
+{
+	struct passwd entry, *found;
+	char buffer[PASSWD_MAX];
+	uint64_t number;
+
+	if (parse_number(text, UINT32_MAX - 1, &number) == 0) {
+		*ret_uid = (uid_t)number;
+		return 0;
+	}
+	if (getpwnam_r(text, &entry, buffer, sizeof(buffer), &found) != 0 || !found)
+		return -ENOENT;
+	*ret_uid = entry.pw_uid;
+	return 0;
+}
+
+/* False: the error has been reported. */
+static bool find_kind(
+	struct reading *reading, unsigned line, const char *text, enum section_kind *ret_kind)
+{
+	const char *names[ARRAY_SIZE(kinds)], *nearest;
+
+	for (enum section_kind kind = 0; kind < ARRAY_SIZE(kinds); kind++)
+		if (strcmp(kinds[kind].name, text) == 0) {
+			*ret_kind = kind;
+			return true;
+		}
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		names[i] = kinds[i].name;
+	nearest = nearest_word(text, names, ARRAY_SIZE(kinds));
+	if (nearest)
+		reading_fail(reading, line, "there is no section [%.64s]: did you mean [%s]?", text,
+			nearest);
+	else
+		reading_fail(reading, line,
+			"there is no section [%.64s]: the sections are [daemon], [default], [user "
+			"NAME] "
+			"and [group NAME]",
+			text);
+	return false;
+}
+
+static bool check_section_name(
+	struct reading *reading, unsigned line, enum section_kind kind, const char *name)
+{
+	if (!kinds[kind].needs_name && *name)
+		reading_fail(reading, line, "[%s] takes no name, but is followed by \"%.64s\"",
+			kinds[kind].name, name);
+	else if (kinds[kind].needs_name && !*name)
+		reading_fail(reading, line, "[%s] needs a name: write [%s NAME]", kinds[kind].name,
+			kinds[kind].name);
+	else if (kind == SECTION_GROUP && !group_name_ok(name))
+		reading_fail(reading, line,
+			"\"%.64s\" is not a valid group name: it must have " GROUP_NAME_ACCEPTED,
+			name);
+	else
+		return true;
+	return false;
+}
+
+static unsigned count_sections(const struct config_file *file, enum section_kind kind)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < file->n_sections; i++)
+		n += file->sections[i].kind == kind;
+	return n;
+}
+
+/* Whether there may be one more of that kind. */
+static bool check_section_count(struct reading *reading, unsigned line, enum section_kind kind)
+{
+	unsigned max = kind == SECTION_GROUP ? GROUPS_MAX : USER_SECTIONS_MAX;
+
+	if (count_sections(reading->file, kind) < max)
+		return true;
+	reading_fail(reading, line, "there are more than %u sections [%s], which is the maximum",
+		max, kinds[kind].name);
+	return false;
+}
+
+static bool check_section_is_new(
+	struct reading *reading, unsigned line, const struct config_section *section)
+{
+	const struct config_section *other =
+		section->kind == SECTION_USER
+			? config_file_find_user(reading->file, section->uid)
+			: config_file_find(reading->file, section->kind, section->name);
+
+	if (other)
+		reading_fail(reading, line,
+			"the section has begun in line %u already: write all its keys there",
+			other->line);
+	return !other;
+}
+
+static bool add_section(struct reading *reading, const struct config_section *section)
+{
+	struct config_file *file = reading->file;
+	struct config_section *sections =
+		reallocarray(file->sections, file->n_sections + 1, sizeof(*sections));
+
+	if (!sections) {
+		reading_fail(reading, section->line, "out of memory");
+		return false;
+	}
+	file->sections = sections;
+	sections[file->n_sections++] = *section;
+	return true;
+}
+
+static bool begin_daemon_section(struct reading *reading, unsigned line)
+{
+	if (reading->daemon_line > 0) {
+		reading_fail(reading, line,
+			"the section has begun in line %u already: write all its keys there",
+			reading->daemon_line);
+		return false;
+	}
+	reading->daemon_line = line;
+	return true;
+}
+
+static bool on_section(void *arg, unsigned line, const char *text, const char *name)
+{
+	struct reading *reading = arg;
+	struct config_section section = {.line = line};
+
+	if (!find_kind(reading, line, text, &reading->kind) ||
+		!check_section_name(reading, line, reading->kind, name))
+		return false;
+	if (reading->kind == SECTION_DAEMON)
+		return begin_daemon_section(reading, line);
+	section.kind = reading->kind;
+	snprintf(section.name, sizeof(section.name), "%s", name);
+	settings_init(&section.settings);
+	if (section.kind == SECTION_USER) {
+		if (parse_user(name, &section.uid) < 0) {
+			reading_fail(reading, line,
+				"the system has no user \"%.64s\": [user NAME] takes the name of a "
+				"user or a UID",
+				name);
+			return false;
+		}
+		section.has_uid = true;
+	}
+	return check_section_is_new(reading, line, &section) &&
+	       check_section_count(reading, line, section.kind) && add_section(reading, &section);
+}
+
+/* ---- entries */
+
+static void refuse_value(struct reading *reading, unsigned line, const char *key, const char *value,
+	const struct error_message *why)
+{
+	reading_fail(reading, line, "%s is \"%.64s\": %s", key, value, why->text);
+}
+
+/* False: the key is set for the second time. */
+static bool check_first(struct reading *reading, unsigned line, const char *key, unsigned before)
+{
+	if (before > 0)
+		reading_fail(reading, line,
+			"%s is set in line %u already: remove one of the two lines", key, before);
+	return before == 0;
+}
+
+static const char *section_label(const struct reading *reading, char label[GROUP_NAME_MAX + 16])
+{
+	const char *name = reading->kind == SECTION_DAEMON ? "" : current_section(reading)->name;
+
+	snprintf(label, GROUP_NAME_MAX + 16, "[%s%s%s]", kinds[reading->kind].name,
+		*name ? " " : "", name);
+	return label;
+}
+
+static size_t list_keys(enum section_kind kind, const char *names[KEY_NAMES_MAX])
+{
+	size_t n = 0;
+
+	if (kind == SECTION_DAEMON) {
+		for (enum config_key key = 0; key < CONFIG_KEYS; key++)
+			names[n++] = config_key_name(key);
+		return n;
+	}
+	for (enum setting setting = 0; setting < SETTINGS; setting++)
+		names[n++] = setting_name(setting);
+	if (kind == SECTION_GROUP)
+		names[n++] = KEY_UID;
+	return n;
+}
+
+/* The key of an environment variable that was written instead of it, or NULL. */
+static const char *find_key_of_variable(enum section_kind kind, const char *variable)
+{
+	for (enum config_key key = 0; kind == SECTION_DAEMON && key < CONFIG_KEYS; key++)
+		if (config_key_variable(key) && strcmp(config_key_variable(key), variable) == 0)
+			return config_key_name(key);
+	for (enum setting setting = 0; kind != SECTION_DAEMON && setting < SETTINGS; setting++)
+		if (strcmp(setting_variable(setting), variable) == 0)
+			return setting_name(setting);
+	return NULL;
+}
+
+static void refuse_key(struct reading *reading, unsigned line, const char *key)
+{
+	const char *names[KEY_NAMES_MAX];
+	size_t n = list_keys(reading->kind, names);
+	const char *nearest = find_key_of_variable(reading->kind, key);
+	char label[GROUP_NAME_MAX + 16], list[512];
+
+	section_label(reading, label);
+	if (!nearest)
+		nearest = nearest_word(key, names, n);
+	if (nearest) {
+		reading_fail(reading, line, "%s has no key \"%.64s\": did you mean %s?", label, key,
+			nearest);
+		return;
+	}
+	join_names(names, n, list, sizeof(list));
+	reading_fail(reading, line, "%s has no key \"%.64s\": its keys are %s", label, key, list);
+}
+
+static void read_daemon_entry(
+	struct reading *reading, unsigned line, enum config_key key, const char *value)
+{
+	struct config_value *entry = &reading->file->values.of[key];
+	struct error_message why;
+
+	if (!check_first(reading, line, config_key_name(key), entry->line))
+		return;
+	if (config_key_check(key, value, &why) < 0) {
+		refuse_value(reading, line, config_key_name(key), value, &why);
+		return;
+	}
+	entry->text = strdup(value);
+	if (entry->text)
+		entry->line = line;
+	else
+		reading_fail(reading, line, "out of memory");
+}
+
+static void read_setting(
+	struct reading *reading, unsigned line, enum setting setting, const char *value)
+{
+	struct config_section *section = current_section(reading);
+	struct error_message why;
+
+	if (!check_first(reading, line, setting_name(setting), section->lines[setting]))
+		return;
+	section->lines[setting] = line;
+	if (settings_read(&section->settings, setting, value, &why) < 0)
+		refuse_value(reading, line, setting_name(setting), value, &why);
+}
+
+static void read_uid(struct reading *reading, unsigned line, const char *value)
+{
+	static const struct error_message why = {"it takes a UID or the name of a user"};
+	struct config_section *section = current_section(reading);
+
+	if (!check_first(reading, line, KEY_UID, section->uid_line))
+		return;
+	section->uid_line = line;
+	section->has_uid = true;
+	if (parse_user(value, &section->uid) < 0)
+		refuse_value(reading, line, KEY_UID, value, &why);
+}
+
+static void on_entry(void *arg, unsigned line, const char *key, const char *value)
+{
+	struct reading *reading = arg;
+
+	if (reading->kind == SECTION_DAEMON) {
+		enum config_key found = config_key_find(key);
+
+		if (found < CONFIG_KEYS)
+			read_daemon_entry(reading, line, found, value);
+		else
+			refuse_key(reading, line, key);
+		return;
+	}
+	for (enum setting setting = 0; setting < SETTINGS; setting++)
+		if (strcmp(key, setting_name(setting)) == 0) {
+			read_setting(reading, line, setting, value);
+			return;
+		}
+	if (reading->kind == SECTION_GROUP && strcmp(key, KEY_UID) == 0)
+		read_uid(reading, line, value);
+	else
+		refuse_key(reading, line, key);
+}
+
+/* ---- the file */
+
+/* FNV-1a: shows whether the file has changed. */
+static uint64_t hash_text(const char *text, size_t size)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
+	return hash ? hash : 1;
+}
+
+int config_file_init(struct config_file *file, const char *path, struct error_message *error)
+{
+	char here[PATH_MAX] = "";
+	bool is_relative = path && *path != '/';
+	int n;
+
+	*file = (struct config_file){.is_required = path};
+	/* The daemon changes its directory before it reads the file again. */
+	if (is_relative && !getcwd(here, sizeof(here)))
+		return error_message_set(error, -errno,
+			"Cannot find %.200s: the current directory cannot be read (%s): use an "
+			"absolute path",
+			path, strerror(errno));
+	n = snprintf(file->path, sizeof(file->path), "%s%s%s", here, is_relative ? "/" : "",
+		path ? path : CONFIG_FILE_DEFAULT);
+	if (n < 0 || (size_t)n >= sizeof(file->path))
+		return error_message_set(error, -ENAMETOOLONG,
+			"The path of the configuration file is longer than %zu bytes",
+			sizeof(file->path) - 1);
+	return 0;
+}
+
+void config_file_fini(struct config_file *file)
+{
+	for (enum config_key key = 0; key < CONFIG_KEYS; key++)
+		free(file->values.of[key].text);
+	file->values = (struct config_values){0};
+	free(file->sections);
+	file->sections = NULL;
+	file->n_sections = 0;
+}
+
+int config_file_parse(
+	struct config_file *file, char *text, size_t size, const struct config_report *report)
+{
+	struct reading reading = {.file = file, .report = report};
+	const struct ini_handler handler = {on_section, on_entry, on_syntax_error, &reading};
+
+	file->hash = hash_text(text, size);
+	ini_parse(text, size, &handler);
+	if (reading.n_errors > ERRORS_SHOWN_MAX)
+		config_report(report, "%.200s: %d more errors", file->path,
+			reading.n_errors - ERRORS_SHOWN_MAX);
+	return reading.n_errors;
+}
+
+int config_file_read(struct config_file *file, const struct config_report *report)
+{
+	_cleanup_free_ char *bytes = NULL;
+	struct config_text text;
+	struct error_message error;
+	int r = config_text_read(file->path, &text, &error);
+
+	if (r == -ENOENT && !file->is_required)
+		return 0;
+	if (r < 0) {
+		config_report(report, "%s", error.text);
+		return r;
+	}
+	bytes = text.bytes;
+	if (text.warning.text[0])
+		config_report(report, "warning: %s", text.warning.text);
+	return config_file_parse(file, bytes, text.size, report);
+}
+
+void config_file_report_overridden(
+	const struct config_file *file, const struct config_report *report)
+{
+	for (enum config_key key = 0; key < CONFIG_KEYS; key++)
+		if (file->values.of[key].line > 0 && config_key_is_in_environment(key))
+			config_report(report,
+				"line %u: %s has no effect, as %s is set in the daemon's "
+				"environment",
+				file->values.of[key].line, config_key_name(key),
+				config_key_variable(key));
+}
+
+const struct config_section *config_file_find(
+	const struct config_file *file, enum section_kind kind, const char *name)
+{
+	for (unsigned i = 0; i < file->n_sections; i++)
+		if (file->sections[i].kind == kind && strcmp(file->sections[i].name, name) == 0)
+			return &file->sections[i];
+	return NULL;
+}
+
+const struct config_section *config_file_find_user(const struct config_file *file, uid_t uid)
+{
+	for (unsigned i = 0; i < file->n_sections; i++)
+		if (file->sections[i].kind == SECTION_USER && file->sections[i].uid == uid)
+			return &file->sections[i];
+	return NULL;
+}

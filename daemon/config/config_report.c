@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Lines about a configuration file. Any thread.
+ *
+ * Invariant: a line is safe to print.
+ */
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "config_report.h"
+#include "daemon/text/line_buffer.h"
+
+void config_report(const struct config_report *report, const char *format, ...)
+{
+	char line[LINE_MAX_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	line_clean(line);
+	report->on_line(report->arg, line);
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Connections to the control socket. Loop thread.
+ *
+ * Invariant: this thread never closes a descriptor that a peer has passed,
+ * since the peer controls how long the close takes. Bytes are read only after
+ * a peek has shown that no descriptor comes with them; async_close() closes
+ * connections, whose queues may hold descriptors.
+ */
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "admission.h"
+#include "daemon/config/allowances.h"
+#include "async_close.h"
+#include "bounds.h"
+#include "daemon/command/command_conn.h"
+#include "conn.h"
+#include "daemon/state/daemon.h"
+#include "daemon/peer/handshake.h"
+#include "daemon/text/line_buffer.h"
+#include "daemon/text/process.h"
+#include "daemon/server/server.h"
+#include "daemon/peer/server_conn.h"
+#include "daemon/state/tenant.h"
+#include "daemon/state/tenant_log.h"
+#include "daemon/watch/termination.h"
+
+/* Frames of one server before other events are handled. */
+#define FRAME_BATCH 32
+
+static void on_conn_closed(uv_handle_t *handle)
+{
+	struct conn *conn = handle->data;
+
+	if (--conn->n_handles > 0)
+		return;
+	if (!conn->keeps_fd)
+		async_close(conn->fd);
+	closep(&conn->pidfd);
+	free(conn->out);
+	free(conn->retry);
+	free(conn);
+}
+
+static void join_tenant(struct conn *conn, struct tenant *tenant)
+{
+	conn->tenant = tenant;
+	list_add_tail(&tenant->conns, &conn->link);
+	tenant->n_conns++;
+	tenant->account->n_conns++;
+	tenant->account->n_conns_of[conn->kind]++;
+	if (!daemon_trusts(conn->daemon, tenant->uid))
+		conn->daemon->n_guest_conns++;
+}
+
+static void leave_tenant(struct conn *conn)
+{
+	list_remove(&conn->link);
+	conn->tenant->n_conns--;
+	conn->tenant->account->n_conns--;
+	conn->tenant->account->n_conns_of[conn->kind]--;
+	if (!daemon_trusts(conn->daemon, conn->tenant->uid))
+		conn->daemon->n_guest_conns--;
+}
+
+struct conn *account_find_oldest_conn(
+	const struct account *account, bool (*is_wanted)(const struct conn *))
+{
+	struct conn *oldest = NULL;
+
+	list_for_each (item, &account->tenants) {
+		const struct tenant *tenant = container_of(item, struct tenant, link_in_account);
+
+		list_for_each (each, &tenant->conns) {
+			struct conn *conn = container_of(each, struct conn, link);
+
+			if (is_wanted(conn) && (!oldest || conn->number < oldest->number))
+				oldest = conn;
+		}
+	}
+	return oldest;
+}
+
+void conn_close(struct conn *conn)
+{
+	bool was_command_conn = conn->kind == CONN_COMMAND;
+	struct server *server = conn->server;
+
+	if (conn->kind == CONN_CLOSED)
+		return;
+	leave_tenant(conn);
+	conn->kind = CONN_CLOSED;
+	conn->server = NULL;
+	if (conn->handed_to)
+		conn->handed_to->in_flight = NULL;
+	list_remove(&conn->wait);
+	termination_drop(conn);
+	uv_close((uv_handle_t *)&conn->poll, on_conn_closed);
+	uv_close((uv_handle_t *)&conn->timer, on_conn_closed);
+	if (server)
+		server_conn_on_disconnect(server, conn_is_reset(conn));
+	if (was_command_conn)
+		command_conn_begin_next(conn->daemon, conn->tenant->account);
+	daemon_check_quit(conn->daemon);
+}
+
+static bool is_client_conn(const struct conn *conn)
+{
+	if (conn->kind == CONN_NEW)
+		return conn->in_size >= sizeof(conn->in.head) && conn->in.head.zero == 0 &&
+		       conn->in.head.type == FRAME_HELLO;
+	return conn->kind == CONN_CLIENT || conn->kind == CONN_HANDED_OVER;
+}
+
+void conn_log(struct conn *conn, const char *format, ...)
+{
+	const struct log_subject about = {
+		.server = conn->kind == CONN_SERVER ? conn->cred.pid : 0,
+		.client = is_client_conn(conn) ? conn->cred.pid : 0,
+		.has_uid = true,
+		.uid = conn->cred.uid,
+	};
+	char text[LINE_MAX_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	tenant_log(conn->tenant, &about, "%s", text);
+}
+
+ssize_t conn_recv(struct conn *conn, void *bytes, size_t size)
+{
+	struct iovec iov = {.iov_base = bytes, .iov_len = size};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t peeked, n;
+
+	/* A peek leaves descriptors in the queue. */
+	do
+		peeked = recvmsg(conn->fd, &msg, MSG_PEEK | MSG_DONTWAIT);
+	while (peeked < 0 && errno == EINTR);
+	if (peeked <= 0)
+		return peeked < 0 ? -errno : 0;
+	if (msg.msg_flags & MSG_CTRUNC)
+		return -EBADMSG;
+	do
+		n = recv(conn->fd, bytes, (size_t)peeked, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+bool conn_is_reset(const struct conn *conn)
+{
+	struct pollfd pfd = {.fd = conn->fd};
+
+	return conn->was_reset || (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLERR));
+}
+
+int conn_send(struct conn *conn, const void *frame, int fd)
+{
+	struct pollfd pfd = {.fd = conn->fd, .events = POLLOUT};
+	int r;
+
+	/* A socket is writable when most of its buffer is free: then a whole frame fits. */
+	if (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLOUT))
+		r = frame_send(conn->fd, frame, &fd, 0);
+	else
+		r = -EAGAIN;
+	conn->was_reset |= r == -ECONNRESET;
+	if (r == -EAGAIN && conn->kind == CONN_SERVER) {
+		conn->wants_write = true;
+		conn_watch(conn);
+	}
+	return r;
+}
+
+void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...)
+{
+	struct frame_refused refused = {0};
+	va_list args;
+
+	frame_init(&refused, FRAME_REFUSED, 0);
+	refused.result = result;
+	usage_count(conn->daemon, conn->cred.uid, USAGE_REFUSAL);
+	va_start(args, format);
+	vsnprintf(refused.text, sizeof(refused.text), format, args);
+	va_end(args);
+	conn_log(conn, "Refused client %d of user %u: %s", conn->cred.pid, conn->cred.uid,
+		refused.text);
+	/*
+	 * A client that does not receive it finds the connection closed, which is an error as
+	 * well.
+	 */
+	(void)conn_send(conn, &refused, -EBADF);
+	conn_close(conn);
+}
+
+/* The first byte tells a frame from text. */
+static void on_new_readable(struct conn *conn)
+{
+	ssize_t n = 1;
+
+	if (conn->in_size == 0)
+		n = recv(conn->fd, conn->in.bytes, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0)
+		conn_close(conn);
+	else if (conn->in.bytes[0] == 0)
+		handshake_read(conn);
+	else
+		command_conn_read(conn);
+}
+
+static void on_server_readable(struct conn *conn)
+{
+	for (int i = 0; i < FRAME_BATCH && conn->kind == CONN_SERVER; i++) {
+		int r = handshake_read_frame(conn);
+
+		if (r == 0)
+			return;
+		if (r > 0 && conn->server)
+			r = server_conn_on_frame(conn->server, conn);
+		conn->in_size = 0;
+		if (r >= 0)
+			continue;
+		if (r != -ECONNRESET)
+			conn_log(conn,
+				"Server %d of user %u violated the protocol (%s): closing its "
+				"connection",
+				conn->cred.pid, conn->cred.uid, strerror(-r));
+		conn_close(conn);
+	}
+}
+
+void conn_read_rest(struct conn *conn)
+{
+	on_server_readable(conn);
+}
+
+static void on_server_event(struct conn *conn, int events)
+{
+	if ((events & UV_WRITABLE) && conn->wants_write) {
+		conn->wants_write = false;
+		conn_watch(conn);
+		if (conn->server)
+			server_conn_on_writable(conn->server);
+	}
+	if (events & UV_READABLE)
+		on_server_readable(conn);
+}
+
+static void on_conn_event(uv_poll_t *poll, int status, int events)
+{
+	struct conn *conn = poll->data;
+
+	if (status < 0) {
+		conn_close(conn);
+		return;
+	}
+	switch (conn->kind) {
+	case CONN_NEW:
+		on_new_readable(conn);
+		break;
+	case CONN_COMMAND:
+		command_conn_on_event(conn, events);
+		break;
+	case CONN_CLIENT:
+		/* Only its hang-up is watched: the client left while it waited. */
+		conn_close(conn);
+		break;
+	case CONN_SERVER:
+		on_server_event(conn, events);
+		break;
+	case CONN_QUEUED:
+	case CONN_HANDED_OVER:
+	case CONN_CLOSED:
+		break;
+	}
+}
+
+void conn_watch(struct conn *conn)
+{
+	int events = 0;
+
+	switch (conn->kind) {
+	case CONN_NEW:
+		events = UV_READABLE;
+		break;
+	case CONN_COMMAND:
+		events = command_conn_events(conn);
+		break;
+	case CONN_CLIENT:
+		events = UV_DISCONNECT;
+		break;
+	case CONN_QUEUED:
+		/*
+		 * After all its commands the peer may send end of file: that does not mean that
+		 * it left.
+		 */
+	case CONN_HANDED_OVER:
+		break;
+	case CONN_SERVER:
+		events = UV_READABLE | (conn->wants_write ? UV_WRITABLE : 0);
+		break;
+	case CONN_CLOSED:
+		return;
+	}
+	if (events)
+		uv_poll_start(&conn->poll, events, on_conn_event);
+	else
+		uv_poll_stop(&conn->poll);
+}
+
+static void on_conn_deadline(uv_timer_t *timer)
+{
+	struct conn *conn = timer->data;
+
+	switch (conn->kind) {
+	case CONN_NEW:
+		conn_close(conn);
+		break;
+	case CONN_QUEUED:
+		command_conn_on_queued_deadline(conn);
+		break;
+	case CONN_COMMAND:
+		command_conn_on_deadline(conn);
+		break;
+	case CONN_CLIENT:
+		slot_on_client_deadline(conn);
+		break;
+	case CONN_HANDED_OVER:
+	case CONN_SERVER:
+	case CONN_CLOSED:
+		break;
+	}
+}
+
+void conn_set_deadline(struct conn *conn, uint64_t timeout_ms)
+{
+	if (timeout_ms == 0)
+		uv_timer_stop(&conn->timer);
+	else
+		uv_timer_start(&conn->timer, on_conn_deadline, timeout_ms, 0);
+}
+
+void conn_set_kind(struct conn *conn, enum conn_kind kind)
+{
+	conn->tenant->account->n_conns_of[conn->kind]--;
+	conn->tenant->account->n_conns_of[kind]++;
+	conn->kind = kind;
+	conn_set_deadline(conn, 0);
+	conn_watch(conn);
+}
+
+static int conn_new(struct daemon *daemon, int fd, struct conn **ret_conn)
+{
+	_cleanup_free_ struct conn *conn = calloc(1, sizeof(*conn));
+	socklen_t size = sizeof(conn->cred);
+	struct tenant *tenant;
+	int r;
+
+	if (!conn)
+		return -ENOMEM;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &conn->cred, &size) < 0)
+		return -errno;
+	tenant = tenant_get(daemon, conn->cred.uid, fd);
+	if (!tenant)
+		return -EUSERS;
+	r = uv_poll_init(&daemon->loop, &conn->poll, fd);
+	if (r < 0)
+		return r;
+	uv_timer_init(&daemon->loop, &conn->timer);
+	conn->n_handles = 2;
+	conn->poll.data = conn->timer.data = conn;
+	conn->daemon = daemon;
+	conn->number = ++daemon->n_accepted;
+	conn->fd = fd;
+	/* Later, another process might have the PID. */
+	conn->pidfd = daemon->config.groups_by_cgroup ? process_open_peer(fd) : -EBADF;
+	list_init(&conn->wait);
+	join_tenant(conn, tenant);
+	*ret_conn = TAKE_PTR(conn);
+	return 0;
+}
+
+void conn_accept(struct daemon *daemon, int fd)
+{
+	struct conn *conn = NULL;
+	struct tenant *tenant;
+	int r;
+
+	r = conn_new(daemon, fd, &conn);
+	if (!conn) {
+		log_without_tenant(daemon, "Cannot set up a connection: %s", strerror(-r));
+		async_close(fd);
+		return;
+	}
+	tenant = conn->tenant;
+	conn_log(conn, "Accepting connection...");
+	conn_set_kind(conn, CONN_NEW);
+	conn_set_deadline(conn, INTRODUCTION_MS);
+	/* Most peers have sent something by now and get their kind here. */
+	on_new_readable(conn);
+	admission_check(tenant);
+}

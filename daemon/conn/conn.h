@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CONN_H
+#define CONN_H
+
+/*
+ * A connection to the control socket. It begins as CONN_NEW, and its first
+ * bytes decide its kind: a client that waits to be handed to its server, a
+ * server, or a peer that gives commands (command_conn.h).
+ *
+ * Loop thread. A connection lives until its handles have closed, which is
+ * later than conn_close(): after a call that may have closed it, check `kind'.
+ */
+
+#include <sys/socket.h>
+#include <uv.h>
+
+#include "conn_kind.h"
+#include "frame.h"
+#include "daemon/text/list.h"
+
+struct account;
+struct daemon;
+struct server;
+struct slot;
+struct tenant;
+struct termination;
+
+/* A command line, its newline included. */
+#define COMMAND_MAX 1024
+
+struct conn {
+	struct list link;      /* in its tenant's connections */
+	struct list wait;      /* in a slot's clients or starters, or the daemon's quit_conns */
+	struct slot *slot;     /* not owned; where it waits */
+	uint64_t number;       /* rises with each connection */
+	uint64_t queue_number; /* rises with each connection that begins to wait */
+	struct daemon *daemon;
+	struct tenant *tenant; /* of its UID, until it is closed */
+	enum conn_kind kind;
+	struct ucred cred; /* the process that connected; pid 0 if the daemon cannot see it */
+	int fd;
+	int pidfd;     /* of the peer, if clients are grouped by cgroup; else -errno */
+	bool keeps_fd; /* the descriptor stays open until the daemon exits */
+	uv_poll_t poll;
+	uv_timer_t timer;
+	unsigned n_handles;
+
+	struct server *handed_to; /* not owned; the server that it is handed to */
+	uint32_t group;           /* its id; 0: none */
+
+	/* A server: */
+	struct server *server; /* not owned; NULL once it has ended */
+	bool wants_write;      /* the socket did not take a frame */
+	bool was_reset;        /* the peer closed it before reading everything */
+
+	/* A command connection: */
+	bool is_waiting;                 /* for the end of a long command */
+	struct termination *termination; /* not owned: what it waits for, or NULL */
+	bool is_counting;                /* waits for counters of servers (counting.h) */
+	bool has_counters;               /* ... and has them */
+	bool is_reloading;               /* waits for the configuration file (reload.h) */
+	bool is_tracing;                 /* waits for the end of traces (tracing.h) */
+	bool has_traces;                 /* ... and need not wait any more */
+	bool was_queued;                 /* has been CONN_QUEUED, and has not begun since */
+	bool at_end;                     /* the peer sends no more */
+	bool is_skipping;                /* the rest of a line that was too long */
+	bool wants_marks;                /* reports failures with NAK: see command_conn.h */
+	bool has_end_mark;               /* of a completed quit */
+	bool is_marked;                  /* the running command has been reported as failed */
+	bool is_watching;                /* repeats stats, as top does: not logged again */
+	char command[48];                /* the name of the running command */
+	char *out;                       /* replies that did not fit into the socket */
+	char *retry;                     /* the command to run again after what it waits for */
+	size_t out_size, out_room;
+
+	/* Received input: a frame, or lines. */
+	size_t in_size;
+	union {
+		struct frame_head head;
+		struct frame_hello hello;
+		struct frame_server server;
+		struct frame_server_state state;
+		struct frame_client_note note;
+		struct frame_group_here group;
+		struct frame_lease lease;
+		struct frame_device device;
+		struct frame_context context;
+		struct frame_terminate terminated;
+		struct frame_fault fault;
+		struct frame_counters counters;
+		struct frame_trace_end trace_end;
+		uint8_t bytes[FRAME_MAX];
+		char text[COMMAND_MAX];
+	} in;
+};
+
+/* A connection has been accepted. Takes `fd'. */
+void conn_accept(struct daemon *daemon, int fd);
+
+/* A server has ended: handles the frames that it sent before. May close the connection. */
+void conn_read_rest(struct conn *conn);
+
+/* The connection that is oldest of those that match; NULL: no connection matches. */
+struct conn *account_find_oldest_conn(
+	const struct account *account, bool (*is_wanted)(const struct conn *));
+
+/* Closes the connection; may be called at any time, and twice. */
+void conn_close(struct conn *conn);
+
+/* Sends a client the reason of its refusal (a CUresult and a text), then closes. */
+void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...) _printf_(3, 4);
+
+/*
+ * Sends a frame whole or not at all: 0, -EAGAIN (the peer reads too slowly), or -errno when the
+ * connection is broken. `fd' may be negative.
+ *
+ * What a server has to be sent is part of the daemon's state (of a client, a group, a trace), not
+ * of a queue. After -EAGAIN server_conn_on_writable() sends everything that is still due.
+ */
+int conn_send(struct conn *conn, const void *frame, int fd);
+
+/*
+ * Reads at most `size' bytes. 0: the end of the stream. -EAGAIN. -EBADMSG: a
+ * descriptor comes with the bytes, which the protocol never sends to the
+ * daemon; nothing was read. -errno.
+ */
+ssize_t conn_recv(struct conn *conn, void *bytes, size_t size);
+
+/* Logs a line to control.log that this connection caused; a guest has a limit of lines. */
+void conn_log(struct conn *conn, const char *format, ...) _printf_(2, 3);
+
+/* Whether the peer closed it before reading everything that was sent. */
+bool conn_is_reset(const struct conn *conn);
+
+/* Watches the events that its kind and state need. */
+void conn_watch(struct conn *conn);
+
+/* Sets the deadline, which calls the handler of its kind; 0 removes it. */
+void conn_set_deadline(struct conn *conn, uint64_t timeout_ms);
+
+/* Changes the kind, for example to a client that waits; removes the deadline. */
+void conn_set_kind(struct conn *conn, enum conn_kind kind);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The connection between the daemon and a server, and its frames. Loop thread.
+ *
+ * Invariant: a server's frames change only what the daemon knows about that
+ * server, its clients, and their user: clients of other users only a trusted
+ * server has (client_report.h).
+ */
+
+#include <stdio.h>
+
+#include "daemon/server/client_report.h"
+#include "daemon/server/clients.h"
+#include "daemon/conn/conn.h"
+#include "daemon/state/daemon.h"
+#include "daemon/watch/faults.h"
+#include "daemon/server/group_shares.h"
+#include "daemon/state/quarantine.h"
+#include "daemon/server/server.h"
+#include "server_conn.h"
+#include "daemon/state/tenant.h"
+#include "daemon/watch/termination.h"
+#include "daemon/watch/tracing.h"
+#include "daemon/server/turns.h"
+
+void server_conn_open(struct server *server, struct conn *conn)
+{
+	conn->server = server;
+	conn->in_size = 0;
+	server->conn = conn;
+	client_report_begin(server);
+	server->n_shutdowns_sent = 0;
+	group_shares_on_link(server);
+	conn_set_kind(conn, CONN_SERVER);
+	server_on_link(server);
+	server_conn_on_writable(server);
+}
+
+void server_conn_on_disconnect(struct server *server, bool is_unread)
+{
+	server->conn = NULL;
+	clients_end_handover(server, is_unread);
+	terminations_fail(server);
+	counting_fail(server);
+	tracing_fail(server);
+	group_shares_on_link(server);
+	server_on_link_lost(server);
+	if (server->state != SERVER_STOPPING)
+		server->state = SERVER_INITIALIZING;
+}
+
+/* Sends a shutdown that was requested and not sent yet. */
+void server_conn_send_shutdown(struct server *server)
+{
+	unsigned n_wanted = server->is_forced ? 2 : 1;
+	struct frame_shutdown shutdown = {0};
+
+	if (server->state != SERVER_STOPPING || !server->conn ||
+		server->n_shutdowns_sent >= n_wanted)
+		return;
+	frame_init(&shutdown, FRAME_SHUTDOWN, 0);
+	shutdown.force = server->is_forced;
+	if (conn_send(server->conn, &shutdown, -EBADF) == 0)
+		server->n_shutdowns_sent = n_wanted;
+}
+
+void server_conn_on_writable(struct server *server)
+{
+	server_conn_send_shutdown(server);
+	terminations_send(server);
+	group_shares_send_due(server);
+	faults_send_address(server);
+	counting_send(server);
+	tracing_send(server);
+	slot_progress(server->slot);
+}
+
+/* A fault is not a failure of the server: the program that caused it has to wait. */
+static void on_server_fault(struct server *server, uint64_t id)
+{
+	const struct client *client = clients_find(server, id);
+
+	struct tenant *tenant = client ? tenant_get(server->daemon, client->uid, -EBADF) : NULL;
+
+	if (!server->had_fault) {
+		usage_count(server->daemon, server->tenant->uid, USAGE_FAULT);
+		server->fault_ms = uv_now(&server->daemon->loop);
+	}
+	if (!server->had_fault && tenant) {
+		quarantine_note_fault(tenant, client->program);
+		server->has_faulting_client = true;
+	}
+	server->had_fault = true;
+	faults_on_state(server);
+}
+
+static int on_server_state(struct server *server, struct conn *conn)
+{
+	const struct frame_server_state *state = &conn->in.state;
+
+	if (state->head.n_fds != 0 || state->state < SERVER_INITIALIZING ||
+		state->state > SERVER_STATE_MAX || !frame_text_ok(state->text, sizeof(state->text)))
+		return -EBADMSG;
+	client_report_end(server);
+	/* After a shutdown or a signal it stays STOPPING, whatever it reports. */
+	if (server->state == SERVER_STOPPING || server->n_kills > 0)
+		return 0;
+	server->state = (enum server_state)state->state;
+	if (state->text[0])
+		snprintf(server->last_line, sizeof(server->last_line), "%.159s", state->text);
+	if (server->state == SERVER_ACTIVE) {
+		conn_log(conn, "NEW SERVER %d: Ready", server->pid);
+		server->was_active = true;
+		server_clear_deadline(server);
+		turns_on_ready(server);
+	} else {
+		conn_log(conn, "Server %d is %s, result %u%s%s", server->pid,
+			server_state_name(server), state->result, state->text[0] ? ": " : "",
+			state->text);
+	}
+	if (server->state == SERVER_INITIALIZING)
+		server_set_deadline(server, SERVER_START_MS, "become ready");
+	if (server->state == SERVER_FAULT)
+		on_server_fault(server, state->client);
+	if (server->state == SERVER_FAULT)
+		server_set_deadline(server, server_end_ms(server), "end after its fault");
+	server_bound_end(server);
+	slot_progress(server->slot);
+	return 0;
+}
+
+static int on_client_gone(struct server *server, struct conn *conn)
+{
+	const struct frame_client_note *note = &conn->in.note;
+
+	if (!clients_find(server, note->id)) {
+		conn_log(conn, "Server %d reported the end of a client that it does not have",
+			server->pid);
+		return 0;
+	}
+	clients_remove(server, note->id);
+	return 0;
+}
+
+/* The report of an ordinary user's server holds for that server only. */
+static int on_server_device(struct server *server, const struct frame_device *device)
+{
+	struct daemon *daemon = server->daemon;
+	int r = devices_add(&server->devices, device);
+
+	if (r == 0)
+		log_debug(&daemon->logs, "Server %d has device %u, %s, %u SMs", server->pid,
+			device->ordinal, device->pci_bus_id, device->n_sms);
+	if (r < 0 || !devices_are_complete(&server->devices))
+		return r;
+	if (daemon_trusts_server(daemon, server->tenant->uid))
+		r = devices_copy(&daemon->devices, &server->devices);
+	return r;
+}
+
+static int on_client_context(struct server *server, const struct frame_context *context)
+{
+	int r = clients_add_context(server, context);
+
+	if (r == 0)
+		log_debug(&server->daemon->logs,
+			"Server %d: client %d uses device %u, context ID %u, %u SMs, priority %d",
+			server->pid, clients_find(server, context->client)->pid, context->ordinal,
+			context->session, context->n_sms, context->priority);
+	return r;
+}
+
+int server_conn_on_frame(struct server *server, struct conn *conn)
+{
+	clients_check_handover(server);
+	switch (conn->in.head.type) {
+	case FRAME_SERVER_STATE:
+		return on_server_state(server, conn);
+	case FRAME_CLIENT_HERE:
+		return client_report_add(server, &conn->in.note);
+	case FRAME_CLIENT_GONE:
+		return on_client_gone(server, conn);
+	case FRAME_GROUP_HERE:
+		return group_shares_on_here(server, &conn->in.group);
+	case FRAME_LEASE_WANT:
+		return group_shares_on_want(server, &conn->in.lease);
+	case FRAME_LEASE_RETURN:
+		return group_shares_on_return(server, &conn->in.lease);
+	case FRAME_DEVICE:
+		return on_server_device(server, &conn->in.device);
+	case FRAME_CONTEXT:
+		return on_client_context(server, &conn->in.context);
+	case FRAME_FAULT:
+		return faults_on_frame(server, &conn->in.fault);
+	case FRAME_COUNTERS:
+		counting_on_frame(server, &conn->in.counters);
+		return 0;
+	case FRAME_TRACE_END:
+		tracing_on_frame(server, &conn->in.trace_end);
+		return 0;
+	case FRAME_TERMINATED:
+		termination_on_answer(server, &conn->in.terminated);
+		return 0;
+	default:
+		return -EBADMSG;
+	}
+}

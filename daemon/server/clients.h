@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENTS_H
+#define CLIENTS_H
+
+/*
+ * The clients of one server: those handed over to it, and those that an
+ * adopted server has reported.
+ *
+ * The daemon keeps a connection open until the server has received it from
+ * their socket, and only then hands over the next one. If the server dies
+ * before that, the client is not lost: it waits for another server. Loop
+ * thread.
+ */
+
+#include <sys/types.h>
+
+#include "daemon/watch/counting.h"
+#include "frame.h"
+#include "daemon/text/list.h"
+
+struct account;
+struct conn;
+struct server;
+
+/* A GPU that a client uses, and the client's limits on it. */
+struct context {
+	uint32_t ordinal; /* the server's */
+	uint32_t session; /* "Context ID" of log lines */
+	uint32_t n_sms;
+	int32_t priority;
+	uint64_t memory; /* bytes; UINT64_MAX: no limit */
+};
+
+/* Progress of a terminate_client command for this client. */
+enum termination_state {
+	TERMINATION_NONE,
+	TERMINATION_WANTED, /* the request has not been sent to the server yet */
+	TERMINATION_ASKED,
+	TERMINATION_DONE, /* every call of the client fails */
+};
+
+struct client {
+	struct list link;
+	uint64_t id;
+	pid_t pid; /* 0: it is in a PID namespace that the daemon cannot see */
+	uid_t uid;
+	struct account *account; /* owns a reference */
+	uint32_t program;        /* from its HELLO */
+	uint32_t group;          /* its id; 0: none */
+	uint64_t pid_namespace;  /* its inode; 0: not known */
+	char command[FRAME_TEXT_MAX];
+	uint64_t partition[DEVICES_MAX]; /* the chunks of SMs that it named, with -S */
+	struct context contexts[DEVICES_MAX];
+	unsigned n_contexts;
+	struct counts counts; /* as of the server's last report */
+	enum termination_state termination;
+	bool is_reported; /* its server has it on its present connection: see client_report.h */
+};
+
+struct client *clients_find(const struct server *server, uint64_t id);
+
+/* How many clients of that process the server has. */
+unsigned clients_count_process(const struct server *server, pid_t pid);
+
+/*
+ * 0, -EUSERS (the server is full), -EDQUOT (all servers together have too many clients, or too
+ * many of the client's account) or -ENOMEM.
+ */
+int clients_add(
+	struct server *server, const struct frame_client_note *note, struct client **ret_client);
+
+/* The server reports that a client uses a GPU. 0 or -EBADMSG. */
+int clients_add_context(struct server *server, const struct frame_context *frame);
+void clients_remove(struct server *server, uint64_t id);
+
+/*
+ * Hands the connection of a client to the server. 0: sent. -EAGAIN: try again
+ * when the previous client has arrived (slot_progress() follows). -errno: this
+ * client cannot be served.
+ */
+int clients_hand_over(struct server *server, struct conn *conn);
+
+/* Checks, when the server has sent something, whether it has received the client in flight. */
+void clients_check_handover(struct server *server);
+
+/*
+ * Ends the handover of the client in flight: the server has it; or
+ * (`is_unread') the server's connection broke before, and the client waits
+ * again.
+ */
+void clients_end_handover(struct server *server, bool is_unread);
+
+/* Removes all clients from the list. */
+void clients_clear(struct server *server);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The connections that wait for the server of a slot. Loop thread.
+ *
+ * Invariant: each waiting connection gets an answer within WELCOME_MS: the
+ * server, an error, or a notice that it is another user's turn.
+ */
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/config/allowances.h"
+#include "clients.h"
+#include "daemon/command/command_conn.h"
+#include "daemon/conn/conn.h"
+#include "cuda.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/quarantine.h"
+#include "quote.h"
+#include "server.h"
+#include "start.h"
+#include "daemon/state/tenant.h"
+#include "turns.h"
+
+/* Clients give up after WELCOME_MS; the refusal should reach them before. */
+#define PATIENCE_MS (WELCOME_MS - 2000)
+
+static void resume_starters(struct slot *slot, const struct error_message *error)
+{
+	list_for_each_safe (item, following, &slot->starters) {
+		struct conn *conn = container_of(item, struct conn, wait);
+
+		list_remove(&conn->wait);
+		if (error)
+			command_fail(conn, "%s", error->text);
+		command_resume(conn);
+	}
+}
+
+void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_message *error)
+{
+	list_for_each_safe (item, following, &slot->clients)
+		conn_refuse(container_of(item, struct conn, wait), result, "%s", error->text);
+	resume_starters(slot, error);
+}
+
+/* The client continues to wait, for WELCOME_MS from now on. */
+_printf_(2, 3) static void send_pending(struct conn *conn, const char *format, ...)
+{
+	struct frame_pending pending = {0};
+	va_list args;
+	int r;
+
+	frame_init(&pending, FRAME_PENDING, 0);
+	va_start(args, format);
+	vsnprintf(pending.text, sizeof(pending.text), format, args);
+	va_end(args);
+	r = conn_send(conn, &pending, -EBADF);
+	/* A client that reads too slowly has earlier notices to read, which do the same. */
+	if (r < 0 && r != -EAGAIN)
+		conn_close(conn);
+	else
+		conn_set_deadline(conn, PATIENCE_MS);
+}
+
+/* It is another server's turn; the client's turn comes later. */
+static void notify_turn(struct conn *conn, const struct server *before)
+{
+	send_pending(conn,
+		"server %d of UID %u has exclusive use of the GPU (compute mode EXCLUSIVE_PROCESS) "
+		"and ends when its %u clients have exited",
+		before->pid, before->tenant->uid, before->n_clients);
+}
+
+void slot_on_turn(struct slot *slot)
+{
+	list_for_each_safe (item, following, &slot->clients)
+		send_pending(container_of(item, struct conn, wait), "the server starts");
+}
+
+static void notify_slot_turns(struct slot *slot)
+{
+	const struct server *before = turns_before(slot);
+
+	list_for_each_safe (item, following, &slot->clients)
+		if (before)
+			notify_turn(container_of(item, struct conn, wait), before);
+}
+
+void slots_notify_turns(struct daemon *daemon)
+{
+	list_for_each (item, &daemon->tenants) {
+		struct tenant *tenant = container_of(item, struct tenant, link);
+
+		list_for_each (each, &tenant->slots)
+			notify_slot_turns(container_of(each, struct slot, link));
+	}
+}
+
+void slot_on_client_deadline(struct conn *conn)
+{
+	const struct server *server = conn->slot->server, *before = turns_before(conn->slot);
+
+	if (before)
+		notify_turn(conn, before);
+	else if (server && server->n_clients > 0)
+		conn_refuse(conn, CUDA_ERROR_MPS_SERVER_NOT_READY,
+			"Server %d of UID %u is %s and accepts no client until its %u clients have "
+			"exited",
+			server->pid, server->tenant->uid, server_state_name(server),
+			server->n_clients);
+	else
+		conn_refuse(conn, CUDA_ERROR_MPS_SERVER_NOT_READY,
+			"The server of UID %u was not ready within %d s: see %.150s/server.log",
+			conn->slot->tenant->uid, PATIENCE_MS / 1000,
+			conn->daemon->config.log_directory);
+}
+
+void slot_on_starter_deadline(struct conn *conn)
+{
+	const struct server *before = turns_before(conn->slot);
+
+	list_remove(&conn->wait);
+	if (before)
+		command_fail(conn,
+			"Server %d of UID %u has exclusive use of the GPU (compute mode "
+			"EXCLUSIVE_PROCESS): wait until its %u clients have exited",
+			before->pid, before->tenant->uid, before->n_clients);
+	else
+		command_fail(conn, "The server was not ready within %d s: see %s/server.log",
+			PATIENCE_MS / 1000, conn->daemon->config.log_directory);
+	command_resume(conn);
+}
+
+/*
+ * Whether the slot is full of waiting clients. In the slot of all users an account has no more of
+ * them than it leaves to others.
+ */
+static bool is_slot_full(const struct slot *slot, const struct account *account)
+{
+	unsigned n = 0, n_own = 0;
+
+	list_for_each (item, &slot->clients) {
+		n++;
+		n_own += container_of(item, struct conn, wait)->tenant->account == account;
+	}
+	return slot->tenant->daemon->config.is_multiuser ? !account_may_take(n_own, n, SESSIONS_MAX)
+							 : n >= SESSIONS_MAX;
+}
+
+/* The vendor's clients expect 808 for too many clients. */
+static void refuse_client(struct conn *conn, int r)
+{
+	if (r == -EUSERS)
+		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+			"The server of UID %u has %d clients, which is the maximum", conn->cred.uid,
+			SESSIONS_MAX);
+	else if (r == -EDQUOT)
+		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+			"The servers of the MPS daemon have %u clients, %u of them of UID %u with "
+			"its subordinate UIDs, which may have no more than it leaves to other "
+			"users: wait until programs have ended",
+			conn->daemon->n_sessions, conn->tenant->account->n_sessions,
+			conn->tenant->account->uid);
+	else if (r == -EAGAIN)
+		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+			"Process %d already has %d client connections: a program needs one",
+			conn->cred.pid, PROCESS_SESSIONS_MAX);
+	else
+		conn_refuse(conn, CUDA_ERROR_MPS_CONNECTION_FAILED,
+			"The connection could not be handed to the server: %s", strerror(-r));
+}
+
+/* Whether the process has its maximum of connections; other programs of its user need some. */
+static bool has_max_process_sessions(const struct slot *slot, pid_t pid)
+{
+	unsigned n = slot->server ? clients_count_process(slot->server, pid) : 0;
+
+	/* Processes of other PID namespaces all have PID 0. */
+	if (pid <= 0)
+		return false;
+	list_for_each (item, &slot->clients)
+		n += container_of(item, struct conn, wait)->cred.pid == pid;
+	return n >= PROCESS_SESSIONS_MAX;
+}
+
+static void join_queue(struct slot *slot, struct list *queue, struct conn *conn)
+{
+	conn->slot = slot;
+	conn->queue_number = ++slot->tenant->daemon->n_queued;
+	list_add_tail(queue, &conn->wait);
+}
+
+/* Queues the client, or refuses it if waiting is in vain. */
+static void queue_client(struct slot *slot, struct conn *conn)
+{
+	if (slot->tenant->daemon->is_quitting) {
+		conn_refuse(conn, CUDA_ERROR_MPS_CONNECTION_FAILED,
+			"The MPS daemon is being stopped: start it again");
+		return;
+	}
+	if (is_slot_full(slot, conn->tenant->account)) {
+		refuse_client(conn, -EUSERS);
+		return;
+	}
+	conn_set_kind(conn, CONN_CLIENT);
+	conn_set_deadline(conn, PATIENCE_MS);
+	join_queue(slot, &slot->clients, conn);
+}
+
+void slot_requeue(struct slot *slot, struct conn *conn)
+{
+	conn_log(conn, "Client %d of user %u did not reach its server: it waits for the next one",
+		conn->cred.pid, conn->cred.uid);
+	queue_client(slot, conn);
+}
+
+static void log_new_client(const struct slot *slot, struct conn *conn)
+{
+	bool is_ready = slot->server && server_is_ready(slot->server);
+	uint64_t wait_ms = quarantine_wait_ms(conn->tenant, conn->in.hello.program);
+	struct quoted command;
+
+	conn_log(conn, "NEW CLIENT %d from user %u: %s", conn->cred.pid, conn->cred.uid,
+		is_ready ? "Server already exists"
+			 : "Server is not ready, push client to pending list");
+	if (wait_ms > 0)
+		conn_log(conn,
+			"Client %d of user %u waits %llu ms: its program, %s, has caused GPU "
+			"faults",
+			conn->cred.pid, conn->cred.uid, (unsigned long long)wait_ms,
+			quote(&command, conn->in.hello.command));
+	if (slot->is_isolated)
+		conn_log(conn, "Client %d of user %u gets a server of its own: %s", conn->cred.pid,
+			conn->cred.uid,
+			conn->in.hello.is_isolated ? "its environment sets MPS_ISOLATE"
+						   : "its program is quarantined");
+}
+
+void slot_add_client(struct slot *slot, struct conn *conn)
+{
+	struct tenant *tenant = slot->tenant;
+	const struct server *before;
+
+	if (!tenant->has_gid && conn->tenant == tenant) {
+		tenant->gid = conn->cred.gid;
+		tenant->has_gid = true;
+	}
+	log_new_client(slot, conn);
+	if (has_max_process_sessions(slot, conn->cred.pid)) {
+		refuse_client(conn, -EAGAIN);
+		return;
+	}
+	queue_client(slot, conn);
+	slot_progress(slot);
+	before = turns_before(slot);
+	if (conn->kind == CONN_CLIENT && before)
+		notify_turn(conn, before);
+}
+
+void slot_add_starter(struct slot *slot, struct conn *conn)
+{
+	join_queue(slot, &slot->starters, conn);
+	conn_set_deadline(conn, PATIENCE_MS);
+	slot_progress(slot);
+}
+
+/* ---- its server */
+
+static void hand_over_clients(struct slot *slot)
+{
+	list_for_each_safe (item, following, &slot->clients) {
+		struct conn *conn = container_of(item, struct conn, wait);
+		int r;
+
+		if (quarantine_wait_ms(conn->tenant, conn->in.hello.program) > 0) {
+			daemon_retry_soon(slot->tenant->daemon);
+			continue;
+		}
+		r = clients_hand_over(slot->server, conn);
+		if (r == -EAGAIN)
+			return;
+		if (r < 0)
+			refuse_client(conn, r);
+	}
+}
+
+void slot_progress(struct slot *slot)
+{
+	if (!slot->server) {
+		if (slot_is_waiting(slot) && !slot->tenant->daemon->is_quitting)
+			start_server_for(slot);
+		return;
+	}
+	if (slot->server->state == SERVER_ACTIVE && !list_empty(&slot->starters)) {
+		/* It was started without clients: its idle time begins now. */
+		slot->server->idle_ms = uv_now(&slot->tenant->daemon->loop);
+		resume_starters(slot, NULL);
+	}
+	if (server_is_ready(slot->server))
+		hand_over_clients(slot);
+}
+
+static void account_progress(struct account *account)
+{
+	list_for_each_safe (item, following, &account->tenants) {
+		struct tenant *tenant = container_of(item, struct tenant, link_in_account);
+
+		list_for_each_safe (each, next, &tenant->slots)
+			slot_progress(container_of(each, struct slot, link));
+	}
+}
+
+/* The account whose last start is the oldest comes first. */
+void slots_progress(struct daemon *daemon)
+{
+	list_for_each_safe (item, following, &daemon->accounts.all)
+		account_progress(container_of(item, struct account, link));
+}
+
+void slot_on_server_end(struct slot *slot, bool is_clean, const struct error_message *error)
+{
+	struct daemon *daemon = slot->tenant->daemon;
+
+	slot->server = NULL;
+	slot->has_failed = !is_clean;
+	slot->error = *error;
+	/* Another server may be possible now, too. */
+	slots_progress(daemon);
+	daemon_check_quit(daemon);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Turns of servers on GPUs that admit one process. Loop thread.
+ *
+ * Invariant: of two servers that exclude each other the later one ends.
+ */
+
+#include "turns.h"
+
+#include "cuda.h"
+#include "daemon/state/daemon.h"
+#include "probe.h"
+#include "server.h"
+#include "daemon/state/slot.h"
+#include "daemon/state/tenant.h"
+
+static bool has_exclusive_device(const struct devices *devices)
+{
+	for (unsigned i = 0; i < devices->n; i++)
+		if (devices->items[i].compute_mode == CU_COMPUTEMODE_EXCLUSIVE_PROCESS)
+			return true;
+	return false;
+}
+
+/* The first of the running servers. */
+static struct server *first_server(const struct daemon *daemon)
+{
+	if (list_empty(&daemon->servers))
+		return NULL;
+	return container_of(daemon->servers.next, struct server, link_in_daemon);
+}
+
+const struct server *turns_before(const struct slot *slot)
+{
+	const struct daemon *daemon = slot->tenant->daemon;
+	const struct server *first = daemon->is_exclusive ? first_server(daemon) : NULL;
+
+	return first && (first->slot != slot || first->state == SERVER_STOPPING) ? first : NULL;
+}
+
+/* The slot whose first waiting connection has waited longest. */
+static const struct slot *next_slot(const struct daemon *daemon)
+{
+	const struct slot *next = NULL;
+
+	list_for_each (item, &daemon->tenants) {
+		const struct tenant *tenant = container_of(item, struct tenant, link);
+
+		list_for_each (each, &tenant->slots) {
+			const struct slot *slot = container_of(each, struct slot, link);
+
+			if (slot_is_waiting(slot) &&
+				(!next || slot_first_waiting(slot) < slot_first_waiting(next)))
+				next = slot;
+		}
+	}
+	return next;
+}
+
+/* Ends the server after its clients, unless an earlier connection waits for it. */
+static void yield_turn(struct server *server, const struct slot *next)
+{
+	if (!server->in_flight && slot_first_waiting(server->slot) > slot_first_waiting(next))
+		server_shutdown(server, false);
+}
+
+bool turns_allow(struct slot *slot)
+{
+	struct daemon *daemon = slot->tenant->daemon;
+
+	/*
+	 * The running probe may find that the slot may not. Later probes are not waited for: a
+	 * user's server can cause one after the other.
+	 */
+	if (daemon->probe && !list_empty(&daemon->servers) &&
+		slot_first_waiting(slot) > daemon->probe_began_number) {
+		daemon_retry_soon(daemon);
+		return false;
+	}
+	if (!daemon->is_exclusive)
+		return true;
+	if (list_empty(&daemon->servers) && next_slot(daemon) == slot)
+		return true;
+	list_for_each (item, &daemon->servers)
+		yield_turn(container_of(item, struct server, link_in_daemon), slot);
+	daemon_retry_soon(daemon);
+	return false;
+}
+
+static void wait_for_turn(struct server *server, const struct server *first)
+{
+	log_control(&server->daemon->logs,
+		"Server %d of user %u waits for its turn: a GPU is in compute mode "
+		"EXCLUSIVE_PROCESS, and server %d of user %u has it",
+		server->pid, server->tenant->uid, first->pid, first->tenant->uid);
+	server_shutdown(server, false);
+}
+
+void turns_on_ready(struct server *server)
+{
+	struct daemon *daemon = server->daemon;
+	const struct server *first = first_server(daemon);
+	bool is_exclusive = has_exclusive_device(&server->devices);
+
+	if (daemon_trusts_server(daemon, server->tenant->uid))
+		daemon->is_exclusive = is_exclusive;
+	/* The server itself reports that the first server excludes it, whatever a probe finds. */
+	if ((is_exclusive || daemon->is_exclusive) && first != server)
+		wait_for_turn(server, first);
+	if (is_exclusive != daemon->is_exclusive)
+		probe_again(daemon);
+}
+
+void turns_on_probe(struct daemon *daemon)
+{
+	const struct server *first = first_server(daemon);
+	bool was_exclusive = daemon->is_exclusive;
+
+	daemon->is_exclusive = has_exclusive_device(&daemon->devices);
+	if (!daemon->is_exclusive || was_exclusive)
+		return;
+	list_for_each_safe (item, following, &daemon->servers) {
+		struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if (server != first && server->state != SERVER_STOPPING)
+			wait_for_turn(server, first);
+	}
+	slots_progress(daemon);
+	slots_notify_turns(daemon);
+}

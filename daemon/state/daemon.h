@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DAEMON_H
+#define DAEMON_H
+
+/*
+ * The state of the control daemon that all its files share. It has one thread,
+ * the loop, which never blocks.
+ */
+
+#include <uv.h>
+
+#include "account.h"
+#include "daemon/config/config.h"
+#include "daemon/config/config_file.h"
+#include "daemon/config/devices.h"
+#include "daemon/watch/faults.h"
+#include "groups.h"
+#include "daemon/watch/kernel_log.h"
+#include "daemon/text/line_limit.h"
+#include "daemon/text/list.h"
+#include "daemon/conn/listener.h"
+#include "daemon/log/log_file.h"
+#include "daemon/log/manager.h"
+#include "daemon/text/rate_limit.h"
+#include "daemon/command/reload.h"
+#include "daemon/config/settings.h"
+#include "usage.h"
+
+struct conn;
+struct metrics_server;
+struct probe;
+struct tenant;
+
+struct daemon {
+	uv_loop_t loop;
+	struct config config;
+	struct config_file config_file;
+	struct log_files logs;
+	struct listener listener;
+	struct manager manager;
+	struct list tenants; /* every known UID: struct tenant */
+	struct tenant *tenants_by_uid[1024];
+	struct accounts accounts;
+	struct list servers; /* in the order of their starts: struct server */
+	unsigned n_tenants, n_servers, n_sessions;
+	unsigned n_guest_servers, n_guest_conns, guest_conns_max; /* see allowances.h */
+	struct rate_limit guest_starts;
+	struct line_limit untenanted_lines; /* about connections without a tenant */
+	uv_timer_t report_timer;            /* reports dropped lines (tenant_log.h) */
+	uint64_t last_client_id;
+	struct faults faults;
+	struct kernel_log kernel_log;
+	uint64_t n_accepted; /* counts connections */
+	uint64_t n_queued;   /* counts connections that have begun to wait in a slot */
+	/* The layers of the defaults; [default] without what the environment sets. */
+	struct settings environment, default_file, default_commands;
+	struct groups groups;
+	struct usages usages;
+	struct list counting; /* commands that wait for counters */
+	struct list tracing;  /* ... for the end of traces */
+	struct list traces;   /* that run or were not read yet: struct trace */
+	uint64_t last_trace_id;
+	struct metrics_server *metrics_server; /* NULL: the daemon does not listen for HTTP */
+	struct devices devices;                /* of the last trusted server or probe */
+	struct probe *probe;                   /* NULL: none runs */
+	struct error_message probe_failure;    /* of the last one; "": it did not fail */
+	uint64_t probe_failed_ms, probe_began_ms;
+	uint64_t probe_began_number; /* n_queued when the probe began */
+	bool is_probe_due;           /* probe_again() was asked for too soon after the last one */
+	bool is_exclusive;           /* servers take turns: see turns.h */
+	bool is_record_due; /* the last attempt to write the record has failed, as the log says */
+	struct reloads reloads;
+	uv_timer_t retry_timer; /* an action has to be tried again */
+	uv_timer_t idle_timer;  /* checks for idle servers and tenants */
+
+	uint64_t start_time_ns; /* when the daemon was started, since 1970 */
+	uint64_t start_ms;      /* the same, by the loop's clock */
+
+	bool is_quitting;
+	bool is_forced;
+	uint64_t force_ms;      /* when it will be forced, by the loop's clock; 0: never */
+	bool is_over;           /* every server has ended; only the answers to quit remain */
+	struct list partitions; /* of SMs, with -S: struct partition */
+	struct list quit_conns; /* connections whose `quit' waits */
+	uv_timer_t quit_timer;
+
+	uv_signal_t signals[4];
+};
+
+/*
+ * Accepts connections from now on. The configuration is loaded, the logs and
+ * the listener are open. 0 or -errno with an error message.
+ */
+int daemon_start(struct daemon *daemon, struct error_message *error);
+
+/* Returns when the daemon has ended: every server has ended and every handle is closed. */
+void daemon_run(struct daemon *daemon);
+
+/* The defaults that count. */
+struct settings daemon_default_settings(const struct daemon *daemon);
+
+/*
+ * Begins the shutdown. Servers end when their clients have left; after
+ * `timeout_ms' they are forced to (0: now; negative: never). `conn' (or NULL)
+ * is resumed at the end. A second call can only shorten the wait.
+ */
+void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn);
+
+/* Calls slots_progress() a little later. */
+void daemon_retry_soon(struct daemon *daemon);
+
+/* Starts the checks for idle servers and tenants. */
+void daemon_watch_idle(struct daemon *daemon);
+
+/*
+ * The set of servers, or what commands have set, has changed: records everything for the next
+ * daemon, in case this one dies.
+ */
+void daemon_record(struct daemon *daemon);
+
+/* Checks whether a quit is complete; called after each event that could complete it. */
+void daemon_check_quit(struct daemon *daemon);
+
+/* Whether a user is trusted with everything: root and the daemon's own user. */
+static inline bool daemon_trusts(const struct daemon *daemon, uid_t uid)
+{
+	return uid == 0 || uid == daemon->config.uid;
+}
+
+/* Whether to believe a server of this UID: an ordinary user can make its server send anything. */
+static inline bool daemon_trusts_server(const struct daemon *daemon, uid_t uid)
+{
+	const struct config *config = &daemon->config;
+
+	return daemon_trusts(daemon, uid) || (config->is_multiuser && uid == config->server_uid);
+}
+
+/* The daemon of root serves all users, another daemon only its own user. */
+static inline bool daemon_serves_others(const struct daemon *daemon)
+{
+	return daemon->config.uid == 0;
+}
+
+/* Whether a user can have a server. */
+static inline bool daemon_serves(const struct daemon *daemon, uid_t uid)
+{
+	return daemon_serves_others(daemon) || uid == daemon->config.uid;
+}
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Groups. Loop thread.
+ *
+ * Invariant: no two groups have the same name or the same id.
+ */
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/server/clients.h"
+#include "daemon/conn/conn.h"
+#include "daemon.h"
+#include "daemon/server/group_shares.h"
+#include "groups.h"
+#include "daemon/server/server.h"
+#include "tenant.h"
+
+void groups_init(struct groups *groups)
+{
+	*groups = (struct groups){0};
+	list_init(&groups->list);
+	/* A fallback without the system's random numbers. */
+	if (getrandom(&groups->last_id, sizeof(groups->last_id), GRND_NONBLOCK) < 0)
+		groups->last_id = (uint32_t)getpid() << 12;
+}
+
+static void group_free(struct groups *groups, struct group *group)
+{
+	list_remove(&group->link);
+	groups->n--;
+	free(group);
+}
+
+void groups_fini(struct groups *groups)
+{
+	list_for_each_safe (item, following, &groups->list)
+		groups_remove(groups, container_of(item, struct group, link));
+}
+
+struct group *groups_find(const struct groups *groups, const char *name)
+{
+	list_for_each (item, &groups->list) {
+		struct group *group = container_of(item, struct group, link);
+
+		if (strcmp(group->name, name) == 0)
+			return group;
+	}
+	return NULL;
+}
+
+struct group *groups_get(const struct groups *groups, uint32_t id)
+{
+	list_for_each (item, &groups->list) {
+		struct group *group = container_of(item, struct group, link);
+
+		if (group->id == id)
+			return group;
+	}
+	return NULL;
+}
+
+struct group *groups_find_above(const struct groups *groups, const char *path)
+{
+	struct group *found = NULL;
+
+	list_for_each (item, &groups->list) {
+		struct group *group = container_of(item, struct group, link);
+
+		if (group_name_is_above(group->name, path) &&
+			(!found || strlen(group->name) > strlen(found->name)))
+			found = group;
+	}
+	return found;
+}
+
+static uint32_t next_group_id(struct groups *groups)
+{
+	do
+		groups->last_id++;
+	while (groups->last_id == 0 || groups_get(groups, groups->last_id));
+	return groups->last_id;
+}
+
+int groups_add(struct groups *groups, const char *name, struct group **ret_group)
+{
+	struct group *group;
+
+	if (groups->n >= GROUPS_MAX)
+		return -ENOSPC;
+	group = calloc(1, sizeof(*group));
+	if (!group)
+		return -ENOMEM;
+	group->id = next_group_id(groups);
+	list_init(&group->shares);
+	settings_init(&group->file);
+	settings_init(&group->commands);
+	snprintf(group->name, sizeof(group->name), "%s", name);
+	list_add_tail(&groups->list, &group->link);
+	groups->n++;
+	*ret_group = group;
+	return 0;
+}
+
+struct settings groups_settings(const struct group *group, const struct devices *devices)
+{
+	const struct settings *const layers[LAYERS] = {
+		[LAYER_SECTION] = &group->file,
+		[LAYER_COMMAND] = &group->commands,
+	};
+
+	return settings_fold(layers, devices);
+}
+
+static unsigned count_waiting_clients(const struct daemon *daemon, uint32_t id)
+{
+	unsigned n = 0;
+
+	list_for_each (item, &daemon->tenants)
+		list_for_each (conn, &container_of(item, struct tenant, link)->conns)
+			n += container_of(conn, struct conn, link)->group == id;
+	return n;
+}
+
+unsigned groups_count_clients(const struct daemon *daemon, const struct group *group)
+{
+	unsigned n = count_waiting_clients(daemon, group->id);
+
+	list_for_each (each, &daemon->servers) {
+		struct server *server = container_of(each, struct server, link_in_daemon);
+
+		list_for_each (item, &server->clients)
+			n += container_of(item, struct client, link)->group == group->id;
+	}
+	return n;
+}
+
+void groups_remove(struct groups *groups, struct group *group)
+{
+	group_shares_remove(group);
+	group_free(groups, group);
+}

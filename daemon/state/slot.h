@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SLOT_H
+#define SLOT_H
+
+/*
+ * A slot holds one server process, and the connections that wait for it. The
+ * programs of a tenant share a slot; an isolated program (quarantine.h) has
+ * its own. With -M one slot serves the programs of all tenants.
+ *
+ * Loop thread.
+ */
+
+#include <sys/types.h>
+
+#include "bounds.h"
+#include "daemon/text/error_message.h"
+#include "daemon/text/list.h"
+
+struct daemon;
+struct conn;
+struct server;
+struct tenant;
+
+struct slot {
+	struct list link;        /* in its tenant's slots */
+	struct tenant *tenant;   /* the user whose rights the server has */
+	struct account *account; /* that it serves; owns a reference */
+	bool is_isolated;        /* it serves only this program of this user: */
+	uint32_t program;
+	uid_t uid;
+	struct server *server; /* NULL while there is none */
+	struct list clients;   /* connections that wait to be handed over */
+	struct list starters;  /* connections whose start_server waits */
+
+	/* The end of the previous server, if it failed: */
+	bool has_failed;
+	struct error_message error;
+	uint64_t restarts_ms[RESTARTS_MAX]; /* when, oldest first */
+	unsigned n_restarts;
+};
+
+/* Initialises the shared slot of a tenant. */
+void slot_init(struct slot *slot, struct tenant *tenant);
+
+/* Finds or creates the isolated slot of a program; NULL without memory. */
+struct slot *slot_get_isolated(struct tenant *tenant, uid_t uid, uint32_t program);
+
+/*
+ * The slot that serves a client, by its HELLO. NULL with an error message: the
+ * user has too many isolated programs, or there is no memory.
+ */
+struct slot *slot_choose(struct conn *client, struct error_message *error);
+
+/* The slot of that UID's shared server; NULL without memory. */
+struct slot *slot_shared(struct daemon *daemon, uid_t uid);
+
+/* Frees the unused isolated slots; frees all slots. */
+void slots_sweep(struct tenant *tenant);
+void slots_free(struct tenant *tenant);
+
+/* Whether a slot of the tenant has a server or waiting connections. */
+bool slots_are_needed(const struct tenant *tenant);
+
+/* Whether it has no server, no waiting connections, and equals a new slot. */
+bool slot_is_unused(struct slot *slot);
+
+/* Whether clients or starters wait. */
+bool slot_is_waiting(const struct slot *slot);
+
+/* The queue number of the connection that has waited longest; UINT64_MAX if none waits. */
+uint64_t slot_first_waiting(const struct slot *slot);
+
+/* A client has completed its handshake: it waits, is handed over, or is refused. */
+void slot_add_client(struct slot *slot, struct conn *conn);
+
+/* A client that was handed over and did not arrive waits again. */
+void slot_requeue(struct slot *slot, struct conn *conn);
+
+/* The connection waits until the server is ready, or for the error; then it is resumed. */
+void slot_add_starter(struct slot *slot, struct conn *conn);
+
+/* Does what is possible now: starts a server, hands clients over, answers waiting connections. */
+void slot_progress(struct slot *slot);
+
+/* Does that for each slot, as a server may be possible now, or time has passed. */
+void slots_progress(struct daemon *daemon);
+
+/* GPUs turned out to admit one process: notifies each client that now waits for its turn. */
+void slots_notify_turns(struct daemon *daemon);
+
+/* Its turn has come (turns.h): waiting clients get their whole patience for the start. */
+void slot_on_turn(struct slot *slot);
+
+/* Refuses all waiting connections with that error. */
+void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_message *error);
+
+void slot_on_server_end(struct slot *slot, bool is_clean, const struct error_message *error);
+
+/* A client or starter has reached its deadline. */
+void slot_on_client_deadline(struct conn *conn);
+void slot_on_starter_deadline(struct conn *conn);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Invariant: a command waits only while a server has a request that it has not replied to,
+ * and for a second at most.
+ */
+
+#include "counting.h"
+
+#include <string.h>
+
+#include "daemon/server/clients.h"
+#include "daemon/command/command.h"
+#include "daemon/command/command_conn.h"
+#include "daemon/conn/conn.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/groups.h"
+#include "metrics_server.h"
+#include "daemon/server/server.h"
+#include "daemon/state/tenant.h"
+
+/* A server's loop replies in less than a millisecond. */
+#define REPLY_MS 1000
+
+void counts_add(struct counts *sum, const struct counts *counts)
+{
+	for (unsigned i = 0; i < COUNTERS; i++)
+		sum->counters[i] += counts->counters[i];
+}
+
+/* Its command runs, with fresh counters or without. */
+static void resume(struct conn *conn)
+{
+	_cleanup_free_ char *command = TAKE_PTR(conn->retry);
+
+	list_remove(&conn->wait);
+	conn->is_counting = false;
+	conn->has_counters = true;
+	command_run(conn, command);
+	conn->has_counters = false;
+	command_resume(conn);
+}
+
+static bool is_any_asked(const struct daemon *daemon)
+{
+	list_for_each (item, &daemon->servers) {
+		const struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if (server->is_counting)
+			return true;
+	}
+	return false;
+}
+
+static void check(struct daemon *daemon)
+{
+	if (is_any_asked(daemon))
+		return;
+	list_for_each_safe (item, following, &daemon->counting)
+		resume(container_of(item, struct conn, wait));
+	metrics_server_on_counters(daemon);
+}
+
+void counting_send(struct server *server)
+{
+	struct frame_counters frame = {0};
+
+	if (!server->is_counting || server->is_count_sent)
+		return;
+	frame_init(&frame, FRAME_COUNTERS, 0);
+	server->is_count_sent = conn_send(server->conn, &frame, -EBADF) == 0;
+}
+
+/* A server that is busy with an earlier request is not asked again. */
+static void ask_all(struct daemon *daemon)
+{
+	list_for_each (item, &daemon->servers) {
+		struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if (server->is_counting || !server->conn || server->n_clients == 0)
+			continue;
+		server->is_counting = true;
+		server->is_count_sent = false;
+		counting_send(server);
+	}
+}
+
+bool counting_ask(struct daemon *daemon)
+{
+	ask_all(daemon);
+	return is_any_asked(daemon);
+}
+
+bool counting_is_fresh(struct conn *conn, const char *command)
+{
+	struct daemon *daemon = conn->daemon;
+
+	if (conn->has_counters)
+		return true;
+	if (!counting_ask(daemon))
+		return true;
+	conn->retry = strdup(command);
+	if (!conn->retry)
+		return true;
+	conn->is_waiting = true;
+	conn->is_counting = true;
+	conn_set_deadline(conn, REPLY_MS);
+	list_add_tail(&daemon->counting, &conn->wait);
+	return false;
+}
+
+void counting_on_deadline(struct conn *conn)
+{
+	resume(conn);
+}
+
+void counting_on_frame(struct server *server, const struct frame_counters *frame)
+{
+	struct client *client = clients_find(server, frame->client);
+
+	if (frame->client == 0) {
+		server->is_counting = false;
+		check(server->daemon);
+	}
+	if (!client)
+		return;
+	memcpy(client->counts.counters, frame->counters, sizeof(frame->counters));
+	memcpy(client->counts.memory, frame->memory, sizeof(frame->memory));
+	memcpy(client->counts.memory_peak, frame->memory_peak, sizeof(frame->memory_peak));
+}
+
+void counting_fail(struct server *server)
+{
+	if (!server->is_counting)
+		return;
+	server->is_counting = false;
+	check(server->daemon);
+}
+
+void counting_note_end(const struct server *server, const struct client *client)
+{
+	struct daemon *daemon = server->daemon;
+	struct group *group = groups_get(&daemon->groups, client->group);
+
+	usage_add_ended(daemon, client->uid, &client->counts);
+	if (group)
+		counts_add(&group->ended, &client->counts);
+}
+
+void counting_stop(struct daemon *daemon)
+{
+	list_for_each_safe (item, following, &daemon->counting)
+		resume(container_of(item, struct conn, wait));
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Writes the metrics. Loop thread.
+ *
+ * Invariant: each family is written once, and its samples follow it.
+ */
+
+#include <inttypes.h>
+
+#include "daemon/server/clients.h"
+#include "daemon/conn/conn.h"
+#include "daemon/state/daemon.h"
+#include "frame.h"
+#include "metrics.h"
+#include "daemon/server/server.h"
+#include "spec_hash.h"
+#include "daemon/state/tenant.h"
+
+/* A build without the Makefile, such as that of a fuzzer. */
+#ifndef MPS_VERSION
+#define MPS_VERSION "unknown"
+#endif
+
+#define NAME_MAX_SIZE 64
+#define HELP_MAX_SIZE 160
+
+/* ---- counters of clients, users and groups */
+
+static const struct family {
+	const char *name, *help;
+	bool is_time;
+	unsigned n; /* series of each row */
+	struct {
+		enum counter counter;
+		const char *direction;
+	} series[3];
+} families[] = {
+	{"launches_total", "kernels, without those of graphs", false, 1,
+		{{COUNTER_LAUNCHES, NULL}}},
+	{"graph_launches_total", "launches of executable graphs", false, 1,
+		{{COUNTER_GRAPH_LAUNCHES, NULL}}},
+	{"launch_batches_total", "groups of launches that the driver got in one call", false, 1,
+		{{COUNTER_BATCHES, NULL}}},
+	{"copies_total",
+		"copies to a GPU (in), from a GPU (out), and between GPU memories (within)", false,
+		3,
+		{{COUNTER_COPIES_IN, "in"}, {COUNTER_COPIES_OUT, "out"},
+			{COUNTER_COPIES_WITHIN, "within"}}},
+	{"copied_bytes_total", "bytes of these copies", false, 3,
+		{{COUNTER_BYTES_IN, "in"}, {COUNTER_BYTES_OUT, "out"},
+			{COUNTER_BYTES_WITHIN, "within"}}},
+	{"fills_total", "fills of memory", false, 1, {{COUNTER_FILLS, NULL}}},
+	{"waits_total", "sleeps of a thread until a GPU has reached a point", false, 1,
+		{{COUNTER_WAITS, NULL}}},
+	{"errors_total", "calls that returned an error", false, 1, {{COUNTER_ERRORS, NULL}}},
+	{"busy_seconds_total", "time in which a stream had work on a GPU", true, 1,
+		{{COUNTER_BUSY, NULL}}},
+	{"delayed_seconds_total",
+		"time for which launches were delayed for the work of other clients", true, 1,
+		{{COUNTER_DELAYED, NULL}}},
+};
+
+static void write_family(FILE *out, const char *kind, const struct family *family,
+	const struct metrics_row *rows, unsigned n_rows)
+{
+	char name[NAME_MAX_SIZE], help[HELP_MAX_SIZE];
+
+	snprintf(name, sizeof(name), "mps_%s_%s", kind, family->name);
+	snprintf(help, sizeof(help), "Of a %s: %s", kind, family->help);
+	exposition_family(out, name, "counter", help);
+	for (unsigned i = 0; i < n_rows; i++)
+		for (unsigned k = 0; k < family->n; k++) {
+			uint64_t value = rows[i].counters[family->series[k].counter];
+			struct labels labels = rows[i].labels;
+
+			if (family->series[k].direction)
+				labels_add(&labels, "direction", family->series[k].direction);
+			if (family->is_time)
+				exposition_ns(out, name, &labels, value);
+			else
+				exposition_number(out, name, &labels, value);
+		}
+}
+
+static void write_counters(
+	FILE *out, const char *kind, const struct metrics_row *rows, unsigned n_rows)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
+		write_family(out, kind, &families[i], rows, n_rows);
+}
+
+/* ---- clients on GPUs */
+
+static uint64_t context_memory(const struct client *client, const struct context *context)
+{
+	return client->counts.memory[context->ordinal];
+}
+
+static uint64_t context_peak(const struct client *client, const struct context *context)
+{
+	return client->counts.memory_peak[context->ordinal];
+}
+
+static uint64_t context_limit(_unused_ const struct client *client, const struct context *context)
+{
+	return context->memory;
+}
+
+static uint64_t context_sms(_unused_ const struct client *client, const struct context *context)
+{
+	return context->n_sms;
+}
+
+/* Whether an earlier context of the client is on a GPU with the same UUID, which a server of an
+ * ordinary user can claim. */
+static bool is_repeated(const struct metrics_row *row, unsigned nth)
+{
+	const struct context *contexts = row->client->contexts;
+	const struct frame_device *devices = row->server->devices.items;
+	const uint8_t *uuid = devices[contexts[nth].ordinal].uuid;
+
+	for (unsigned i = 0; i < nth; i++)
+		if (memcmp(devices[contexts[i].ordinal].uuid, uuid, sizeof(devices->uuid)) == 0)
+			return true;
+	return false;
+}
+
+static void write_contexts(FILE *out, const char *name, const struct metrics_row *row,
+	uint64_t (*value_of)(const struct client *client, const struct context *context))
+{
+	for (unsigned i = 0; i < row->client->n_contexts; i++) {
+		const struct context *context = &row->client->contexts[i];
+		uint64_t value = value_of(row->client, context);
+		struct labels labels = row->labels;
+		char uuid[DEVICE_UUID_TEXT];
+
+		/* UINT64_MAX: there is no limit. */
+		if (is_repeated(row, i) || value == UINT64_MAX)
+			continue;
+		device_uuid_text(&row->server->devices.items[context->ordinal], uuid);
+		labels_add(&labels, "gpu", uuid);
+		exposition_number(out, name, &labels, value);
+	}
+}
+
+static void write_clients_on_gpus(const struct metrics *metrics, FILE *out)
+{
+	static const struct {
+		const char *name, *help;
+		uint64_t (*value_of)(const struct client *client, const struct context *context);
+	} gauges[] = {
+		{"mps_client_memory_bytes", "GPU memory that the client has", context_memory},
+		{"mps_client_memory_peak_bytes",
+			"The most GPU memory that the client had at a time", context_peak},
+		{"mps_client_memory_limit_bytes",
+			"How much GPU memory the client may have; without a limit there is no "
+			"sample",
+			context_limit},
+		{"mps_client_sms", "SMs that the kernels of the client run on", context_sms},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(gauges); i++) {
+		exposition_family(out, gauges[i].name, "gauge", gauges[i].help);
+		for (unsigned k = 0; k < metrics->n_clients; k++)
+			write_contexts(
+				out, gauges[i].name, &metrics->clients[k], gauges[i].value_of);
+	}
+}
+
+/* ---- GPUs */
+
+static void write_gpu_info(const struct metrics *metrics, FILE *out)
+{
+	exposition_family(out, "mps_gpu_info", "gauge", "A GPU, its name and its place; always 1");
+	for (unsigned i = 0; i < metrics->n_gpus; i++) {
+		const struct metrics_gpu *gpu = &metrics->gpus[i];
+		struct labels labels = {0};
+
+		labels_add(&labels, "gpu", gpu->uuid);
+		labels_add(&labels, "name", gpu->device->name);
+		labels_add(&labels, "pci_bus_id", gpu->device->pci_bus_id);
+		exposition_number(out, "mps_gpu_info", &labels, 1);
+	}
+}
+
+static uint64_t gpu_memory(const struct metrics_gpu *gpu)
+{
+	return gpu->device->total_memory;
+}
+
+static uint64_t gpu_sms(const struct metrics_gpu *gpu)
+{
+	return gpu->device->n_sms;
+}
+
+static uint64_t gpu_clients(const struct metrics_gpu *gpu)
+{
+	return gpu->n_clients;
+}
+
+static uint64_t gpu_clients_memory(const struct metrics_gpu *gpu)
+{
+	return gpu->memory;
+}
+
+static void write_gpus(const struct metrics *metrics, FILE *out)
+{
+	static const struct {
+		const char *name, *help;
+		uint64_t (*value_of)(const struct metrics_gpu *gpu);
+	} gauges[] = {
+		{"mps_gpu_memory_bytes", "Memory of the GPU", gpu_memory},
+		{"mps_gpu_sms", "SMs of the GPU", gpu_sms},
+		{"mps_gpu_clients", "Clients that use the GPU", gpu_clients},
+		{"mps_gpu_clients_memory_bytes", "Memory of the GPU that the clients have",
+			gpu_clients_memory},
+	};
+
+	write_gpu_info(metrics, out);
+	for (size_t i = 0; i < ARRAY_SIZE(gauges); i++) {
+		exposition_family(out, gauges[i].name, "gauge", gauges[i].help);
+		for (unsigned k = 0; k < metrics->n_gpus; k++) {
+			const struct metrics_gpu *gpu = &metrics->gpus[k];
+			struct labels labels = {0};
+
+			labels_add(&labels, "gpu", gpu->uuid);
+			exposition_number(out, gauges[i].name, &labels, gauges[i].value_of(gpu));
+		}
+	}
+}
+
+/* ---- events */
+
+static const struct event {
+	const char *name, *help;
+} events[USAGE_EVENTS] = {
+	[USAGE_SERVER_START] = {"server_starts_total", "servers that were started"},
+	[USAGE_SERVER_FAILURE] = {"server_failures_total",
+		"servers that ended by themselves, other than by a GPU fault"},
+	[USAGE_FAULT] = {"gpu_faults_total", "GPU faults, each of which ended a server"},
+	[USAGE_QUARANTINE] = {"quarantines_total",
+		"programs that were quarantined because of their GPU faults"},
+	[USAGE_CLIENT] = {"accepted_clients_total", "clients that came to a server"},
+	[USAGE_REFUSAL] = {"refused_clients_total", "clients that were refused"},
+};
+
+static void write_events_of_users(const struct metrics *metrics, FILE *out)
+{
+	for (unsigned i = 0; i < USAGE_EVENTS; i++) {
+		char name[NAME_MAX_SIZE], help[HELP_MAX_SIZE];
+
+		snprintf(name, sizeof(name), "mps_user_%s", events[i].name);
+		snprintf(help, sizeof(help), "Of a user: %s", events[i].help);
+		exposition_family(out, name, "counter", help);
+		for (unsigned k = 0; k < metrics->n_users; k++)
+			exposition_number(out, name, &metrics->users[k].labels,
+				metrics->users[k].usage->events[i]);
+	}
+}
+
+static void write_events(const struct metrics *metrics, FILE *out)
+{
+	for (unsigned i = 0; i < USAGE_EVENTS; i++) {
+		char name[NAME_MAX_SIZE], help[HELP_MAX_SIZE];
+
+		snprintf(name, sizeof(name), "mps_%s", events[i].name);
+		snprintf(help, sizeof(help), "Of all users: %s", events[i].help);
+		exposition_family(out, name, "counter", help);
+		exposition_number(out, name, NULL, metrics->daemon->usages.events[i]);
+	}
+}
+
+/* ---- the daemon */
+
+static void write_daemon(const struct metrics *metrics, FILE *out)
+{
+	const struct daemon *daemon = metrics->daemon;
+	struct labels labels = {0};
+	char hash[20];
+
+	snprintf(hash, sizeof(hash), "%016" PRIx64, (uint64_t)SPEC_HASH);
+	labels_add(&labels, "version", MPS_VERSION);
+	labels_add_number(&labels, "protocol", FRAME_VERSION);
+	labels_add(&labels, "spec", hash);
+	exposition_family(out, "mps_build_info", "gauge", "The version of the daemon; always 1");
+	exposition_number(out, "mps_build_info", &labels, 1);
+	exposition_family(out, "mps_daemon_start_time_seconds", "gauge",
+		"When the daemon was started, in seconds since 1970");
+	exposition_ns(out, "mps_daemon_start_time_seconds", NULL, daemon->start_time_ns);
+	exposition_family(
+		out, "mps_daemon_uptime_seconds", "gauge", "How long the daemon has been running");
+	exposition_ns(out, "mps_daemon_uptime_seconds", NULL,
+		(uv_now(&daemon->loop) - daemon->start_ms) * 1000000);
+}
+
+static unsigned count_waiting(const struct daemon *daemon)
+{
+	unsigned n = 0;
+
+	list_for_each (item, &daemon->tenants)
+		list_for_each (each, &container_of(item, struct tenant, link)->slots)
+			list_for_each (conn, &container_of(each, struct slot, link)->clients)
+				n++;
+	return n;
+}
+
+static void write_servers(const struct metrics *metrics, FILE *out)
+{
+	static const char *const states[] = {
+		[SERVER_INITIALIZING] = "initializing",
+		[SERVER_ACTIVE] = "active",
+		[SERVER_FAULT] = "fault",
+		[SERVER_STOPPING] = "stopping",
+	};
+	unsigned n[ARRAY_SIZE(states)] = {0};
+
+	list_for_each (item, &metrics->daemon->servers)
+		n[container_of(item, struct server, link_in_daemon)->state]++;
+	exposition_family(out, "mps_servers", "gauge", "Servers, by their state");
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct labels labels = {0};
+
+		if (!states[i])
+			continue;
+		labels_add(&labels, "state", states[i]);
+		exposition_number(out, "mps_servers", &labels, n[i]);
+	}
+	exposition_family(
+		out, "mps_waiting_clients", "gauge", "Clients that wait for their server");
+	exposition_number(out, "mps_waiting_clients", NULL, count_waiting(metrics->daemon));
+}
+
+void metrics_write(const struct metrics *metrics, FILE *out)
+{
+	write_daemon(metrics, out);
+	if (metrics->sees_all) {
+		write_servers(metrics, out);
+		write_events(metrics, out);
+	}
+	exposition_family(out, "mps_clients", "gauge", "Clients of all servers");
+	exposition_number(out, "mps_clients", NULL, metrics->n_present);
+	exposition_family(out, "mps_clients_without_series", "gauge",
+		"Of these, clients that are in the sums only, as there are too many");
+	exposition_number(out, "mps_clients_without_series", NULL, metrics->n_left_out);
+	write_gpus(metrics, out);
+	write_counters(out, "client", metrics->clients, metrics->n_clients);
+	write_clients_on_gpus(metrics, out);
+	write_counters(out, "user", metrics->users, metrics->n_users);
+	write_events_of_users(metrics, out);
+	if (metrics->sees_all)
+		write_counters(out, "group", metrics->groups, metrics->n_groups);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Terminations. Loop thread.
+ *
+ * Invariant: a termination is on its server's list exactly as long as its
+ * connection waits.
+ */
+
+#include "termination.h"
+
+#include "daemon/server/clients.h"
+#include "daemon/command/command_conn.h"
+#include "daemon/conn/conn.h"
+#include "cuda.h"
+#include "daemon/server/server.h"
+#include "daemon/peer/server_conn.h"
+
+/* How much longer than the server's own bound the daemon waits; the server is replaced then. */
+#define LATE_MS 1000
+
+struct termination {
+	struct list link;
+	struct server *server; /* not owned */
+	struct conn *conn;     /* not owned */
+	pid_t pid;
+};
+
+static void termination_free(struct termination *termination)
+{
+	termination->conn->termination = NULL;
+	list_remove(&termination->link);
+	free(termination);
+}
+
+/* `error' is NULL for success. A reply may close the connection, so the termination goes first. */
+static void answer_termination(struct termination *termination, CUresult result, const char *error)
+{
+	struct conn *conn = termination->conn;
+
+	termination_free(termination);
+	if (error)
+		command_fail(conn, "%s", error);
+	if (error)
+		command_fail(conn, "%d", (int)result);
+	else
+		command_reply(conn, "%d", CUDA_SUCCESS);
+	command_resume(conn);
+}
+
+static bool is_termination_done(const struct server *server, pid_t pid)
+{
+	list_for_each (item, &server->clients) {
+		const struct client *client = container_of(item, struct client, link);
+
+		if (client->pid == pid && (client->termination == TERMINATION_WANTED ||
+						  client->termination == TERMINATION_ASKED))
+			return false;
+	}
+	return true;
+}
+
+void terminations_check(struct server *server)
+{
+	list_for_each_safe (item, following, &server->terminations) {
+		struct termination *each = container_of(item, struct termination, link);
+
+		if (is_termination_done(server, each->pid))
+			answer_termination(each, CUDA_SUCCESS, NULL);
+	}
+}
+
+void terminations_send(struct server *server)
+{
+	struct frame_terminate frame = {0};
+
+	frame_init(&frame, FRAME_TERMINATE, 0);
+	list_for_each (item, &server->clients) {
+		struct client *client = container_of(item, struct client, link);
+
+		if (!server->conn || client->termination != TERMINATION_WANTED)
+			continue;
+		frame.client = client->id;
+		/* If the socket is full, server_conn_on_writable() follows. */
+		if (conn_send(server->conn, &frame, -EBADF) < 0)
+			return;
+		client->termination = TERMINATION_ASKED;
+	}
+}
+
+void termination_begin(struct server *server, struct conn *conn, pid_t pid)
+{
+	struct termination *termination;
+
+	if (!server->conn) {
+		command_fail(
+			conn, "Server %d has no connection to the daemon: try again", server->pid);
+		command_fail(conn, "%d", CUDA_ERROR_MPS_SERVER_NOT_READY);
+		return;
+	}
+	termination = malloc(sizeof(*termination));
+	if (!termination) {
+		command_fail(conn, "The daemon is out of memory");
+		command_fail(conn, "%d", CUDA_ERROR_OUT_OF_MEMORY);
+		return;
+	}
+	*termination = (struct termination){.server = server, .conn = conn, .pid = pid};
+	list_add_tail(&server->terminations, &termination->link);
+	conn->termination = termination;
+	conn->is_waiting = true;
+	conn_set_deadline(conn, server_end_ms(server) + LATE_MS);
+	list_for_each (item, &server->clients) {
+		struct client *client = container_of(item, struct client, link);
+
+		if (client->pid == pid && client->termination == TERMINATION_NONE)
+			client->termination = TERMINATION_WANTED;
+	}
+	terminations_send(server);
+	terminations_check(server);
+}
+
+void termination_on_answer(struct server *server, const struct frame_terminate *frame)
+{
+	struct client *client = clients_find(server, frame->client);
+
+	/* A client that has left meanwhile counts as terminated. */
+	if (client)
+		client->termination = TERMINATION_DONE;
+	terminations_check(server);
+}
+
+void terminations_fail(struct server *server)
+{
+	list_for_each_safe (item, following, &server->terminations) {
+		struct termination *each = container_of(item, struct termination, link);
+
+		struct error_message error;
+
+		error_message_set(&error, 0,
+			"Server %d disconnected before it had ended the work of client %d",
+			server->pid, each->pid);
+		answer_termination(each, CUDA_ERROR_MPS_RPC_FAILURE, error.text);
+	}
+}
+
+void termination_on_deadline(struct conn *conn)
+{
+	struct termination *termination = conn->termination;
+	struct error_message error;
+
+	error_message_set(&error, 0,
+		"Server %d has not ended the work of client %d within %d s: see server.log; as a "
+		"last resort use shutdown_server %d -f",
+		termination->server->pid, termination->pid,
+		(int)((server_end_ms(termination->server) + LATE_MS) / 1000),
+		termination->server->pid);
+	answer_termination(termination, CUDA_ERROR_TIMEOUT, error.text);
+}
+
+void termination_drop(struct conn *conn)
+{
+	if (conn->termination)
+		termination_free(conn->termination);
+}

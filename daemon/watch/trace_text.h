@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRACE_TEXT_H
+#define TRACE_TEXT_H
+
+/*
+ * Events of a trace in the Trace Event Format, which Perfetto and Chrome show. Any thread.
+ */
+
+#include "daemon/text/json.h"
+#include "trace_file.h"
+
+/* Whether the chunk is in use, and its numbers are possible. Ends its strings. */
+bool trace_chunk_ok(struct trace_chunk *chunk);
+
+/* Writes a list with the events of a chunk that is OK. */
+void trace_text_write(struct json *json, const struct trace_chunk *chunk);
+
+#endif
