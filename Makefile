@@ -99,7 +99,7 @@ $(eval $(call compile,server,-iquote . $(COUNTED)))
 $(eval $(call compile,client,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec))
 $(eval $(call compile,check,-iquote . $(COUNTED)))
 # LeakSanitizer takes the dynamic thread-local memory of a small library for something else, and ends.
-$(eval $(call compile,softgpu,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec -ffp-contract=off))
+$(eval $(call compile,softgpu,-iquote . -fPIC -ftls-model=initial-exec -ffp-contract=off))
 # cmocka 1 lacks what cmocka 2 recommends instead of some checks.
 $(eval $(call compile,test,-iquote . -DMPS_SCRIBBLE -DCMOCKA_DISABLE_DEPRECATION_WARNINGS $(COUNTED)))
 

@@ -7,28 +7,29 @@
  * every handle closed.
  */
 
+#include "daemon/state/daemon.h"
+
 #include <assert.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#include "daemon/conn/admission.h"
-#include "daemon/config/allowances.h"
 #include "async_close.h"
 #include "bounds.h"
-#include "daemon/command/command_conn.h"
-#include "daemon/conn/conn.h"
 #include "cuda.h"
-#include "daemon/state/daemon.h"
-#include "daemon/watch/metrics_server.h"
+#include "daemon/config/allowances.h"
 #include "daemon/state/partitions.h"
-#include "daemon/server/probe.h"
 #include "daemon/state/record.h"
-#include "daemon/command/reload.h"
-#include "daemon/server/server.h"
-#include "daemon/command/state_text.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/admission.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/probe.h"
+#include "daemon/server/server.h"
+#include "daemon/watch/metrics_server.h"
 #include "daemon/watch/tracing.h"
+#include "daemon/command/command_conn.h"
+#include "daemon/command/reload.h"
+#include "daemon/command/state_text.h"
 
 /* How soon an action that had to wait is tried again. */
 #define RETRY_MS 250

@@ -16,21 +16,21 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "frame.h"
+#include "spec_hash.h"
+#include "daemon/log/notify.h"
+#include "daemon/state/daemon.h"
+#include "daemon/server/priority.h"
+#include "daemon/server/spawn.h"
+#include "daemon/watch/metrics_server.h"
+#include "daemon/command/command.h"
+#include "daemon/command/file_limits.h"
 #include "daemon/cli/cdi.h"
 #include "daemon/cli/check_config.h"
 #include "daemon/cli/check_directory.h"
 #include "daemon/cli/cli.h"
 #include "daemon/cli/cli_trace.h"
-#include "daemon/command/command.h"
-#include "daemon/state/daemon.h"
-#include "daemon/command/file_limits.h"
-#include "frame.h"
-#include "daemon/watch/metrics_server.h"
-#include "daemon/log/notify.h"
 #include "daemon/cli/options.h"
-#include "daemon/server/priority.h"
-#include "daemon/server/spawn.h"
-#include "spec_hash.h"
 #include "daemon/top/top.h"
 
 /* The CUDA release whose client API the daemon serves, as the vendor's daemon prints it. */

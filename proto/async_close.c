@@ -7,12 +7,13 @@
  * next descriptor starts another thread.
  */
 
+#include "async_close.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
 
-#include "async_close.h"
 #include "base.h"
 
 /* Further descriptors stay open: the process has then lost as many threads as it may. */

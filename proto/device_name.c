@@ -7,10 +7,10 @@
  * three digits an ordinal, otherwise a UUID.
  */
 
+#include "device_name.h"
+
 #include <string.h>
 #include <strings.h>
-
-#include "device_name.h"
 
 /* A name with more digits than an ordinal is the beginning of a UUID. */
 #define ORDINAL_DIGITS 3

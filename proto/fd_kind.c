@@ -7,6 +7,8 @@
  * memory.
  */
 
+#include "fd_kind.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,7 +16,6 @@
 #include <sys/sysmacros.h>
 
 #include "base.h"
-#include "fd_kind.h"
 
 #ifndef F_GET_SEALS
 #define F_GET_SEALS 1034

@@ -7,6 +7,8 @@
  * the note of the client library, so opening it never opens this library.
  */
 
+#include "find_cuda.h"
+
 #include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,7 +17,6 @@
 #include <string.h>
 
 #include "base.h"
-#include "find_cuda.h"
 
 #define SONAME "libcuda.so.1"
 

@@ -7,12 +7,13 @@
  * of the socket finds the next frame complete, with its descriptors.
  */
 
+#include "frame.h"
+
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "frame.h"
 
 /* The most descriptors of one message on a socket: the kernel's SCM_MAX_FD. */
 #define KERNEL_FDS_MAX 253

@@ -5,13 +5,14 @@
  * text means the same for the daemon's commands and for clients.
  */
 
+#include "limit_text.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "frame.h"
-#include "limit_text.h"
 
 #define THOUSANDTHS 1000u
 

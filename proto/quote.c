@@ -7,10 +7,10 @@
  * direction of text, and every quote except the first and the last has a backslash.
  */
 
+#include "quote.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "quote.h"
 
 /* The end of a text that is too long, and the NUL. */
 #define TAIL sizeof("\"...")

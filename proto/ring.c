@@ -9,10 +9,11 @@
  * trust the tail: a tail that breaks the rule ends the session.
  */
 
+#include "ring.h"
+
 #include <string.h>
 
 #include "clock.h"
-#include "ring.h"
 
 _Static_assert((RING_SIZE & (RING_SIZE - 1)) == 0, "RING_SIZE is a power of two");
 _Static_assert(RING_RUN_MAX >= 2 * MESSAGE_MAX, "a whole message always fits beside a partial one");

@@ -7,11 +7,11 @@
  * it never raises SIGBUS.
  */
 
+#include "shm.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-
-#include "shm.h"
 
 #ifndef F_ADD_SEALS
 #define F_ADD_SEALS 1033

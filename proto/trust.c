@@ -7,6 +7,8 @@
  * the kernel. Names and mounts can only make it stricter, or earlier.
  */
 
+#include "trust.h"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,8 +16,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-
-#include "trust.h"
 
 #define OVERFLOW_UID_DEFAULT 65534
 #define LINE_SIZE 4096

@@ -15,14 +15,14 @@
 
 #include "async_close.h"
 #include "clock.h"
-#include "server/session/fault.h"
-#include "server/util/log.h"
 #include "counter_report.h"
 #include "group_link.h"
 #include "newcomers.h"
 #include "server.h"
 #include "spec_hash.h"
 #include "terminate.h"
+#include "server/util/log.h"
+#include "server/session/fault.h"
 
 /* How long a server that ends waits for the daemon to read its last frames. */
 #define DRAIN_MS 1000

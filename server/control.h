@@ -9,9 +9,9 @@
 
 #include <uv.h>
 
+#include "bounds.h"
 #include "frame.h"
 #include "frame_queue.h"
-#include "bounds.h"
 
 struct control {
 	char path[SOCKET_PATH_MAX + 1];

@@ -9,8 +9,8 @@
 
 #include "client_conn.h"
 #include "server.h"
-#include "server/driver/device_quota.h"
 #include "server/session/counting.h"
+#include "server/driver/device_quota.h"
 
 /* One second without work. */
 #define IDLE_SAMPLES (1000 / SAMPLE_MS)

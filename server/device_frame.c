@@ -5,12 +5,13 @@
  * process of its own, which has no other thread.
  */
 
+#include "device_frame.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "device_frame.h"
-#include "server/driver/device.h"
 #include "server/util/log.h"
+#include "server/driver/device.h"
 
 /* The compute mode may have changed since the facts were read. */
 static int32_t compute_mode(const struct device *device)

@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/driver/driver.h"
-#include "server/session/fault.h"
-#include "server/util/log.h"
-#include "server/driver/owner.h"
 #include "server.h"
+#include "server/util/log.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/driver/driver.h"
+#include "server/driver/owner.h"
 
 /* After the fault: by then the kernel's log has been read. */
 #define ADDRESS_MS 600

@@ -27,16 +27,16 @@
 
 #include "cuda.h"
 #include "device_frame.h"
-#include "server/launch/background.h"
-#include "server/util/privileges.h"
+#include "server.h"
+#include "start_settings.h"
+#include "worker.h"
 #include "server/util/log.h"
 #include "server/util/number.h"
-#include "server.h"
-#include "server/session/receiver.h"
+#include "server/util/privileges.h"
 #include "server/util/sigbus_guard.h"
-#include "start_settings.h"
+#include "server/session/receiver.h"
 #include "server/stream/printf_capture.h"
-#include "worker.h"
+#include "server/launch/background.h"
 
 /* One pool for each worker would keep the freed memory of its client: sixteen pools or more. */
 #define MALLOC_ARENAS 4

@@ -11,8 +11,8 @@
 
 #include "async_close.h"
 #include "bounds.h"
-#include "server/util/log.h"
 #include "server.h"
+#include "server/util/log.h"
 #include "server/session/session.h"
 
 struct newcomer {

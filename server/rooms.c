@@ -7,21 +7,9 @@
  * keep events of streams, end before the streams.
  */
 
-#include "server/copy/copy_kernel.h"
-#include "server/copy/staging.h"
+#include "server/session/session_room.h"
 #include "server/driver/green.h"
 #include "server/driver/session_device.h"
-#include "server/graph/graph.h"
-#include "server/graph/loop_turn.h"
-#include "server/launch/background.h"
-#include "server/launch/launch_batch.h"
-#include "server/memory/alias.h"
-#include "server/memory/array.h"
-#include "server/memory/host.h"
-#include "server/memory/ipc.h"
-#include "server/memory/virtual.h"
-#include "server/module/library.h"
-#include "server/module/linker.h"
 #include "server/stream/context_share.h"
 #include "server/stream/event.h"
 #include "server/stream/pending_wait.h"
@@ -29,7 +17,19 @@
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
 #include "server/stream/waiter.h"
-#include "server/session/session_room.h"
+#include "server/memory/alias.h"
+#include "server/memory/array.h"
+#include "server/memory/host.h"
+#include "server/memory/ipc.h"
+#include "server/memory/virtual.h"
+#include "server/copy/copy_kernel.h"
+#include "server/copy/staging.h"
+#include "server/module/library.h"
+#include "server/module/linker.h"
+#include "server/launch/background.h"
+#include "server/launch/launch_batch.h"
+#include "server/graph/graph.h"
+#include "server/graph/loop_turn.h"
 
 const struct session_room *const session_rooms[] = {
 	&background_room,

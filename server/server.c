@@ -6,29 +6,30 @@
  * Invariant: every wait has a deadline, which the tick checks.
  */
 
+#include "server.h"
+
 #include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "async_close.h"
-#include "server/driver/deferred.h"
-#include "server/driver/device.h"
 #include "device_frame.h"
-#include "server/driver/driver_facts.h"
-#include "server/session/counting.h"
-#include "server/session/fault.h"
-#include "server/util/log.h"
 #include "group_link.h"
 #include "newcomers.h"
-#include "server.h"
-#include "server/session/session.h"
+#include "sharer.h"
 #include "start_settings.h"
 #include "terminate.h"
+#include "worker.h"
+#include "server/util/log.h"
 #include "server/util/number.h"
 #include "server/util/thread.h"
-#include "sharer.h"
-#include "worker.h"
+#include "server/session/counting.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/driver/deferred.h"
+#include "server/driver/device.h"
+#include "server/driver/driver_facts.h"
 
 #define TICK_MS 100
 /* After a fault workers need a moment to finish, unless the driver blocks them. */

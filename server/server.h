@@ -11,11 +11,11 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "client_conn.h"
 #include "control.h"
 #include "counter_report.h"
 #include "fault_report.h"
 #include "trace_control.h"
-#include "client_conn.h"
 
 /* With CUDA_VERSION; in the log and for -v. */
 #define VERSION_LINE "CUDA MPS Server for Linux/Unix. Binary version: %d"

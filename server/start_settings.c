@@ -4,16 +4,17 @@
  * Logs the operator's settings. main() and the loop.
  */
 
+#include "start_settings.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "server/driver/device.h"
 #include "device_frame.h"
 #include "device_name.h"
 #include "server/util/log.h"
 #include "server/util/number.h"
-#include "start_settings.h"
+#include "server/driver/device.h"
 
 static struct {
 	uint64_t active_threads, priority;

@@ -9,9 +9,9 @@
 
 #include "terminate.h"
 
-#include "server/driver/driver.h"
 #include "newcomers.h"
 #include "server.h"
+#include "server/driver/driver.h"
 
 void terminate_answer(struct server *server, uint64_t id, uint32_t result)
 {

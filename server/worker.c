@@ -8,33 +8,34 @@
  * memory and does not change after it was checked.
  */
 
+#include "worker.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
-#include "server/memory/alias.h"
-#include "server/driver/deferred.h"
-#include "server/session/fault.h"
-#include "server/memory/host.h"
-#include "server/memory/ipc.h"
-#include "server/module/kernel.h"
-#include "server/launch/background.h"
-#include "server/launch/launch_batch.h"
-#include "server/util/log.h"
-#include "server/stream/pending_wait.h"
-#include "server/stream/printf_capture.h"
-#include "server/session/reply.h"
-#include "server/session/session.h"
-#include "server/driver/session_device.h"
-#include "server/session/session_room.h"
-#include "server/stream/stream.h"
-#include "server/stream/tracer.h"
-#include "server/util/thread.h"
+#include "bound.h"
 #include "processors.h"
 #include "setting.h"
 #include "spin.h"
+#include "server/util/log.h"
+#include "server/util/thread.h"
+#include "server/session/fault.h"
+#include "server/session/reply.h"
+#include "server/session/session.h"
+#include "server/session/session_room.h"
+#include "server/driver/deferred.h"
+#include "server/driver/session_device.h"
+#include "server/stream/pending_wait.h"
+#include "server/stream/printf_capture.h"
+#include "server/stream/stream.h"
+#include "server/stream/tracer.h"
+#include "server/memory/alias.h"
+#include "server/memory/host.h"
+#include "server/memory/ipc.h"
 #include "server/memory/virtual.h"
-#include "bound.h"
-#include "worker.h"
+#include "server/module/kernel.h"
+#include "server/launch/background.h"
+#include "server/launch/launch_batch.h"
 
 /* Spins after the last message: the next message of a busy client comes sooner than a wake-up. */
 #define SPIN_NS 50000

@@ -7,9 +7,10 @@
  * others may use CUDA.
  */
 
+#include "cuda_use.h"
+
 #include <string.h>
 
-#include "cuda_use.h"
 #include "deepbind.h"
 #include "quote.h"
 

@@ -6,11 +6,11 @@
  * Invariant: every access goes through piece(), which knows the file's size.
  */
 
+#include "elf_file.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include "elf_file.h"
 
 #if defined(__x86_64__)
 #define MACHINE EM_X86_64

@@ -6,9 +6,9 @@
  * Invariant: a line contains foreign text only in quotes (quote.h).
  */
 
-#include <stdarg.h>
-
 #include "findings.h"
+
+#include <stdarg.h>
 
 static void print_line(const char *format, va_list args)
 {

@@ -6,6 +6,8 @@
  * Invariant: a loader runs only if other users cannot have written its file.
  */
 
+#include "loader.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -13,7 +15,6 @@
 #include <sys/wait.h>
 
 #include "clock.h"
-#include "loader.h"
 #include "quote.h"
 
 #define OUTPUT_MAX (1u << 20)

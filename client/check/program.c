@@ -6,6 +6,8 @@
  * Invariant: the program itself never runs.
  */
 
+#include "program.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,7 +15,6 @@
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
-#include "program.h"
 #include "quote.h"
 
 /* As the kernel: an interpreter may itself be a script. */

@@ -7,6 +7,8 @@
  * connection's end. It compares the versions and starts nothing.
  */
 
+#include "service.h"
+
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,7 +18,6 @@
 #include "find_cuda.h"
 #include "frame.h"
 #include "quote.h"
-#include "service.h"
 #include "trust.h"
 
 #define HELLO_PREFIX (offsetof(struct frame_hello, spec_hash) + sizeof(uint64_t))

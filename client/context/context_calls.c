@@ -10,16 +10,16 @@
 
 #include <stdatomic.h>
 
-#include "client/stream/recorder.h"
 #include "client.h"
-#include "client/device/context.h"
-#include "client/stream/context_share.h"
 #include "limit.h"
 #include "limit_bound.h"
 #include "client/util/log.h"
-#include "send.h"
+#include "client/device/context.h"
 #include "client/device/share.h"
+#include "client/stream/context_share.h"
+#include "client/stream/recorder.h"
 #include "client/stream/stream.h"
+#include "send.h"
 
 #define API_VERSION 3020
 

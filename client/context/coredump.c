@@ -7,13 +7,14 @@
  * no effect: a fault ends the server's context.
  */
 
+#include "coredump.h"
+
 #include <pthread.h>
 #include <string.h>
 
 #include "client.h"
-#include "client/device/context.h"
-#include "coredump.h"
 #include "client/util/log.h"
+#include "client/device/context.h"
 
 /* Bytes of a path, including the NUL. */
 #define PATH_BYTES 1024

@@ -9,14 +9,15 @@
  */
 
 #include "array.h"
+
 #include "client.h"
-#include "client/memory/pool.h"
-#include "client/transport/route.h"
-#include "send.h"
-#include "client/util/slab.h"
-#include "client/stream/stream.h"
 #include "texel.h"
 #include "wire.h"
+#include "client/util/slab.h"
+#include "client/transport/route.h"
+#include "client/stream/stream.h"
+#include "client/memory/pool.h"
+#include "send.h"
 
 #define LEVELS_MAX 32
 #define SERVED_FLAGS                                                                               \

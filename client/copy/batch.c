@@ -8,9 +8,10 @@
  */
 
 #include "batch.h"
-#include "client/stream/recorder.h"
+
 #include "client.h"
 #include "copy.h"
+#include "client/stream/recorder.h"
 
 #define COPY_FLAGS CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE
 

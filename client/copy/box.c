@@ -8,13 +8,14 @@
  * a part of one row that is larger than a piece.
  */
 
+#include "box.h"
+
 #include <string.h>
 
-#include "box.h"
-#include "client/memory/registered.h"
-#include "send.h"
 #include "client/stream/staging.h"
 #include "client/stream/timeline.h"
+#include "client/memory/registered.h"
+#include "send.h"
 
 struct chunk {
 	uint64_t x, row; /* rows, counted through all slices */

@@ -9,9 +9,9 @@
  */
 
 #include "box.h"
-#include "client/stream/recorder.h"
 #include "client.h"
 #include "copy.h"
+#include "client/stream/recorder.h"
 #include "client/memory/memory.h"
 #include "client/memory/registered.h"
 

@@ -8,18 +8,19 @@
  * staging; sync_rules.h says what else waits.
  */
 
-#include "client/memory/allocation.h"
+#include "copy.h"
+
 #include "box.h"
+#include "client.h"
 #include "pageable_copy.h"
 #include "client/stream/recorder.h"
-#include "client.h"
-#include "copy.h"
+#include "client/stream/timeline.h"
+#include "client/memory/allocation.h"
 #include "client/memory/memory.h"
 #include "client/memory/pool.h"
 #include "client/memory/registered.h"
-#include "send.h"
 #include "client/memory/sync_rules.h"
-#include "client/stream/timeline.h"
+#include "send.h"
 
 /* The ends that the call names as host memory; memory of the GPU is allowed there, too. */
 enum host_ends {

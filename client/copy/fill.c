@@ -7,14 +7,15 @@
  * waits only for memory that the host can access (sync_rules.h).
  */
 
-#include "client/stream/recorder.h"
-#include "client.h"
 #include "fill.h"
+
+#include "client.h"
+#include "client/stream/recorder.h"
+#include "client/stream/stream.h"
 #include "client/memory/memory.h"
 #include "client/memory/registered.h"
-#include "send.h"
-#include "client/stream/stream.h"
 #include "client/memory/sync_rules.h"
+#include "send.h"
 
 /* Bytes from the first one to the last; false: the sum overflows. */
 static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)

@@ -7,16 +7,17 @@
  * Invariant: a piece is returned only after the stream has passed its copy.
  */
 
+#include "pageable_copy.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
-#include "pageable_copy.h"
-#include "send.h"
-#include "client/stream/staging.h"
 #include "client/util/uncached_copy.h"
 #include "client/util/worker_pool.h"
 #include "client/transport/server_link.h"
+#include "client/stream/staging.h"
 #include "client/stream/timeline.h"
+#include "send.h"
 
 /* Pieces in flight in one copy from the device: the host empties one while the GPU fills others. */
 #define IN_FLIGHT_MAX 4

@@ -7,15 +7,16 @@
  * texture and a surface may have the same value.
  */
 
+#include "texture.h"
+
 #include "array.h"
 #include "client.h"
-#include "client/memory/memory.h"
-#include "client/transport/route.h"
-#include "send.h"
-#include "client/util/slab.h"
 #include "texel.h"
-#include "texture.h"
 #include "wire.h"
+#include "client/util/slab.h"
+#include "client/transport/route.h"
+#include "client/memory/memory.h"
+#include "send.h"
 
 #define BUCKETS 1024u
 

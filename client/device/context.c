@@ -7,9 +7,10 @@
  * only grows, at its head, and is read without a lock.
  */
 
+#include "context.h"
+
 #include <stdatomic.h>
 
-#include "context.h"
 #include "hooks.h"
 #include "wire.h"
 

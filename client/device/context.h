@@ -10,10 +10,10 @@
 
 #include <stdatomic.h>
 
-#include "client/util/api.h"
 #include "device.h"
-#include "client/transport/server_link.h"
 #include "storage.h"
+#include "client/util/api.h"
+#include "client/transport/server_link.h"
 
 #define CONTEXT_LIMITS 16
 

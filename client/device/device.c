@@ -7,20 +7,21 @@
  * later. The fields that is_open covers are written once, before it is set.
  */
 
+#include "device.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "context.h"
-#include "device.h"
 #include "hooks.h"
-#include "client/util/log.h"
 #include "memory_limit.h"
+#include "share.h"
+#include "visible.h"
+#include "client/util/log.h"
 #include "client/transport/reconnect.h"
 #include "client/transport/server_link.h"
 #include "send.h"
-#include "share.h"
-#include "visible.h"
 
 /*
  * Attributes of features that are not supported: a program that asks must get "no".

@@ -7,8 +7,8 @@
  * selects and orders them. Fixed by cuInit(). Any thread.
  */
 
-#include "client/util/api.h"
 #include "layout.h"
+#include "client/util/api.h"
 
 #define DEVICE_LIMITS 16
 

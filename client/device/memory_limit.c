@@ -6,11 +6,12 @@
  * Invariant: uses only the devices that are passed in.
  */
 
+#include "memory_limit.h"
+
 #include <string.h>
 
 #include "limit_text.h"
 #include "client/util/log.h"
-#include "memory_limit.h"
 
 /* Longer than a UUID, a size, and blanks between them. */
 #define ENTRY_MAX 128

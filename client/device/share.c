@@ -7,6 +7,8 @@
  * and contexts. It can only lower the operator's limit, which the server enforces.
  */
 
+#include "share.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +16,8 @@
 #include "context.h"
 #include "frame.h"
 #include "limit_text.h"
-#include "client/transport/server_link.h"
 #include "client/util/log.h"
-#include "share.h"
+#include "client/transport/server_link.h"
 
 /* Fixed by share_init(). */
 static uint32_t asked = ACTIVE_THREADS_ALL;

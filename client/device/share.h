@@ -7,8 +7,8 @@
  * share that it gets. Any thread.
  */
 
-#include "client/util/api.h"
 #include "device.h"
+#include "client/util/api.h"
 
 #define SHARE_VARIABLE "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 #define SHARE_PER_CONTEXT "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING"

@@ -6,9 +6,9 @@
  * Invariant: uses only the devices that are passed in.
  */
 
-#include <string.h>
-
 #include "visible.h"
+
+#include <string.h>
 
 #define UUID_TEXT 36
 

@@ -8,22 +8,23 @@
  * streams and memory that they use.
  */
 
-#include "client/context/coredump.h"
-#include "client/copy/array.h"
-#include "client/copy/texture.h"
-#include "client/device/context.h"
 #include "client/device/hooks.h"
-#include "client/graph/exec.h"
-#include "client/graph/graph_memory.h"
-#include "client/memory/ipc.h"
-#include "client/memory/memory.h"
-#include "client/memory/pool.h"
-#include "client/module/library.h"
+
+#include "client/transport/server_link.h"
+#include "client/device/context.h"
 #include "client/stream/context_share.h"
 #include "client/stream/event.h"
 #include "client/stream/green.h"
 #include "client/stream/stream.h"
-#include "client/transport/server_link.h"
+#include "client/context/coredump.h"
+#include "client/memory/ipc.h"
+#include "client/memory/memory.h"
+#include "client/memory/pool.h"
+#include "client/copy/array.h"
+#include "client/copy/texture.h"
+#include "client/module/library.h"
+#include "client/graph/exec.h"
+#include "client/graph/graph_memory.h"
 
 static void open_device(struct device *device)
 {

@@ -12,13 +12,13 @@
 #include <stdatomic.h>
 
 #include "client.h"
-#include "client/device/context.h"
-#include "client/launch/launch.h"
-#include "client/module/eager.h"
 #include "procs.h"
-#include "send.h"
-#include "client/transport/route.h"
 #include "tables.h"
+#include "client/transport/route.h"
+#include "client/device/context.h"
+#include "client/module/eager.h"
+#include "client/launch/launch.h"
+#include "send.h"
 
 CUresult local_cuInit(unsigned int Flags)
 {

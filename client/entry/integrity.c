@@ -7,10 +7,10 @@
  * Invariant: the digest contains only what the process can see.
  */
 
+#include "integrity.h"
+
 #include <pthread.h>
 #include <string.h>
-
-#include "integrity.h"
 
 /* Versions that end in 0 and 1 have fixed answers. */
 static const uint8_t fixed_answers[2][MD2_BYTES] = {

@@ -9,10 +9,11 @@
  * slot is NULL.
  */
 
+#include "tables.h"
+
 #include <string.h>
 
 #include "integrity.h"
-#include "tables.h"
 
 /* Indexed by the runtime's callback IDs. All flags are zero: no profiler listens. */
 #define CALLBACKS 1024

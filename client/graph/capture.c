@@ -11,10 +11,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client/util/compat.h"
 #include "client.h"
 #include "graph_memory.h"
 #include "recording.h"
+#include "client/util/compat.h"
 #include "client/stream/recorder.h"
 
 _Atomic uint32_t captures_running;

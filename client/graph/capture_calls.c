@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "client.h"
-#include "client/transport/route.h"
 #include "recording.h"
+#include "client/transport/route.h"
 #include "client/stream/recorder.h"
 
 static uint64_t last_id;

@@ -8,13 +8,14 @@
  * made executable, as the driver does it.
  */
 
+#include "conditional.h"
+
 #include "client.h"
+#include "wire.h"
+#include "client/util/compat.h"
+#include "client/transport/route.h"
 #include "client/device/context.h"
 #include "client/stream/context_share.h"
-#include "client/transport/route.h"
-#include "client/util/compat.h"
-#include "conditional.h"
-#include "wire.h"
 
 static struct graph *outermost(const struct graph *graph)
 {

@@ -10,19 +10,20 @@
  * callback.c ends it.
  */
 
+#include "exec.h"
+
 #include <string.h>
 
-#include "client/stream/callback.h"
-#include "client/stream/recorder.h"
 #include "client.h"
 #include "conditional.h"
-#include "exec.h"
 #include "client/util/log.h"
+#include "client/transport/route.h"
+#include "client/stream/callback.h"
+#include "client/stream/recorder.h"
+#include "client/stream/timeline.h"
 #include "client/memory/host.h"
 #include "client/memory/memory.h"
-#include "client/transport/route.h"
 #include "send.h"
-#include "client/stream/timeline.h"
 
 #define FLAGS_MASK                                                                                 \
 	(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |    \

@@ -7,8 +7,8 @@
  * instantiated; the server knows its nodes by number. Under the lock of all graphs.
  */
 
-#include "graph_memory.h"
 #include "graph_lowering.h"
+#include "graph_memory.h"
 
 /* A call: a step of a node that this process executes when the GPU asks for it by number. */
 struct exec_call {

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#include "client/stream/callback.h"
 #include "exec.h"
+#include "client/stream/callback.h"
 
 static uint8_t is_taken[WIRE_GRAPH_CALLS_MAX];
 static uint32_t next_call;

@@ -10,10 +10,10 @@
  * at its end.
  */
 
+#include "exec.h"
 #include "client/util/compat.h"
 #include "client/stream/context_share.h"
 #include "client/stream/event.h"
-#include "exec.h"
 #include "client/memory/host.h"
 #include "send.h"
 

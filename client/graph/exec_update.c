@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "client.h"
-#include "client/stream/context_share.h"
 #include "exec.h"
+#include "client/stream/context_share.h"
 #include "send.h"
 
 static bool box_is_line(const struct box *box)

@@ -8,12 +8,13 @@
  * exactly once in each.
  */
 
+#include "graph.h"
+
 #include <string.h>
 
-#include "client/util/compat.h"
-#include "graph.h"
 #include "graph_memory.h"
 #include "wire.h"
+#include "client/util/compat.h"
 
 static struct slab graphs = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,

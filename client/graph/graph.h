@@ -11,8 +11,8 @@
 
 #include <pthread.h>
 
-#include "client/util/slab.h"
 #include "node_op.h"
+#include "client/util/slab.h"
 
 struct user_object;
 

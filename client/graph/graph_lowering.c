@@ -7,11 +7,12 @@
  * or is longer than LINE_MAX_BYTES.
  */
 
+#include "graph_lowering.h"
+
 #include <string.h>
 
-#include "client/util/compat.h"
 #include "layout.h"
-#include "graph_lowering.h"
+#include "client/util/compat.h"
 
 #define LINE_MAX_BYTES (1ull << 30)
 #define BOUNCE_MAX (4ull << 20)

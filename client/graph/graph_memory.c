@@ -9,14 +9,15 @@
  * finished. So the launches of a graph find the bytes with which it was made.
  */
 
+#include "graph_memory.h"
+
 #include <string.h>
 
+#include "conditional.h"
 #include "client/util/compat.h"
 #include "client/stream/event.h"
-#include "conditional.h"
-#include "graph_memory.h"
-#include "client/memory/memory.h"
 #include "client/stream/timeline.h"
+#include "client/memory/memory.h"
 
 /*
  * The greatest number of nodes that a search for free bytes visits: longer searches

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "client.h"
-#include "client/memory/pool.h"
 #include "exec.h"
+#include "client/memory/pool.h"
 
 CUresult local_cuDeviceGraphMemTrim(CUdevice device)
 {

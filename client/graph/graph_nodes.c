@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "client.h"
-#include "client/stream/event.h"
-#include "client/memory/registered.h"
 #include "conditional.h"
 #include "exec.h"
+#include "client/stream/event.h"
+#include "client/memory/registered.h"
 
 static bool edges_ok(const CUgraphNode *dependencies, const CUgraphEdgeData *data, size_t n,
 	CUgraphNodeType to_type)

@@ -7,13 +7,14 @@
  * Invariant: node ops share no memory.
  */
 
+#include "node_op.h"
+
 #include <string.h>
 
-#include "client/stream/event.h"
 #include "graph_memory.h"
-#include "client/memory/memory.h"
-#include "node_op.h"
 #include "wire.h"
+#include "client/stream/event.h"
+#include "client/memory/memory.h"
 
 static void *copy_of(const void *bytes, size_t size)
 {

@@ -11,12 +11,12 @@
 #include <string.h>
 
 #include "client.h"
-#include "client/stream/event.h"
 #include "conditional.h"
 #include "graph_memory.h"
+#include "client/transport/route.h"
+#include "client/stream/event.h"
 #include "client/memory/memory_op.h"
 #include "client/memory/pool_calls.h"
-#include "client/transport/route.h"
 
 /* The size of a list that launch_params() has accepted. */
 static size_t buffer_size(void *const *extra)

@@ -12,10 +12,10 @@
 
 #include <stdatomic.h>
 
-#include "client/util/compat.h"
-#include "client/stream/callback.h"
 #include "client.h"
 #include "graph.h"
+#include "client/util/compat.h"
+#include "client/stream/callback.h"
 
 #define USER_OBJECTS_MAX (1u << 20)
 

@@ -8,21 +8,22 @@
  * unless the program wants blocking launches.
  */
 
+#include "launch.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/stream/recorder.h"
 #include "client.h"
-#include "launch.h"
-#include "client/transport/server_link.h"
 #include "occupancy.h"
-#include "client/transport/route.h"
 #include "client/util/number.h"
-#include "send.h"
+#include "client/transport/route.h"
+#include "client/transport/server_link.h"
 #include "client/device/share.h"
-#include "client/stream/stream.h"
 #include "client/stream/printf_output.h"
+#include "client/stream/recorder.h"
+#include "client/stream/stream.h"
+#include "send.h"
 
 /* Up to this size parameters are gathered on the stack of every launch. */
 #define PARAMS_USUAL 4096

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "client.h"
-#include "client/module/library.h"
 #include "wire.h"
+#include "client/module/library.h"
 
 /* The settings of such calls on a function. */
 struct legacy_launch {

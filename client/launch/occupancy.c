@@ -7,12 +7,13 @@
  * depends on the GPU's internals.
  */
 
+#include "occupancy.h"
+
 #include <stdatomic.h>
 
 #include "client.h"
-#include "occupancy.h"
-#include "send.h"
 #include "client/device/share.h"
+#include "send.h"
 
 static CUresult occupancy_ask(
 	CUfunction function, int block_size, size_t shared_bytes, unsigned flags, int *ret_blocks)

@@ -7,11 +7,12 @@
  * neighbouring spans differ.
  */
 
+#include "advice.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "advice.h"
 #include "client/util/compat.h"
 
 /* The driver's granularity of advice. */

@@ -7,9 +7,10 @@
  * has it. This process made its pages resident, so that they are charged to it.
  */
 
+#include "alias.h"
+
 #include <pthread.h>
 
-#include "alias.h"
 #include "client.h"
 #include "frame.h"
 #include "client/util/log.h"

@@ -7,8 +7,8 @@
  * has registered. Any thread.
  */
 
-#include "client/util/mapping.h"
 #include "memory.h"
+#include "client/util/mapping.h"
 
 /*
  * Gives a registered range its alias, if the server can get the file behind it, and

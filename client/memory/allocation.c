@@ -8,16 +8,17 @@
  */
 
 #include "allocation.h"
+
 #include "client.h"
 #include "fd_kind.h"
 #include "frame.h"
-#include "client/util/log.h"
 #include "memory.h"
 #include "pool.h"
+#include "wire.h"
+#include "client/util/log.h"
 #include "client/transport/reconnect.h"
 #include "client/transport/route.h"
 #include "send.h"
-#include "wire.h"
 
 static pthread_mutex_t allocation_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slab allocations = {

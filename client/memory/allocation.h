@@ -7,8 +7,8 @@
  * CUmemGenericAllocationHandle is the address of a struct allocation. Any thread.
  */
 
-#include "client/device/context.h"
 #include "client/util/slab.h"
+#include "client/device/context.h"
 
 struct allocation {
 	struct slab_head slab;

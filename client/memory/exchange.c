@@ -9,17 +9,18 @@
  * its own.
  */
 
+#include "exchange.h"
+
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "client/util/quiet.h"
-#include "client/util/log.h"
-#include "client/util/stop_threads.h"
-#include "exchange.h"
 #include "setting.h"
 #include "shm.h"
+#include "client/util/log.h"
+#include "client/util/quiet.h"
+#include "client/util/stop_threads.h"
 
 #define PIECES_MAX 64u
 /* The program may have unmapped parts, or changed their protection. */

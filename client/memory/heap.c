@@ -8,6 +8,7 @@
  */
 
 #include "heap.h"
+
 #include "client/stream/timeline.h"
 
 static void node_init(struct node *head)

@@ -7,16 +7,17 @@
  * added here. So no thread requests memory while a region is being added (region_lock).
  */
 
+#include "host.h"
+
 #include <pthread.h>
 #include <string.h>
 
 #include "client.h"
-#include "host.h"
+#include "pool.h"
+#include "registered.h"
 #include "client/util/host_map.h"
 #include "client/util/log.h"
 #include "client/util/mapping.h"
-#include "pool.h"
-#include "registered.h"
 #include "send.h"
 
 /*

@@ -9,21 +9,22 @@
  * until the server confirms that it is closed.
  */
 
+#include "ipc.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client/util/compat.h"
 #include "client.h"
 #include "clock.h"
+#include "pool.h"
+#include "client/util/compat.h"
+#include "client/transport/route.h"
+#include "client/transport/server_link.h"
 #include "client/stream/callback.h"
 #include "client/stream/event.h"
-#include "ipc.h"
-#include "client/transport/server_link.h"
-#include "pool.h"
-#include "client/transport/route.h"
-#include "send.h"
 #include "client/stream/stream.h"
 #include "client/stream/timeline.h"
+#include "send.h"
 
 #define MEMORY_MAGIC 0x6d656d2d73706d31ull
 #define POOLED_MAGIC 0x6c6f6f702d73706dull

@@ -7,10 +7,11 @@
  * answers to queries.
  */
 
+#include "managed.h"
+
 #include "advice.h"
 #include "client.h"
 #include "host.h"
-#include "managed.h"
 #include "client/stream/stream.h"
 
 static pthread_mutex_t advice_lock = PTHREAD_MUTEX_INITIALIZER;

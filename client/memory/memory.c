@@ -7,22 +7,23 @@
  * So an address that the server reuses is never in the map twice.
  */
 
+#include "memory.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "client/stream/recorder.h"
+#include "address_map.h"
 #include "client.h"
-#include "client/device/hooks.h"
 #include "host.h"
 #include "ipc.h"
-#include "client/util/log.h"
 #include "managed.h"
-#include "memory.h"
-#include "address_map.h"
 #include "pool.h"
 #include "registered.h"
-#include "send.h"
+#include "client/util/log.h"
+#include "client/device/hooks.h"
+#include "client/stream/recorder.h"
 #include "client/stream/stream.h"
+#include "send.h"
 
 /* The driver's alignment of rows in cuMemAllocPitch(). */
 #define PITCH_ALIGN 512u

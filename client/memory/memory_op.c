@@ -9,12 +9,13 @@
  * process has ended.
  */
 
-#include "client/stream/recorder.h"
+#include "memory_op.h"
+
 #include "client.h"
 #include "memory.h"
-#include "memory_op.h"
-#include "send.h"
+#include "client/stream/recorder.h"
 #include "client/stream/stream.h"
+#include "send.h"
 
 static CUresult check_address(uint64_t address, uint32_t size)
 {

@@ -4,8 +4,8 @@
 
 /* Stream memory operations, on a stream or in a graph node. Any thread. */
 
-#include "client/util/api.h"
 #include "wire.h"
+#include "client/util/api.h"
 
 /*
  * The fields of the program's union that its operation uses; the other fields may

@@ -9,17 +9,18 @@
  * a program that frees too early reads only its own memory.
  */
 
+#include "pool.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "client/util/compat.h"
+#include "clock.h"
 #include "host.h"
-#include "pool.h"
-#include "send.h"
+#include "wire.h"
+#include "client/util/compat.h"
 #include "client/stream/callback.h"
 #include "client/stream/timeline.h"
-#include "clock.h"
-#include "wire.h"
+#include "send.h"
 
 #define POOLS_MAX 4096u
 /* A pool grows by its own size, to avoid many small blocks, but at most by this much. */

@@ -9,9 +9,9 @@
  * pool that the program does not see. Any thread.
  */
 
-#include "client/device/context.h"
 #include "heap.h"
 #include "client/util/slab.h"
+#include "client/device/context.h"
 #include "client/stream/stream.h"
 
 #define POOL_REUSES 3

@@ -7,12 +7,13 @@
  * Invariant: a home that the program names in two ways has one number.
  */
 
+#include "pool_calls.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
 #include "advice.h"
 #include "client.h"
-#include "pool_calls.h"
 #include "client/transport/route.h"
 
 /* The driver rounds up a pool's maximum size to this (measured). */

@@ -10,16 +10,17 @@
  * such memory go through staging.
  */
 
+#include "registered.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "address_map.h"
 #include "alias.h"
 #include "client.h"
-#include "address_map.h"
 #include "exchange.h"
 #include "client/util/log.h"
-#include "registered.h"
 #include "client/stream/stream.h"
 
 #define REGISTER_FLAGS                                                                             \

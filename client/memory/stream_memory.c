@@ -9,16 +9,16 @@
  * any more.
  */
 
-#include "client/stream/recorder.h"
 #include "client.h"
-#include "client/device/hooks.h"
 #include "ipc.h"
 #include "managed.h"
 #include "memory.h"
 #include "pool.h"
 #include "pool_calls.h"
-#include "client/stream/stream.h"
 #include "client/transport/route.h"
+#include "client/device/hooks.h"
+#include "client/stream/recorder.h"
+#include "client/stream/stream.h"
 
 static CUresult stream_memory_enter(CUstream handle, struct context **ret_context,
 	struct stream **ret_stream, bool *ret_captures)

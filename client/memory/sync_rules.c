@@ -8,11 +8,12 @@
  * waits.
  */
 
+#include "sync_rules.h"
+
 #include <stdatomic.h>
 
-#include "client/transport/server_link.h"
 #include "registered.h"
-#include "sync_rules.h"
+#include "client/transport/server_link.h"
 #include "client/stream/timeline.h"
 
 enum sync_side sync_side_of(const struct memory_range *range)

@@ -7,16 +7,16 @@
  * memory contains whole mappings, each within one reservation.
  */
 
+#include "address_map.h"
 #include "allocation.h"
 #include "client.h"
 #include "heap.h"
 #include "layout.h"
 #include "memory.h"
-#include "address_map.h"
-#include "client/transport/route.h"
-#include "send.h"
-#include "client/stream/stream.h"
 #include "wire.h"
+#include "client/transport/route.h"
+#include "client/stream/stream.h"
+#include "send.h"
 
 /* The alignment of addresses and sizes: the granularity of all supported GPUs. */
 #define RESERVE_PAGE (2ull << 20)

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "client/util/log.h"
 #include "client/util/sleep.h"
-#include "clock.h"
 
 /* A pause of the same length follows so much loading; shorter pauses cost more than they help. */
 #define PACE_NS 500000

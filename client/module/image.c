@@ -7,12 +7,13 @@
  * Invariant: sizes are computed only from the image's own headers.
  */
 
+#include "image.h"
+
 #include <elf.h>
 #include <string.h>
 
 #include "base.h"
 #include "bounds.h"
-#include "image.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
 /* The code was linked from fatbins, which the driver can link again for another GPU. */

@@ -6,9 +6,9 @@
  * Invariant: a NUL follows the bytes, because PTX in a file does not end with one.
  */
 
-#include <fcntl.h>
-
 #include "image_file.h"
+
+#include <fcntl.h>
 
 /* The driver reads whole files too; real images are smaller. */
 #define FILE_MAX (1ull << 31)

@@ -6,9 +6,10 @@
  * Invariant: a log ends with a NUL within the size that the program gave.
  */
 
+#include "jit.h"
+
 #include <string.h>
 
-#include "jit.h"
 #include "client/transport/route.h"
 
 static uint32_t option_number(const void *value)

@@ -7,8 +7,8 @@
  * them. Used by one thread at a time.
  */
 
-#include "client/util/api.h"
 #include "wire.h"
+#include "client/util/api.h"
 
 struct jit_log {
 	char *bytes; /* the program's buffer; NULL: no log wanted */

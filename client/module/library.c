@@ -8,14 +8,15 @@
  * end.
  */
 
+#include "library.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
 #include "eager.h"
 #include "image.h"
-#include "client/transport/image_send.h"
-#include "library.h"
 #include "managed_variable.h"
+#include "client/transport/image_send.h"
 #include "client/memory/memory.h"
 #include "send.h"
 

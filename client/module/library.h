@@ -11,10 +11,10 @@
 
 #include <stdatomic.h>
 
-#include "client/device/context.h"
 #include "jit.h"
-#include "client/util/slab.h"
 #include "wire.h"
+#include "client/util/slab.h"
+#include "client/device/context.h"
 
 #define KERNEL_ATTRIBUTES 16
 

@@ -8,10 +8,10 @@
  */
 
 #include "client.h"
-#include "client/transport/route.h"
 #include "eager.h"
 #include "image_file.h"
 #include "library.h"
+#include "client/transport/route.h"
 
 /* A library needs no context, but the server needs a GPU to load it. */
 static CUresult open_some_device(void)

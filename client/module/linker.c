@@ -12,13 +12,13 @@
 #include <string.h>
 
 #include "client.h"
-#include "client/device/context.h"
 #include "image_file.h"
-#include "client/transport/image_send.h"
 #include "jit.h"
-#include "client/transport/route.h"
-#include "send.h"
 #include "client/util/slab.h"
+#include "client/transport/image_send.h"
+#include "client/transport/route.h"
+#include "client/device/context.h"
+#include "send.h"
 
 #define LINKERS_MAX 4096
 

@@ -7,16 +7,17 @@
  * variables are placed, or none of its kernels can be launched.
  */
 
+#include "managed_variable.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
 #include "client.h"
-#include "client/memory/host.h"
 #include "client/util/log.h"
-#include "client/memory/managed.h"
-#include "managed_variable.h"
-#include "send.h"
 #include "client/stream/stream.h"
+#include "client/memory/host.h"
+#include "client/memory/managed.h"
+#include "send.h"
 
 /*
  * Places all variables, with their initial values as in a program's own memory.

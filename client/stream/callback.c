@@ -10,21 +10,22 @@
  * for. The stream continues when that ticket is in ring_control->done.
  */
 
+#include "callback.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "client/device/hooks.h"
-#include "client/transport/call.h"
-#include "client/transport/route.h"
-#include "callback.h"
-#include "recorder.h"
 #include "client.h"
-#include "client/transport/server_link.h"
-#include "client/util/log.h"
-#include "client/util/thread.h"
-#include "send.h"
+#include "recorder.h"
 #include "spin.h"
 #include "stream.h"
+#include "client/util/log.h"
+#include "client/util/thread.h"
+#include "client/transport/call.h"
+#include "client/transport/route.h"
+#include "client/transport/server_link.h"
+#include "client/device/hooks.h"
+#include "send.h"
 
 /*
  * The thread's sleep between two looks rises from the minimum to the maximum.

@@ -7,12 +7,13 @@
  * it, and so do streams created later, until the event is done.
  */
 
+#include "context_events.h"
+
 #include <stdatomic.h>
 
-#include "recorder.h"
 #include "client.h"
-#include "context_events.h"
 #include "event.h"
+#include "recorder.h"
 
 /* The context of the handle if it is active. NULL does not mean the current context here. */
 static CUresult context_find_alive(CUcontext handle, struct context **ret_context)

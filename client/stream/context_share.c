@@ -7,15 +7,16 @@
  * number until the server has been told of its end.
  */
 
+#include "context_share.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "context_share.h"
-#include "client/util/log.h"
-#include "send.h"
-#include "client/device/share.h"
 #include "stream.h"
 #include "wire.h"
+#include "client/util/log.h"
+#include "client/device/share.h"
+#include "send.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t taken; /* one bit for each number in use; under the lock */

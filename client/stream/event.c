@@ -8,20 +8,21 @@
  * waits for.
  */
 
-#include "recorder.h"
+#include "event.h"
+
 #include <stdatomic.h>
 #include <time.h>
 
 #include "client.h"
-#include "event.h"
+#include "printf_output.h"
+#include "recorder.h"
+#include "stream.h"
+#include "timeline.h"
+#include "wire.h"
+#include "client/util/slab.h"
 #include "client/util/sleep.h"
 #include "client/transport/route.h"
 #include "send.h"
-#include "client/util/slab.h"
-#include "stream.h"
-#include "printf_output.h"
-#include "timeline.h"
-#include "wire.h"
 
 /* The pause between two queries of an event that other processes share. */
 #define SHARED_SLEEP_MIN_NS 10000u

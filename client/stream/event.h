@@ -7,9 +7,9 @@
  * stream's timeline. Any thread.
  */
 
-#include "client/device/context.h"
-#include "client/util/slab.h"
 #include "stream.h"
+#include "client/util/slab.h"
+#include "client/device/context.h"
 
 struct event {
 	struct slab_head slab;

@@ -8,13 +8,14 @@
  * primary context; only streams end with the green context.
  */
 
+#include "green.h"
+
 #include <stdatomic.h>
 
 #include "client.h"
 #include "context_events.h"
-#include "green.h"
-#include "send.h"
 #include "wire.h"
+#include "send.h"
 
 struct slab greens = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,

@@ -9,9 +9,9 @@
  * thread.
  */
 
-#include "client/device/context.h"
-#include "client/util/slab.h"
 #include "stream.h"
+#include "client/util/slab.h"
+#include "client/device/context.h"
 
 struct green {
 	struct slab_head slab;

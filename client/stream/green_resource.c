@@ -14,8 +14,8 @@
 
 #include "client.h"
 #include "green.h"
-#include "send.h"
 #include "wire.h"
+#include "send.h"
 
 /* Marks hidden bytes as written by this library. */
 #define ORIGIN_MAGIC 0x6d73727067726e31ull

@@ -7,6 +7,8 @@
  * server returns it.
  */
 
+#include "printf_output.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +16,6 @@
 #include "client/transport/call.h"
 #include "client/transport/server_link.h"
 #include "send.h"
-#include "printf_output.h"
 
 #define TEXT_PIECE 12288
 

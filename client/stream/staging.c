@@ -7,14 +7,15 @@
  * it. pieces[first] says which seqno frees the piece, or that a thread uses it.
  */
 
+#include "staging.h"
+
 #include <pthread.h>
 #include <string.h>
 
+#include "timeline.h"
+#include "client/util/sleep.h"
 #include "client/transport/call.h"
 #include "client/transport/server_link.h"
-#include "client/util/sleep.h"
-#include "staging.h"
-#include "timeline.h"
 
 #define PIECE_SLEEP_NS 50000u
 #define BLOCK 4096u

@@ -11,23 +11,24 @@
  * because its handle must still be recognised.
  */
 
+#include "stream.h"
+
 #include <stdatomic.h>
 
-#include "client/util/compat.h"
-#include "client.h"
 #include "bounds.h"
 #include "callback.h"
-#include "recorder.h"
+#include "client.h"
 #include "context_share.h"
 #include "event.h"
 #include "green.h"
-#include "client/transport/server_link.h"
-#include "client/transport/route.h"
-#include "send.h"
-#include "stream.h"
 #include "printf_output.h"
+#include "recorder.h"
 #include "timeline.h"
 #include "wire.h"
+#include "client/util/compat.h"
+#include "client/transport/route.h"
+#include "client/transport/server_link.h"
+#include "send.h"
 
 struct stream streams[STREAMS_MAX];
 

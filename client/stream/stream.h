@@ -11,11 +11,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "layout.h"
+#include "printf_output.h"
 #include "client/util/api.h"
 #include "client/device/context.h"
 #include "client/device/hooks.h"
-#include "layout.h"
-#include "printf_output.h"
 
 struct capture_point;
 struct event;

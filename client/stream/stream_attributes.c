@@ -13,8 +13,8 @@
 
 #include "client.h"
 #include "recorder.h"
-#include "send.h"
 #include "stream.h"
+#include "send.h"
 
 /* The driver's value for a stream on which nothing was set. */
 #define POLICY_NONE (-1)

@@ -2,11 +2,11 @@
 
 /* The calls that create and end streams, and wait for them. Any thread of the application. */
 
-#include "recorder.h"
 #include "client.h"
 #include "green.h"
-#include "client/transport/server_link.h"
+#include "recorder.h"
 #include "stream.h"
+#include "client/transport/server_link.h"
 
 CUresult local_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
 {

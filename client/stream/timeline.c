@@ -7,15 +7,16 @@
  * the number and the position in the ring. So its timeline never falls.
  */
 
+#include "timeline.h"
+
 #include <stdatomic.h>
 
-#include "client/transport/call.h"
-#include "client/transport/server_link.h"
+#include "spin.h"
 #include "client/util/sleep.h"
 #include "client/util/worker_pool.h"
+#include "client/transport/call.h"
+#include "client/transport/server_link.h"
 #include "send.h"
-#include "spin.h"
-#include "timeline.h"
 
 /* The fastest possible bus: no copy takes less time. Sleeping for a short copy would end late. */
 #define BUS_BYTES_A_NS 64u

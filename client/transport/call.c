@@ -8,14 +8,15 @@
  * out. After a wait that was given up, the slot is never reused.
  */
 
+#include "call.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
-#include "call.h"
 #include "server_link.h"
+#include "spin.h"
 #include "client/util/log.h"
 #include "client/util/sleep.h"
-#include "spin.h"
 
 #define TAILS_MAX 4
 #define ROOM_ROUND_MS 1000

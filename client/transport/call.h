@@ -7,8 +7,8 @@
  * generated send_X() functions call these.
  */
 
-#include "client/util/api.h"
 #include "ring.h"
+#include "client/util/api.h"
 
 /* Sends a message without an answer. `msg' is the zeroed struct with its op set. */
 CUresult call_post(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,

@@ -8,13 +8,14 @@
  * searches the library paths of its caller, which it finds by the return address.
  */
 
+#include "dlopen.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client/util/compat.h"
-#include "dlopen.h"
-#include "client/util/log.h"
 #include "setting.h"
+#include "client/util/compat.h"
+#include "client/util/log.h"
 
 #define DRIVER "libcuda.so"
 

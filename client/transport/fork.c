@@ -7,10 +7,11 @@
  * use `server' after this.
  */
 
+#include "fork.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "fork.h"
 #include "route.h"
 
 static bool is_watched;

@@ -7,6 +7,8 @@
  * Invariant: nothing is sent before the listener has been checked.
  */
 
+#include "handshake.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -17,11 +19,10 @@
 
 #include "bounds.h"
 #include "clock.h"
-#include "handshake.h"
-#include "client/util/descriptor.h"
-#include "client/util/log.h"
 #include "spec_hash.h"
 #include "trust.h"
+#include "client/util/descriptor.h"
+#include "client/util/log.h"
 
 /* The pause between two attempts, if the first attempt found a listener. */
 #define RETRY_MS 20

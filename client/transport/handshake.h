@@ -8,8 +8,8 @@
  * refusal.
  */
 
-#include "client/util/api.h"
 #include "frame.h"
+#include "client/util/api.h"
 
 /* Results of handshake() besides 0 and -errno. */
 enum {

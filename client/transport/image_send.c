@@ -7,10 +7,11 @@
  * refers to it, so the server receives both in the same order.
  */
 
+#include "image_send.h"
+
 #include <pthread.h>
 
 #include "frame.h"
-#include "image_send.h"
 #include "reconnect.h"
 #include "client/util/log.h"
 #include "client/util/quiet.h"

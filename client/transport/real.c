@@ -5,16 +5,17 @@
  * before other threads can see `real'.
  */
 
+#include "real.h"
+
 #include <limits.h>
 #include <stdio.h>
 
-#include "client/util/compat.h"
 #include "dlopen.h"
 #include "find_cuda.h"
 #include "frame.h"
-#include "client/util/log.h"
-#include "real.h"
 #include "spec_hash.h"
+#include "client/util/compat.h"
+#include "client/util/log.h"
 
 struct cuda_api real;
 

@@ -7,8 +7,8 @@
  * most once, under the lock of route_decide(), and never closed.
  */
 
-#include "client/util/api.h"
 #include "cuda_api.h"
+#include "client/util/api.h"
 
 extern struct cuda_api real;
 

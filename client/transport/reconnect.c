@@ -7,6 +7,8 @@
  * meanwhile sees the old server's memory or the next one's.
  */
 
+#include "reconnect.h"
+
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,7 +17,6 @@
 #include "frame.h"
 #include "handshake.h"
 #include "client/util/log.h"
-#include "reconnect.h"
 
 /* The server reads a frame when it reaches the frame's message, perhaps after much other work. */
 #define SEND_MS 60000

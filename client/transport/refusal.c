@@ -6,10 +6,11 @@
  * Invariant: a number that the server has written is only printed.
  */
 
+#include "refusal.h"
+
 #include <stdatomic.h>
 
 #include "client/util/log.h"
-#include "refusal.h"
 
 static const struct {
 	const char *limit, *advice;

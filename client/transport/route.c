@@ -9,22 +9,23 @@
  * free, after which only a fork closes it.
  */
 
+#include "route.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "client.h"
-#include "client/util/compat.h"
 #include "find_cuda.h"
 #include "fork.h"
 #include "handshake.h"
-#include "server_link.h"
-#include "client/util/log.h"
-#include "client/util/logs.h"
 #include "real.h"
 #include "refusal.h"
-#include "route.h"
+#include "server_link.h"
 #include "trace.h"
+#include "client/util/compat.h"
+#include "client/util/log.h"
+#include "client/util/logs.h"
 
 struct route_state route_state;
 _Thread_local bool callback_is_running;

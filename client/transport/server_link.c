@@ -8,6 +8,8 @@
  * shrink.
  */
 
+#include "server_link.h"
+
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,12 +18,11 @@
 #include "bounds.h"
 #include "frame.h"
 #include "handshake.h"
-#include "server_link.h"
-#include "client/util/log.h"
-#include "client/util/sleep.h"
 #include "reconnect.h"
 #include "setting.h"
 #include "wire.h"
+#include "client/util/log.h"
+#include "client/util/sleep.h"
 
 /* The server sends this frame before its answer. */
 #define MEMORY_MS 2000

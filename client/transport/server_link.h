@@ -11,10 +11,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "client/util/api.h"
-#include "client/util/descriptor.h"
 #include "frame.h"
 #include "ring.h"
+#include "client/util/api.h"
+#include "client/util/descriptor.h"
 
 struct server_memories {
 	struct ring_control __shm *ring;

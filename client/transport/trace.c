@@ -9,6 +9,8 @@
  * processes never mix.
  */
 
+#include "trace.h"
+
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -18,11 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "wire.h"
 #include "client/util/descriptor.h"
 #include "client/util/log.h"
-#include "clock.h"
-#include "trace.h"
-#include "wire.h"
 
 /* The most characters of a string argument that a line shows. */
 #define STRING_SHOWN 80

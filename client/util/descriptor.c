@@ -8,11 +8,12 @@
  * output and error were when it was loaded.
  */
 
+#include "descriptor.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "descriptor.h"
 #include "quiet.h"
 
 #define FIRST_FREE (STDERR_FILENO + 1)

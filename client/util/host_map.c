@@ -6,13 +6,14 @@
  * Invariant: a chunk is mapped if and only if its count is not 0 or it is idle.
  */
 
+#include "host_map.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "descriptor.h"
-#include "host_map.h"
 #include "layout.h"
 #include "shm.h"
 

@@ -7,6 +7,8 @@
  * line. No lock is held that a forked child could find locked for long (logs.h).
  */
 
+#include "log.h"
+
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,7 +16,6 @@
 #include <string.h>
 
 #include "descriptor.h"
-#include "log.h"
 #include "logs.h"
 
 #define LINE_BYTES 2560

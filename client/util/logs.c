@@ -8,6 +8,8 @@
  * LOGS_BYTES in total.
  */
 
+#include "logs.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -17,7 +19,6 @@
 
 #include "client.h"
 #include "descriptor.h"
-#include "logs.h"
 
 /* The same as in the driver. */
 #define LOGS_BYTES 25600u

@@ -8,6 +8,8 @@
  * record locks on that file.
  */
 
+#include "mapping.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,7 +23,6 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
-#include "mapping.h"
 #include "number.h"
 
 #ifndef MADV_POPULATE_WRITE

@@ -7,9 +7,9 @@
  * calls.
  */
 
-#include <string.h>
-
 #include "md2.h"
+
+#include <string.h>
 
 #define ROUNDS 18
 

@@ -6,10 +6,11 @@
  * Invariant: a signal that was pending before stays pending, and the thread's mask is unchanged.
  */
 
+#include "quiet.h"
+
 #include <time.h>
 
 #include "base.h"
-#include "quiet.h"
 
 static const int signals[] = {SIGPIPE, SIGXFSZ};
 

@@ -8,11 +8,11 @@
  * whether the object is in use or not.
  */
 
+#include "slab.h"
+
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include "slab.h"
 
 static uint8_t *slab_base(struct slab *slab)
 {

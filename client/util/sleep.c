@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+#include "sleep.h"
+
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "sleep.h"
 
 void sleep_ns(uint64_t ns)
 {

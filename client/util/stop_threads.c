@@ -8,6 +8,8 @@
  * may hold any lock. If the tracer dies, the kernel lets the threads run.
  */
 
+#include "stop_threads.h"
+
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <sched.h>
@@ -20,12 +22,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base.h"
 #include "clock.h"
 #include "number.h"
 #include "sleep.h"
-#include "stop_threads.h"
-
-#include "base.h"
 
 #define THREADS_MAX 4096u
 #define TRACER_STACK (64u << 10)

@@ -6,12 +6,13 @@
  * Invariant: the caller's mask of signals is as before.
  */
 
-#include "compat.h"
+#include "thread.h"
+
 #include <signal.h>
 #include <sys/prctl.h>
 
 #include "base.h"
-#include "thread.h"
+#include "compat.h"
 
 /* For the program's functions, also where RLIMIT_STACK gives threads less. */
 #define STACK_MIN ((size_t)1 << 20)

@@ -4,11 +4,12 @@
  * A copy that leaves the caches to other data. Any thread.
  */
 
+#include "uncached_copy.h"
+
 #include <stdint.h>
 #include <string.h>
 
 #include "base.h"
-#include "uncached_copy.h"
 
 #if defined(__SSE2__)
 

@@ -7,6 +7,8 @@
  * argument of the job may be on the caller's stack.
  */
 
+#include "worker_pool.h"
+
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -19,7 +21,6 @@
 #include "clock.h"
 #include "processors.h"
 #include "thread.h"
-#include "worker_pool.h"
 
 /* How long an idle helper waits for another job: less than a second. */
 #define LINGER_NS 999999999u

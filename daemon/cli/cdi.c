@@ -7,12 +7,13 @@
  * Invariant: an existing file is replaced as a whole or not at all.
  */
 
+#include "cdi.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cdi.h"
 #include "daemon/text/json.h"
 
 /* The newest version that the podman 4.3 of Debian 12 accepts; newer ones add nothing for us. */

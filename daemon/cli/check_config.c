@@ -7,9 +7,10 @@
  * same machine, as far as the file decides that.
  */
 
+#include "check_config.h"
+
 #include <stdio.h>
 
-#include "check_config.h"
 #include "daemon/config/config_file.h"
 
 void check_config_print(_unused_ void *arg, const char *line)

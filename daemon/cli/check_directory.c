@@ -7,9 +7,10 @@
  * can open.
  */
 
+#include "check_directory.h"
+
 #include <stdio.h>
 
-#include "check_directory.h"
 #include "daemon/conn/listener.h"
 
 int check_directory_run(const struct config *config, char *const *arguments)

@@ -8,18 +8,19 @@
  * early is never taken for an empty answer.
  */
 
+#include "cli.h"
+
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 
-#include "cli.h"
-#include "daemon/command/command_conn.h"
 #include "control_socket.h"
+#include "trust.h"
 #include "daemon/text/process.h"
 #include "daemon/text/same_file.h"
-#include "trust.h"
+#include "daemon/command/command_conn.h"
 
 /* For the connection only: commands take as long as the daemon's own deadlines allow. */
 #define CONNECT_MS 5000

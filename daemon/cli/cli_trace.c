@@ -7,13 +7,14 @@
  * nothing. The daemon forgets the trace only after FILE is written.
  */
 
+#include "cli_trace.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli.h"
-#include "cli_trace.h"
 
 /* "trace read ID CHUNK" for each chunk of the daemon's largest trace. */
 #define REQUEST_MAX 8192u

@@ -6,10 +6,10 @@
  * Invariant: connect() itself never blocks.
  */
 
+#include "control_socket.h"
+
 #include <sys/socket.h>
 #include <time.h>
-
-#include "control_socket.h"
 
 #define STEP_MS 50
 

@@ -6,13 +6,14 @@
  * Invariant: tokens after the first word of a command belong to the command.
  */
 
+#include "options.h"
+
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/config/config_file.h"
-#include "options.h"
 #include "daemon/text/tokenize.h"
+#include "daemon/config/config_file.h"
 
 /* The supported protocol; the vendor's newer daemons have another one with other commands. */
 #define PROTOCOL 2

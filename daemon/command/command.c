@@ -7,20 +7,21 @@
  * quit ends the daemon.
  */
 
+#include "command.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "command.h"
 #include "command_conn.h"
 #include "command_fault.h"
 #include "command_terminate.h"
 #include "commands.h"
-#include "daemon/conn/conn.h"
-#include "daemon/watch/counting.h"
-#include "daemon/text/line_buffer.h"
-#include "daemon/server/probe.h"
 #include "reload.h"
+#include "daemon/text/line_buffer.h"
 #include "daemon/state/slot.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/probe.h"
+#include "daemon/watch/counting.h"
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
 

@@ -7,20 +7,21 @@
  * that one connection can occupy is bounded by the reply to one command.
  */
 
+#include "command_conn.h"
+
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/conn/admission.h"
-#include "daemon/config/allowances.h"
 #include "bounds.h"
 #include "command.h"
-#include "command_conn.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
 #include "daemon/text/line_buffer.h"
+#include "daemon/config/allowances.h"
+#include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/admission.h"
+#include "daemon/conn/conn.h"
 
 /*
  * How many bytes a connection may leave unread, and for how long. A reply may

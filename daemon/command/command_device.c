@@ -10,9 +10,9 @@
 #include "command_conn.h"
 #include "command_scope.h"
 #include "commands.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
 #include "daemon/text/json.h"
+#include "daemon/state/daemon.h"
+#include "daemon/conn/conn.h"
 #include "daemon/server/server.h"
 
 enum form {

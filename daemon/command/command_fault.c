@@ -15,12 +15,12 @@
 
 #include "command_conn.h"
 #include "command_scope.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
-#include "daemon/watch/faults.h"
-#include "daemon/text/json.h"
 #include "quote.h"
+#include "daemon/text/json.h"
 #include "daemon/text/tokenize.h"
+#include "daemon/state/daemon.h"
+#include "daemon/conn/conn.h"
+#include "daemon/watch/faults.h"
 
 #define ADDRESS_TEXT 24
 

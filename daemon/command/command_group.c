@@ -12,13 +12,13 @@
 #include "command_conn.h"
 #include "command_scope.h"
 #include "commands.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
-#include "daemon/server/group_shares.h"
-#include "daemon/state/groups.h"
-#include "daemon/text/json.h"
 #include "limit_text.h"
+#include "daemon/text/json.h"
 #include "daemon/config/settings.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/groups.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/group_shares.h"
 
 #define OPTIONS_ACCEPTED                                                                           \
 	"-active_thread_percentage PERCENTAGE, -device_pinned_mem_limit DEVICE SIZE and "          \

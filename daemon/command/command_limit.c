@@ -12,11 +12,11 @@
 #include "command_conn.h"
 #include "command_scope.h"
 #include "commands.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
-#include "daemon/state/groups.h"
 #include "limit_text.h"
 #include "daemon/config/settings.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/groups.h"
+#include "daemon/conn/conn.h"
 
 /* Removes a limit. */
 #define NO_LIMIT "none"

@@ -10,9 +10,9 @@
 #include "command_conn.h"
 #include "command_scope.h"
 #include "commands.h"
-#include "daemon/conn/conn.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/partitions.h"
+#include "daemon/conn/conn.h"
 
 /* Without -S the daemon does not know the command, as the vendor's daemon. */
 static bool check_partitioned(struct conn *conn, const struct tokens *tokens)

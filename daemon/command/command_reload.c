@@ -10,9 +10,9 @@
 #include "command_conn.h"
 #include "command_scope.h"
 #include "commands.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
 #include "reload.h"
+#include "daemon/state/daemon.h"
+#include "daemon/conn/conn.h"
 
 void command_reload(struct conn *conn, const struct tokens *tokens)
 {

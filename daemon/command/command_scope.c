@@ -7,19 +7,20 @@
  * changes anything of another user.
  */
 
+#include "command_scope.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/server/clients.h"
 #include "command_conn.h"
-#include "command_scope.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
-#include "daemon/server/group_shares.h"
-#include "daemon/state/groups.h"
 #include "daemon/text/json.h"
-#include "daemon/server/server.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
+#include "daemon/server/group_shares.h"
+#include "daemon/server/server.h"
 
 /* ---- permission */
 

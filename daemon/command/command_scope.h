@@ -9,8 +9,8 @@
 
 #include <sys/types.h>
 
-#include "daemon/config/devices.h"
 #include "daemon/text/tokenize.h"
+#include "daemon/config/devices.h"
 
 struct client;
 struct group;

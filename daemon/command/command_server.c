@@ -9,12 +9,12 @@
 #include "command_conn.h"
 #include "command_scope.h"
 #include "commands.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
 #include "daemon/text/json.h"
-#include "daemon/server/server.h"
+#include "daemon/state/daemon.h"
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/server.h"
 
 /* A larger value would overflow a timer; this is eleven days. */
 #define TIMEOUT_S_MAX 1000000

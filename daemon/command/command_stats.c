@@ -9,18 +9,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/text/amount.h"
-#include "daemon/server/clients.h"
 #include "command_conn.h"
 #include "command_scope.h"
 #include "commands.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
+#include "daemon/text/amount.h"
 #include "daemon/text/escape.h"
-#include "daemon/state/groups.h"
 #include "daemon/text/json.h"
-#include "daemon/server/server.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
+#include "daemon/server/server.h"
 
 #define COMMAND_TEXT 256
 /* The width of a column of the table, more than an amount has. */

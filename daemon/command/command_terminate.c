@@ -9,16 +9,16 @@
 
 #include "command_terminate.h"
 
-#include "daemon/server/clients.h"
 #include "command_conn.h"
 #include "command_scope.h"
-#include "daemon/conn/conn.h"
 #include "cuda.h"
-#include "daemon/state/daemon.h"
-#include "daemon/server/server.h"
-#include "daemon/state/tenant.h"
-#include "daemon/watch/termination.h"
 #include "daemon/text/tokenize.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
+#include "daemon/server/server.h"
+#include "daemon/watch/termination.h"
 
 /*
  * The user of that process's clients in the server; the server's user if they

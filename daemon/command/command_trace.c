@@ -10,17 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/cli/cli_trace.h"
 #include "command_conn.h"
 #include "command_scope.h"
 #include "commands.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
 #include "daemon/text/json.h"
-#include "daemon/server/server.h"
+#include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/server.h"
 #include "daemon/watch/trace_text.h"
 #include "daemon/watch/tracing.h"
+#include "daemon/cli/cli_trace.h"
 
 static void fail_by_usage(struct conn *conn)
 {

@@ -7,15 +7,16 @@
  * Invariant: what a command has set, and the file does not mention, stays.
  */
 
+#include "file_limits.h"
+
 #include <stdio.h>
 
 #include "daemon/config/config_report.h"
 #include "daemon/state/daemon.h"
-#include "file_limits.h"
-#include "daemon/server/group_shares.h"
 #include "daemon/state/groups.h"
-#include "daemon/server/server.h"
 #include "daemon/state/tenant.h"
+#include "daemon/server/group_shares.h"
+#include "daemon/server/server.h"
 
 static const struct settings no_settings = {.priority = -1};
 

@@ -6,15 +6,16 @@
  * Invariant: either the whole file is applied, or nothing of it.
  */
 
+#include "reload.h"
+
 #include <string.h>
 
-#include "daemon/conn/admission.h"
 #include "command_conn.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
 #include "file_limits.h"
+#include "daemon/state/daemon.h"
+#include "daemon/conn/admission.h"
+#include "daemon/conn/conn.h"
 #include "daemon/watch/metrics_server.h"
-#include "reload.h"
 
 /* The name service of the system has this time to find the users of the file. */
 #define RELOAD_MS 20000

@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/state/daemon.h"
 #include "limit_text.h"
+#include "daemon/text/tokenize.h"
+#include "daemon/state/daemon.h"
 #include "daemon/state/partitions.h"
 #include "daemon/server/server.h"
-#include "daemon/text/tokenize.h"
 
 /* ---- format */
 

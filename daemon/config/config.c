@@ -8,12 +8,13 @@
  * function, so that both mean the same and are refused alike.
  */
 
+#include "config.h"
+
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "allowances.h"
-#include "config.h"
 #include "device_name.h"
 #include "daemon/text/tokenize.h"
 

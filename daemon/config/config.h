@@ -15,8 +15,8 @@
 #include <sys/un.h>
 
 #include "bounds.h"
-#include "daemon/text/error_message.h"
 #include "metrics_address.h"
+#include "daemon/text/error_message.h"
 
 /* The keys of the section [daemon]. */
 enum config_key {

@@ -7,11 +7,12 @@
  * value of the environment or of a command.
  */
 
+#include "config_file.h"
+
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "config_file.h"
 #include "config_text.h"
 #include "daemon/text/group_name.h"
 #include "daemon/text/ini.h"

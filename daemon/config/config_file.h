@@ -12,8 +12,8 @@
 
 #include "config.h"
 #include "config_report.h"
-#include "daemon/text/group_name.h"
 #include "settings.h"
+#include "daemon/text/group_name.h"
 
 #define CONFIG_FILE_DEFAULT "/etc/mps.conf"
 

@@ -6,10 +6,11 @@
  * Invariant: a line is safe to print.
  */
 
+#include "config_report.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "config_report.h"
 #include "daemon/text/line_buffer.h"
 
 void config_report(const struct config_report *report, const char *format, ...)

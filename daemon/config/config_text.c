@@ -6,11 +6,11 @@
  * Invariant: the checked file is the one that is read: both use one descriptor.
  */
 
+#include "config_text.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include "config_text.h"
 
 /* What is wrong with the permissions; true: nothing is. */
 static bool has_safe_permissions(

@@ -6,10 +6,10 @@
  * Invariant: every text in here ends with its NUL.
  */
 
+#include "devices.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "devices.h"
 
 static bool is_device_well_formed(const struct frame_device *device)
 {

@@ -6,11 +6,12 @@
  * Invariant: each GPU has at most one memory limit, as far as GPUs are known.
  */
 
+#include "settings.h"
+
 #include <string.h>
 #include <strings.h>
 
 #include "limit_text.h"
-#include "settings.h"
 #include "daemon/text/tokenize.h"
 
 void settings_init(struct settings *settings)

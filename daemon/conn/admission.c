@@ -7,12 +7,13 @@
  * being handed to a server.
  */
 
+#include "admission.h"
+
 #include <sys/resource.h>
 
-#include "admission.h"
-#include "daemon/config/allowances.h"
 #include "conn.h"
 #include "cuda.h"
+#include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/eviction.h"
 #include "daemon/state/tenant.h"

@@ -9,26 +9,27 @@
  * connections, whose queues may hold descriptors.
  */
 
+#include "conn.h"
+
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "admission.h"
-#include "daemon/config/allowances.h"
 #include "async_close.h"
 #include "bounds.h"
-#include "daemon/command/command_conn.h"
-#include "conn.h"
-#include "daemon/state/daemon.h"
-#include "daemon/peer/handshake.h"
 #include "daemon/text/line_buffer.h"
 #include "daemon/text/process.h"
-#include "daemon/server/server.h"
-#include "daemon/peer/server_conn.h"
+#include "daemon/config/allowances.h"
+#include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/state/tenant_log.h"
+#include "daemon/server/server.h"
 #include "daemon/watch/termination.h"
+#include "daemon/peer/handshake.h"
+#include "daemon/peer/server_conn.h"
+#include "daemon/command/command_conn.h"
 
 /* Frames of one server before other events are handled. */
 #define FRAME_BATCH 32

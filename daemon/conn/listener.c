@@ -8,6 +8,8 @@
  * lock.
  */
 
+#include "listener.h"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -20,9 +22,8 @@
 #include <time.h>
 
 #include "conn.h"
-#include "daemon/state/daemon.h"
 #include "daemon/text/directory.h"
-#include "listener.h"
+#include "daemon/state/daemon.h"
 
 #define LOCK_FILE "control_lock"
 #define PID_FILE "nvidia-cuda-mps-control.pid"

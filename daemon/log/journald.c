@@ -7,6 +7,8 @@
  * become a field.
  */
 
+#include "journald.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +16,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "journald.h"
 #include "daemon/text/line_buffer.h"
 
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"

@@ -7,6 +7,8 @@
  * writers never mix. No function here blocks on a reader.
  */
 
+#include "log_file.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -16,7 +18,6 @@
 
 #include "daemon/text/directory.h"
 #include "daemon/text/line_buffer.h"
-#include "log_file.h"
 
 void log_format_time(const struct timespec *when, char text[LOG_TIME_MAX])
 {

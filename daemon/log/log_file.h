@@ -15,9 +15,9 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "daemon/text/error_message.h"
 #include "journald.h"
 #include "log_move.h"
+#include "daemon/text/error_message.h"
 
 struct log_file {
 	const char *name;

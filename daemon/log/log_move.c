@@ -6,10 +6,11 @@
  * Invariant: the log is emptied only after all of its text is in the other file.
  */
 
+#include "log_move.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "log_move.h"
 #include "daemon/text/same_file.h"
 
 int log_move_begin(struct log_move *move, int directory, const char *name, int log, const char *old)

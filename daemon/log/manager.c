@@ -7,13 +7,14 @@
  * it has the last one.
  */
 
+#include "manager.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "clock.h"
-#include "daemon/state/daemon.h"
-#include "manager.h"
 #include "notify.h"
+#include "daemon/state/daemon.h"
 
 /* The pause between two states: users can change the number of clients quickly. */
 #define STATE_PAUSE_MS 500

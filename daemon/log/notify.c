@@ -6,12 +6,12 @@
  * Invariant: variables that were meant for another process have no effect.
  */
 
+#include "notify.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-
-#include "notify.h"
 
 /* SD_LISTEN_FDS_START, which is part of the protocol. */
 #define FIRST_FD 3

@@ -7,17 +7,18 @@
  * bytes of the client on the connection that it receives.
  */
 
+#include "handshake.h"
+
 #include <string.h>
 
-#include "daemon/conn/conn.h"
 #include "cuda.h"
-#include "daemon/state/daemon.h"
-#include "handshake.h"
 #include "membership.h"
-#include "daemon/server/server.h"
 #include "server_conn.h"
 #include "spec_hash.h"
+#include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/server.h"
 
 /* The part of both frames that every version has. */
 #define HELLO_PREFIX (offsetof(struct frame_hello, spec_hash) + sizeof(uint64_t))

@@ -6,18 +6,19 @@
  * Invariant: a group with a UID has only clients of that UID.
  */
 
+#include "membership.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/conn/conn.h"
 #include "cuda.h"
+#include "daemon/text/process.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
-#include "membership.h"
-#include "daemon/text/process.h"
-#include "daemon/server/server.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/server.h"
 
 /* Room for a path and the lines of cgroup version 1 before it. */
 #define CGROUP_TEXT_MAX 16384

@@ -8,21 +8,22 @@
  * server has (client_report.h).
  */
 
+#include "server_conn.h"
+
 #include <stdio.h>
 
+#include "daemon/state/daemon.h"
+#include "daemon/state/quarantine.h"
+#include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
 #include "daemon/server/client_report.h"
 #include "daemon/server/clients.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
-#include "daemon/watch/faults.h"
 #include "daemon/server/group_shares.h"
-#include "daemon/state/quarantine.h"
 #include "daemon/server/server.h"
-#include "server_conn.h"
-#include "daemon/state/tenant.h"
+#include "daemon/server/turns.h"
+#include "daemon/watch/faults.h"
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
-#include "daemon/server/turns.h"
 
 void server_conn_open(struct server *server, struct conn *conn)
 {

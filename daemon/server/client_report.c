@@ -10,13 +10,13 @@
 #include <string.h>
 
 #include "clients.h"
-#include "daemon/state/daemon.h"
 #include "group_shares.h"
-#include "daemon/peer/membership.h"
-#include "daemon/text/process.h"
 #include "server.h"
+#include "daemon/text/process.h"
+#include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/state/tenant_log.h"
+#include "daemon/peer/membership.h"
 
 void client_report_begin(struct server *server)
 {

@@ -7,20 +7,21 @@
  * here only when that server has received it.
  */
 
+#include "clients.h"
+
 #include <linux/sockios.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "daemon/config/allowances.h"
-#include "clients.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
 #include "group_shares.h"
-#include "daemon/state/partitions.h"
 #include "server.h"
-#include "daemon/peer/server_conn.h"
+#include "daemon/config/allowances.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/partitions.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
 #include "daemon/watch/termination.h"
+#include "daemon/peer/server_conn.h"
 
 /* How soon to check whether the server has read: first interval, and longest interval. */
 #define HANDOVER_CHECK_MS 1

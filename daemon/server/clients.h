@@ -14,9 +14,9 @@
 
 #include <sys/types.h>
 
-#include "daemon/watch/counting.h"
 #include "frame.h"
 #include "daemon/text/list.h"
+#include "daemon/watch/counting.h"
 
 struct account;
 struct conn;

@@ -13,12 +13,12 @@
 
 #include <string.h>
 
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
 #include "limit_text.h"
-#include "daemon/peer/membership.h"
 #include "server.h"
+#include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/peer/membership.h"
 
 static struct group_share *find_share(const struct server *server, uint32_t id)
 {

@@ -7,18 +7,19 @@
  * deadline; the connections that wait for it are resumed at its end.
  */
 
+#include "probe.h"
+
 #include <string.h>
 #include <sys/wait.h>
 
-#include "daemon/command/command.h"
-#include "daemon/command/command_conn.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
-#include "daemon/text/line_buffer.h"
-#include "probe.h"
-#include "daemon/text/process.h"
 #include "spawn.h"
 #include "turns.h"
+#include "daemon/text/line_buffer.h"
+#include "daemon/text/process.h"
+#include "daemon/state/daemon.h"
+#include "daemon/conn/conn.h"
+#include "daemon/command/command.h"
+#include "daemon/command/command_conn.h"
 
 /* cuInit() takes some seconds with eight GPUs that were asleep. */
 #define PROBE_MS 30000

@@ -8,6 +8,8 @@
  * has its own deadline.
  */
 
+#include "server.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,21 +18,20 @@
 #include <sys/wait.h>
 #include <sysexits.h>
 
-#include "daemon/config/allowances.h"
 #include "clients.h"
-#include "daemon/conn/conn.h"
 #include "cuda.h"
-#include "daemon/state/daemon.h"
 #include "group_shares.h"
-#include "daemon/text/process.h"
-#include "daemon/state/record.h"
-#include "server.h"
-#include "daemon/peer/server_conn.h"
 #include "spawn.h"
+#include "daemon/text/process.h"
+#include "daemon/config/allowances.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/record.h"
 #include "daemon/state/tenant.h"
 #include "daemon/state/tenant_log.h"
+#include "daemon/conn/conn.h"
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
+#include "daemon/peer/server_conn.h"
 
 /* For a server that has to end, on top of the grace for its clients' kernels. */
 #define END_MS 5000

@@ -14,15 +14,15 @@
 #include <sys/types.h>
 #include <uv.h>
 
-#include "daemon/config/devices.h"
-#include "daemon/text/error_message.h"
-#include "daemon/watch/faults.h"
 #include "frame.h"
-#include "daemon/state/groups.h"
+#include "daemon/text/error_message.h"
 #include "daemon/text/line_buffer.h"
 #include "daemon/text/list.h"
-#include "daemon/state/record.h"
+#include "daemon/config/devices.h"
 #include "daemon/config/settings.h"
+#include "daemon/state/groups.h"
+#include "daemon/state/record.h"
+#include "daemon/watch/faults.h"
 
 struct conn;
 struct daemon;

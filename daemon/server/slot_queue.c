@@ -11,18 +11,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/config/allowances.h"
 #include "clients.h"
-#include "daemon/command/command_conn.h"
-#include "daemon/conn/conn.h"
 #include "cuda.h"
-#include "daemon/state/daemon.h"
-#include "daemon/state/quarantine.h"
 #include "quote.h"
 #include "server.h"
 #include "start.h"
-#include "daemon/state/tenant.h"
 #include "turns.h"
+#include "daemon/config/allowances.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/quarantine.h"
+#include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/command/command_conn.h"
 
 /* Clients give up after WELCOME_MS; the refusal should reach them before. */
 #define PATIENCE_MS (WELCOME_MS - 2000)

@@ -8,6 +8,8 @@
  * the daemon are close-on-exec.
  */
 
+#include "spawn.h"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -20,7 +22,6 @@
 
 #include "priority.h"
 #include "daemon/text/process.h"
-#include "spawn.h"
 
 /* The shell's search path if PATH is not set; integrators start daemons without one. */
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

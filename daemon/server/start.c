@@ -7,15 +7,16 @@
  * that wait for it have their own deadlines.
  */
 
+#include "start.h"
+
 #include <string.h>
 
-#include "daemon/config/allowances.h"
 #include "cuda.h"
-#include "daemon/state/daemon.h"
 #include "server.h"
-#include "start.h"
-#include "daemon/state/tenant.h"
 #include "turns.h"
+#include "daemon/config/allowances.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/tenant.h"
 
 unsigned start_count_restarts(struct slot *slot)
 {

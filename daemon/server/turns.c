@@ -9,9 +9,9 @@
 #include "turns.h"
 
 #include "cuda.h"
-#include "daemon/state/daemon.h"
 #include "probe.h"
 #include "server.h"
+#include "daemon/state/daemon.h"
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 

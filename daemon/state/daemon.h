@@ -10,21 +10,21 @@
 #include <uv.h>
 
 #include "account.h"
+#include "groups.h"
+#include "usage.h"
+#include "daemon/text/line_limit.h"
+#include "daemon/text/list.h"
+#include "daemon/text/rate_limit.h"
 #include "daemon/config/config.h"
 #include "daemon/config/config_file.h"
 #include "daemon/config/devices.h"
-#include "daemon/watch/faults.h"
-#include "groups.h"
-#include "daemon/watch/kernel_log.h"
-#include "daemon/text/line_limit.h"
-#include "daemon/text/list.h"
-#include "daemon/conn/listener.h"
+#include "daemon/config/settings.h"
 #include "daemon/log/log_file.h"
 #include "daemon/log/manager.h"
-#include "daemon/text/rate_limit.h"
+#include "daemon/conn/listener.h"
+#include "daemon/watch/faults.h"
+#include "daemon/watch/kernel_log.h"
 #include "daemon/command/reload.h"
-#include "daemon/config/settings.h"
-#include "usage.h"
 
 struct conn;
 struct metrics_server;

@@ -6,16 +6,17 @@
  * Invariant: no two groups have the same name or the same id.
  */
 
+#include "groups.h"
+
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon/server/clients.h"
-#include "daemon/conn/conn.h"
 #include "daemon.h"
-#include "daemon/server/group_shares.h"
-#include "groups.h"
-#include "daemon/server/server.h"
 #include "tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
+#include "daemon/server/group_shares.h"
+#include "daemon/server/server.h"
 
 void groups_init(struct groups *groups)
 {

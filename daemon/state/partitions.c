@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/server/clients.h"
 #include "daemon.h"
+#include "daemon/server/clients.h"
 #include "daemon/server/server.h"
 
 static bool is_partition_of(const struct partition *partition, const struct frame_device *device)

@@ -9,8 +9,8 @@
  * thread.
  */
 
-#include "daemon/config/devices.h"
 #include "daemon/text/list.h"
+#include "daemon/config/devices.h"
 
 struct daemon;
 

@@ -8,9 +8,9 @@
 
 #include "quarantine.h"
 
-#include "daemon/config/allowances.h"
 #include "daemon.h"
 #include "tenant.h"
+#include "daemon/config/allowances.h"
 
 static uint64_t ms_since_fault(const struct tenant *tenant, const struct faulty *faulty)
 {

@@ -8,12 +8,12 @@
  * a full disk does not prevent it.
  */
 
+#include "record.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include "record.h"
 
 #define RECORD_FILE "control_servers"
 #define NEW_FILE "control_servers.new"

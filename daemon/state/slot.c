@@ -9,12 +9,12 @@
 
 #include "slot.h"
 
-#include "daemon/config/allowances.h"
-#include "daemon/conn/conn.h"
 #include "daemon.h"
 #include "quarantine.h"
-#include "daemon/server/start.h"
 #include "tenant.h"
+#include "daemon/config/allowances.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/start.h"
 
 /* Initialises a slot that serves that account. */
 static void init_for(struct slot *slot, struct tenant *tenant, struct account *account)

@@ -7,12 +7,13 @@
  * never freed.
  */
 
-#include "daemon/config/allowances.h"
-#include "daemon.h"
-#include "daemon/text/process.h"
-#include "quarantine.h"
 #include "tenant.h"
+
+#include "daemon.h"
+#include "quarantine.h"
 #include "tenant_log.h"
+#include "daemon/text/process.h"
+#include "daemon/config/allowances.h"
 
 static struct tenant **hash_chain(struct daemon *daemon, uid_t uid)
 {

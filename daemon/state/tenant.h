@@ -14,8 +14,8 @@
 
 #include "account.h"
 #include "bounds.h"
-#include "daemon/text/list.h"
 #include "slot.h"
+#include "daemon/text/list.h"
 
 struct daemon;
 struct conn;

@@ -6,14 +6,15 @@
  * Invariant: the timer runs while there are dropped lines to report.
  */
 
+#include "tenant_log.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "daemon/config/allowances.h"
 #include "daemon.h"
-#include "daemon/text/line_buffer.h"
 #include "tenant.h"
-#include "tenant_log.h"
+#include "daemon/text/line_buffer.h"
+#include "daemon/config/allowances.h"
 
 #define REPORT_MS 1000
 

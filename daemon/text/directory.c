@@ -8,11 +8,11 @@
  * placed there.
  */
 
+#include "directory.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include "directory.h"
 
 static int refuse_directory(
 	struct error_message *error, int r, const char *path, const char *variable)

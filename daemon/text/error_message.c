@@ -6,10 +6,10 @@
  * Invariant: the text is always terminated.
  */
 
+#include "error_message.h"
+
 #include <stdarg.h>
 #include <stdio.h>
-
-#include "error_message.h"
 
 int error_message_set(struct error_message *error, int r, const char *format, ...)
 {

@@ -6,10 +6,11 @@
  * Invariant: a word has no blank, no newline and no terminal escape.
  */
 
+#include "escape.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "escape.h"
 #include "quote.h"
 
 void escape_word(const char *text, char *word, size_t size)

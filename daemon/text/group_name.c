@@ -4,10 +4,11 @@
  * Names of groups. Any thread.
  */
 
+#include "group_name.h"
+
 #include <string.h>
 
 #include "frame.h"
-#include "group_name.h"
 
 bool group_name_ok(const char *name)
 {

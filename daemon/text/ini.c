@@ -7,9 +7,9 @@
  * section that was refused; no two of them.
  */
 
-#include <string.h>
-
 #include "ini.h"
+
+#include <string.h>
 
 struct ini {
 	const struct ini_handler *handler;

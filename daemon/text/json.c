@@ -6,11 +6,12 @@
  * Invariant: the document is valid JSON and valid UTF-8 for any values.
  */
 
+#include "json.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "json.h"
 #include "quote.h"
 
 static void json_put(struct json *json, const char *bytes, size_t size)

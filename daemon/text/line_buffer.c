@@ -6,9 +6,10 @@
  * Invariant: `size' is at most LINE_MAX_SIZE for any input.
  */
 
+#include "line_buffer.h"
+
 #include <string.h>
 
-#include "line_buffer.h"
 #include "quote.h"
 
 void line_clean(char *text)

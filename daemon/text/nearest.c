@@ -4,11 +4,11 @@
  * Distances of words (Levenshtein's, computed row by row). Any thread.
  */
 
+#include "nearest.h"
+
 #include <ctype.h>
 #include <limits.h>
 #include <string.h>
-
-#include "nearest.h"
 
 static bool is_same_byte(char one, char other)
 {

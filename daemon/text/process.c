@@ -9,17 +9,18 @@
  * of the process.
  */
 
+#include "process.h"
+
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
-#include "process.h"
 #include "same_file.h"
 
 #ifndef SO_PEERPIDFD

@@ -6,9 +6,9 @@
  * Invariant: only a text that consists of digits is a number.
  */
 
-#include <string.h>
-
 #include "tokenize.h"
+
+#include <string.h>
 
 void tokenize_line(struct tokens *tokens, char *line)
 {

@@ -7,6 +7,8 @@
  * status says so.
  */
 
+#include "top.h"
+
 #include <locale.h>
 #include <poll.h>
 #include <string.h>
@@ -14,7 +16,6 @@
 #include <time.h>
 
 #include "clock.h"
-#include "top.h"
 #include "top_conn.h"
 #include "top_live.h"
 #include "top_options.h"

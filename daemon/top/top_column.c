@@ -7,10 +7,11 @@
  * it has less room than the name of a command needs.
  */
 
+#include "top_column.h"
+
 #include <string.h>
 
 #include "daemon/text/amount.h"
-#include "top_column.h"
 
 #define GRAPH_MAX 30
 

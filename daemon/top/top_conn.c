@@ -6,15 +6,16 @@
  * Invariant: at most one request has no reply, and a reply has REPLY_MAX bytes at most.
  */
 
+#include "top_conn.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "quote.h"
+#include "trust.h"
 #include "daemon/command/command_conn.h"
 #include "daemon/cli/control_socket.h"
-#include "quote.h"
-#include "top_conn.h"
-#include "trust.h"
 
 /* Twice what the daemon keeps for a connection. */
 #define REPLY_MAX ((size_t)64 << 20)

@@ -7,8 +7,8 @@
  * logs it once, and its end is noticed at once. Never blocks.
  */
 
-#include "daemon/config/config.h"
 #include "top_sample.h"
+#include "daemon/config/config.h"
 
 struct top_conn {
 	const struct config *config; /* not owned */

@@ -7,9 +7,9 @@
  * `end_s'.
  */
 
-#include <string.h>
-
 #include "top_history.h"
+
+#include <string.h>
 
 #define SECOND_NS 1000000000u
 

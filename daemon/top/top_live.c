@@ -7,6 +7,8 @@
  * stops or ends. A daemon that has gone is asked again at each interval.
  */
 
+#include "top_live.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -14,7 +16,6 @@
 
 #include "clock.h"
 #include "top_conn.h"
-#include "top_live.h"
 #include "top_screen.h"
 
 /* How long a reply may take; the daemon itself waits a second for its servers. */

@@ -6,11 +6,12 @@
  * Invariant: the interval is between INTERVAL_MIN_S and INTERVAL_MAX_S.
  */
 
+#include "top_options.h"
+
 #include <getopt.h>
 
-#include "daemon/text/tokenize.h"
 #include "top.h"
-#include "top_options.h"
+#include "daemon/text/tokenize.h"
 
 #define INTERVAL_MIN_S 0.1
 #define INTERVAL_MAX_S 3600.0

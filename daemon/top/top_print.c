@@ -6,8 +6,9 @@
  * Invariant: JSON has the names as they are, text has only printable characters.
  */
 
-#include "daemon/text/json.h"
 #include "top_print.h"
+
+#include "daemon/text/json.h"
 
 /* The shown rows in their order; NULL: no memory. */
 static const struct top_row **sorted_rows(

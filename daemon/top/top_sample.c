@@ -7,9 +7,9 @@
  * so that a newer daemon may send more.
  */
 
-#include <jansson.h>
-
 #include "top_sample.h"
+
+#include <jansson.h>
 
 /* Numbers of a document are never negative; one that is counts as 0. */
 static uint64_t get_number(const json_t *object, const char *name)

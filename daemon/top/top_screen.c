@@ -6,6 +6,8 @@
  * Invariant: all foreign text reaches ncurses through a top_line.
  */
 
+#include "top_screen.h"
+
 #include <ncurses.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -13,7 +15,6 @@
 #include <time.h>
 
 #include "daemon/text/amount.h"
-#include "top_screen.h"
 
 /* Lines above the rows: two of sums, one of messages, the titles. One below: the keys. */
 enum {

@@ -8,10 +8,10 @@
  * before.
  */
 
+#include "top_table.h"
+
 #include <pwd.h>
 #include <string.h>
-
-#include "top_table.h"
 
 static int compare_numbers(int64_t a, int64_t b)
 {

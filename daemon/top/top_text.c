@@ -6,13 +6,14 @@
  * Invariant: a line has printable characters only, and never more columns than it may have.
  */
 
+#include "top_text.h"
+
 #include <langinfo.h>
 #include <stdarg.h>
 #include <string.h>
 #include <wchar.h>
 
 #include "quote.h"
-#include "top_text.h"
 
 /* The next character of foreign text, made harmless. */
 struct cell {

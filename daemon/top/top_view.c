@@ -6,9 +6,9 @@
  * Invariant: the filter contains printable characters and bytes above ASCII only.
  */
 
-#include <string.h>
-
 #include "top_view.h"
+
+#include <string.h>
 
 #define ESCAPE 27
 #define CTRL_L 12

@@ -9,15 +9,15 @@
 
 #include <string.h>
 
-#include "daemon/server/clients.h"
-#include "daemon/command/command.h"
-#include "daemon/command/command_conn.h"
-#include "daemon/conn/conn.h"
+#include "metrics_server.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
-#include "metrics_server.h"
-#include "daemon/server/server.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
+#include "daemon/server/server.h"
+#include "daemon/command/command.h"
+#include "daemon/command/command_conn.h"
 
 /* A server's loop replies in less than a millisecond. */
 #define REPLY_MS 1000

@@ -7,19 +7,20 @@
  * the server had when it first reported the fault.
  */
 
+#include "faults.h"
+
 #include <string.h>
 
-#include "daemon/server/clients.h"
-#include "daemon/conn/conn.h"
+#include "quote.h"
 #include "daemon/state/daemon.h"
-#include "faults.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/quarantine.h"
-#include "quote.h"
-#include "daemon/server/server.h"
-#include "daemon/peer/server_conn.h"
 #include "daemon/state/tenant.h"
 #include "daemon/state/tenant_log.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
+#include "daemon/server/server.h"
+#include "daemon/peer/server_conn.h"
 
 /*
  * The longest time between the line in the kernel's log and the server's

@@ -10,9 +10,9 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "daemon/config/devices.h"
 #include "frame.h"
 #include "daemon/text/group_name.h"
+#include "daemon/config/devices.h"
 
 struct daemon;
 struct server;

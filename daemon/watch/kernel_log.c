@@ -7,13 +7,14 @@
  * kept.
  */
 
+#include "kernel_log.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/state/daemon.h"
 #include "faults.h"
-#include "kernel_log.h"
+#include "daemon/state/daemon.h"
 
 #define LOG_BATCH 64
 

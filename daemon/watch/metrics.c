@@ -11,10 +11,10 @@
 
 #include <string.h>
 
-#include "daemon/server/clients.h"
-#include "daemon/command/command_scope.h"
 #include "daemon/state/daemon.h"
+#include "daemon/server/clients.h"
 #include "daemon/server/server.h"
+#include "daemon/command/command_scope.h"
 
 static bool sees_server(const struct metrics *metrics, const struct server *server)
 {

@@ -12,8 +12,8 @@
 #include "base.h"
 #include "bounds.h"
 #include "counters.h"
-#include "daemon/config/devices.h"
 #include "daemon/text/exposition.h"
+#include "daemon/config/devices.h"
 #include "daemon/state/usage.h"
 
 struct client;

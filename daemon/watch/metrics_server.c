@@ -14,10 +14,10 @@
 #include <sys/socket.h>
 
 #include "counting.h"
-#include "daemon/state/daemon.h"
 #include "http_library.h"
 #include "metrics.h"
 #include "daemon/config/metrics_address.h"
+#include "daemon/state/daemon.h"
 #include "daemon/conn/peer_uid.h"
 
 /*

@@ -8,14 +8,14 @@
 
 #include <inttypes.h>
 
-#include "daemon/server/clients.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
 #include "frame.h"
 #include "metrics.h"
-#include "daemon/server/server.h"
 #include "spec_hash.h"
+#include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
+#include "daemon/server/server.h"
 
 /* A build without the Makefile, such as that of a fuzzer. */
 #ifndef MPS_VERSION

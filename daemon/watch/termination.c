@@ -9,12 +9,12 @@
 
 #include "termination.h"
 
-#include "daemon/server/clients.h"
-#include "daemon/command/command_conn.h"
-#include "daemon/conn/conn.h"
 #include "cuda.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
 #include "daemon/server/server.h"
 #include "daemon/peer/server_conn.h"
+#include "daemon/command/command_conn.h"
 
 /* How much longer than the server's own bound the daemon waits; the server is replaced then. */
 #define LATE_MS 1000

@@ -6,8 +6,8 @@
  * Events of a trace in the Trace Event Format, which Perfetto and Chrome show. Any thread.
  */
 
-#include "daemon/text/json.h"
 #include "trace_file.h"
+#include "daemon/text/json.h"
 
 /* Whether the chunk is in use, and its numbers are possible. Ends its strings. */
 bool trace_chunk_ok(struct trace_chunk *chunk);

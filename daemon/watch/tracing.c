@@ -15,14 +15,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "trace_text.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/server.h"
 #include "daemon/command/command.h"
 #include "daemon/command/command_conn.h"
 #include "daemon/command/command_scope.h"
-#include "daemon/conn/conn.h"
-#include "daemon/state/daemon.h"
-#include "daemon/server/server.h"
-#include "daemon/state/tenant.h"
-#include "trace_text.h"
 
 /* A server's workers reply at once, unless they are in a long call of the driver. */
 #define REPLY_MS 1000

@@ -10,8 +10,8 @@
 #include <sys/types.h>
 
 #include "base.h"
-#include "daemon/text/list.h"
 #include "trace_file.h"
+#include "daemon/text/list.h"
 
 struct account;
 struct conn;

@@ -8,14 +8,15 @@
  */
 
 #include "copy.h"
-#include "server/driver/device.h"
-#include "server/memory/host.h"
-#include "server/driver/owner.h"
+
+#include "staging.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
-#include "staging.h"
+#include "server/driver/device.h"
+#include "server/driver/owner.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
+#include "server/memory/host.h"
 #include "server/memory/virtual.h"
 
 struct end end_of(uint64_t address)

@@ -7,8 +7,8 @@
  * only, with the stream's context current.
  */
 
-#include "server/memory/box.h"
 #include "server/driver/driver.h"
+#include "server/memory/box.h"
 
 struct array;
 struct session;

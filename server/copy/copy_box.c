@@ -8,14 +8,14 @@
  * between its rows. A box in an array lies within it.
  */
 
-#include "server/memory/box.h"
 #include "copy.h"
-#include "server/memory/host.h"
+#include "staging.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
-#include "staging.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
+#include "server/memory/box.h"
+#include "server/memory/host.h"
 
 bool box_extent(uint64_t pitch, uint64_t n_rows, const struct box_size *size, uint64_t *ret_extent)
 {

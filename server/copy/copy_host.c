@@ -12,8 +12,8 @@
  */
 
 #include "copy.h"
-#include "server/memory/host.h"
 #include "server/session/session.h"
+#include "server/memory/host.h"
 
 /* The most lines of one call, which bounds its cost. */
 #define LINES_MAX 64

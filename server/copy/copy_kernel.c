@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-#include "server/driver/device.h"
 #include "server/util/log.h"
+#include "server/driver/device.h"
 
 /* This many blocks and threads keep the bus busy. */
 #define BLOCKS_MAX 32

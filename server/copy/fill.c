@@ -7,14 +7,14 @@
  * between rows.
  */
 
-#include "server/memory/box.h"
-#include "server/memory/host.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
 #include "server/driver/closed_gpu.h"
 #include "server/driver/session_device.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
+#include "server/memory/box.h"
+#include "server/memory/host.h"
 
 uint64_t fill_extent(uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
 {

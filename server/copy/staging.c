@@ -7,10 +7,11 @@
  * copy it, and it belongs to the client.
  */
 
+#include "staging.h"
+
 #include "server/session/session.h"
 #include "server/session/session_room.h"
 #include "server/driver/quiet.h"
-#include "staging.h"
 
 static const struct {
 	uint64_t offset, size;

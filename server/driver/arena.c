@@ -7,14 +7,15 @@
  * it belongs to a chunk.
  */
 
+#include "arena.h"
+
 #include <string.h>
 
-#include "va_space.h"
-#include "arena.h"
-#include "server/util/bitmap.h"
-#include "server/session/fault.h"
-#include "server/util/log.h"
 #include "owner.h"
+#include "va_space.h"
+#include "server/util/bitmap.h"
+#include "server/util/log.h"
+#include "server/session/fault.h"
 
 struct chunk {
 	struct chunk *next; /* arena::shared or arena::spare */

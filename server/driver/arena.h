@@ -11,10 +11,10 @@
  * The session's worker only, with the GPU's context current.
  */
 
-#include "server/util/account.h"
 #include "device.h"
 #include "device_quota.h"
 #include "owner.h"
+#include "server/util/account.h"
 
 #define ARENA_ALIGN 512u
 

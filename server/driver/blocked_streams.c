@@ -8,15 +8,16 @@
  * exists.
  */
 
+#include "blocked_streams.h"
+
 #include <pthread.h>
 #include <time.h>
 
-#include "server/session/fault.h"
-#include "server/util/log.h"
-#include "server/session/session.h"
-#include "blocked_streams.h"
 #include "driver_facts.h"
 #include "session_device.h"
+#include "server/util/log.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
 
 #define BLOCKED_MAX DRIVER_QUEUES_BLOCKED
 #define BLOCKED_MAX_LARGE                                                                          \

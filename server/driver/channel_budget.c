@@ -8,13 +8,14 @@
  * its end as the most if the count began before it was made, else as the least.
  */
 
+#include "channel_budget.h"
+
 #include <pthread.h>
 
-#include "device.h"
-#include "server/util/log.h"
-#include "channel_budget.h"
 #include "blocked_streams.h"
+#include "device.h"
 #include "quiet.h"
+#include "server/util/log.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -7,16 +7,17 @@
  * closed it can hold whatever lock it needs.
  */
 
+#include "closed_gpu.h"
+
 #include <pthread.h>
 #include <time.h>
 
-#include "closed_gpu.h"
+#include "clock.h"
 #include "device.h"
+#include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
-#include "server/util/log.h"
-#include "clock.h"
 
 #define SLEEP_NS 20000
 

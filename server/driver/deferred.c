@@ -7,17 +7,18 @@
  * they end.
  */
 
+#include "deferred.h"
+
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
-#include "deferred.h"
-#include "server/session/fault.h"
 #include "limit.h"
-#include "server/session/session.h"
-#include "server/util/thread.h"
 #include "quiet.h"
+#include "server/util/thread.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
 
 /* With more than these waiting, or for longer, the calls are made while work is running. */
 #define DEFERRED_MAX 256

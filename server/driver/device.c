@@ -8,14 +8,15 @@
  * reference count.
  */
 
+#include "device.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "device.h"
 #include "green.h"
-#include "server/util/log.h"
 #include "sm_share.h"
 #include "server/util/gpu_processes.h"
+#include "server/util/log.h"
 
 static struct device devices[DEVICES_MAX];
 static struct peer_facts peers[DEVICES_MAX][DEVICES_MAX];

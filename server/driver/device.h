@@ -13,13 +13,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "driver.h"
-#include "layout.h"
-#include "shm.h"
-#include "limit.h"
 #include "channel_budget.h"
 #include "closed_gpu.h"
+#include "driver.h"
+#include "layout.h"
+#include "limit.h"
 #include "quiet.h"
+#include "shm.h"
 #include "stream_pool.h"
 
 #define DEVICE_LIMITS 16 /* CUlimit values that clients see */

@@ -7,6 +7,7 @@
  */
 
 #include "device_quota.h"
+
 #include "server/session/session.h"
 
 struct device_quota *device_quota_new(

@@ -6,12 +6,13 @@
  * private table.
  */
 
+#include "driver.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "driver.h"
 #include "find_cuda.h"
 #include "server/util/log.h"
 

@@ -6,10 +6,11 @@
  * Invariant: the lowest of the limits of the client, of its user and of its group applies.
  */
 
-#include "device.h"
 #include "grant.h"
-#include "server/session/session.h"
+
+#include "device.h"
 #include "sm_share.h"
+#include "server/session/session.h"
 
 /* The client sees as many SMs on its GPUs as its partitions have. */
 static void grant_set_partitions(struct session *session)

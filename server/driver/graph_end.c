@@ -7,17 +7,18 @@
  * graph_end(), and deferred calls keep their order.
  */
 
+#include "graph_end.h"
+
 #include <stdatomic.h>
 
-#include "server/util/account.h"
 #include "blocked_streams.h"
 #include "deferred.h"
 #include "device.h"
 #include "device_quota.h"
 #include "driver_facts.h"
-#include "server/session/fault.h"
-#include "graph_end.h"
 #include "session_device.h"
+#include "server/util/account.h"
+#include "server/session/fault.h"
 
 struct graph_end {
 	struct deferred deferred;

@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-#include "driver.h"
 #include "channel_budget.h"
+#include "driver.h"
 
 struct account;
 struct device_quota;

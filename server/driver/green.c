@@ -8,17 +8,18 @@
  * the parts of one division do not overlap.
  */
 
+#include "green.h"
+
 #include <string.h>
 
-#include "green.h"
+#include "blocked_streams.h"
+#include "driver_facts.h"
+#include "quiet.h"
+#include "session_device.h"
+#include "wire.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
-#include "session_device.h"
 #include "server/session/session_room.h"
-#include "blocked_streams.h"
-#include "quiet.h"
-#include "driver_facts.h"
-#include "wire.h"
 
 /* Each green context has its own channels for its streams. Graphs take the GPU's. */
 #define CHANNELS (DRIVER_CHANNELS_GREEN - 4)

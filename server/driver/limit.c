@@ -16,16 +16,17 @@
  * stays while the client lives, because its requests are in the device's list.
  */
 
+#include "limit.h"
+
 #include "clock.h"
 #include "deferred.h"
 #include "device.h"
-#include "server/session/fault.h"
-#include "limit.h"
 #include "limit_bound.h"
-#include "server/util/log.h"
-#include "session_device.h"
-#include "server/session/session.h"
 #include "quiet.h"
+#include "session_device.h"
+#include "server/util/log.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
 
 /*
  * How long a raise of the stack waits for blocked streams and for work. The caller holds the lock

@@ -7,10 +7,10 @@
  * driver.
  */
 
+#include "owner.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
-
-#include "owner.h"
 
 /* Units of the host space come after those of the device space. */
 #define DEVICE_UNITS ((uint32_t)((DEVICE_SPACE_END - DEVICE_SPACE) >> SPACE_UNIT_SHIFT))

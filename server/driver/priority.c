@@ -7,9 +7,9 @@
  * long as the driver has a priority for each of them.
  */
 
-#include <string.h>
-
 #include "priority.h"
+
+#include <string.h>
 
 /* How many of the driver's `n' are for background clients and for those below normal. */
 static int32_t count_background(int32_t n)

@@ -7,18 +7,19 @@
  * Invariant: an exclusive call is under way while a GPU is closed for a call.
  */
 
+#include "quiet.h"
+
 #include <time.h>
 
-#include "quiet.h"
 #include "blocked_streams.h"
+#include "clock.h"
 #include "closed_gpu.h"
 #include "deferred.h"
 #include "device.h"
+#include "setting.h"
+#include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/util/log.h"
-#include "clock.h"
-#include "setting.h"
 
 /*
  * For how long a GPU is closed at first, unless it is quiet before: work that has just ended says

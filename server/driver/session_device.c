@@ -6,17 +6,18 @@
  * Invariant: a part is in session::devices only when it is complete.
  */
 
-#include "server/session/fault.h"
+#include "session_device.h"
+
+#include "closed_gpu.h"
 #include "grant.h"
 #include "green.h"
 #include "limit_text.h"
+#include "quiet.h"
+#include "stream_pool.h"
 #include "server/util/log.h"
-#include "session_device.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
-#include "stream_pool.h"
-#include "closed_gpu.h"
-#include "quiet.h"
 
 static atomic_uint pressure; /* counts calls of session_devices_reclaim() */
 

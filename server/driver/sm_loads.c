@@ -7,10 +7,10 @@
  * not removed.
  */
 
+#include "sm_loads.h"
+
 #include <assert.h>
 #include <stdbool.h>
-
-#include "sm_loads.h"
 
 /*
  * How much a set would share with others: the highest load of a group, then the sum of all

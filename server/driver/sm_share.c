@@ -7,16 +7,17 @@
  * is counted once for all of them. No thread waits for the driver under the lock.
  */
 
+#include "sm_share.h"
+
 #include <pthread.h>
 
-#include "green.h"
 #include "device.h"
+#include "green.h"
 #include "limit_text.h"
+#include "sm_loads.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "sm_share.h"
-#include "sm_loads.h"
 
 /* Before CUDA 12.5 the driver makes no streams in green contexts. */
 #define DRIVER_VERSION_GREEN 12050

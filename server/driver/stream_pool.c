@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+#include "stream_pool.h"
+
 #include "device.h"
 #include "priority.h"
 #include "server/session/session.h"
-#include "stream_pool.h"
 
 /* No caller waits for a pooled stream. */
 #define POOL_MS 1

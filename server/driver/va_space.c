@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+#include "va_space.h"
+
 #include <inttypes.h>
 #include <pthread.h>
 
-#include "va_space.h"
 #include "layout.h"
-#include "server/session/fault.h"
 #include "server/util/log.h"
+#include "server/session/fault.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -7,28 +7,29 @@
  * may run. A graph that is destroyed while it runs is freed afterwards.
  */
 
-#include "server/stream/context_share.h"
-#include "server/stream/event.h"
 #include "graph.h"
+
 #include "graph_wait.h"
 #include "loop_turn.h"
-#include "server/driver/blocked_streams.h"
-#include "server/driver/deferred.h"
-#include "server/driver/closed_gpu.h"
-#include "server/driver/graph_end.h"
-#include "server/driver/quiet.h"
-#include "server/launch/background.h"
-#include "server/launch/launch.h"
-#include "server/memory/memory_op.h"
-#include "server/stream/pending_wait.h"
-#include "server/stream/printf_capture.h"
+#include "wire.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
-#include "server/driver/session_device.h"
 #include "server/session/session_room.h"
+#include "server/driver/blocked_streams.h"
+#include "server/driver/closed_gpu.h"
+#include "server/driver/deferred.h"
+#include "server/driver/graph_end.h"
+#include "server/driver/quiet.h"
+#include "server/driver/session_device.h"
+#include "server/stream/context_share.h"
+#include "server/stream/event.h"
+#include "server/stream/pending_wait.h"
+#include "server/stream/printf_capture.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
-#include "wire.h"
+#include "server/memory/memory_op.h"
+#include "server/launch/background.h"
+#include "server/launch/launch.h"
 
 struct graph *session_graph(struct session *session, uint32_t id)
 {

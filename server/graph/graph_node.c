@@ -8,25 +8,26 @@
  * checked again at a launch after memory of the session was freed.
  */
 
+#include "graph_node.h"
+
 #include <string.h>
 
+#include "graph_wait.h"
+#include "wire.h"
+#include "server/session/session.h"
+#include "server/driver/graph_end.h"
+#include "server/stream/context_share.h"
+#include "server/stream/event.h"
+#include "server/stream/pending_wait.h"
 #include "server/memory/array.h"
 #include "server/memory/box.h"
-#include "server/stream/context_share.h"
+#include "server/memory/host.h"
+#include "server/memory/memory_op.h"
 #include "server/copy/copy.h"
 #include "server/copy/copy_kernel.h"
-#include "server/driver/graph_end.h"
-#include "server/stream/event.h"
-#include "graph_node.h"
-#include "graph_wait.h"
-#include "server/memory/host.h"
 #include "server/module/kernel.h"
-#include "server/launch/launch.h"
 #include "server/module/library.h"
-#include "server/memory/memory_op.h"
-#include "server/stream/pending_wait.h"
-#include "server/session/session.h"
-#include "wire.h"
+#include "server/launch/launch.h"
 
 void graph_node_fini(struct graph_node *node, bool device_lost)
 {

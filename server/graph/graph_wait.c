@@ -7,12 +7,13 @@
  * a launch may still wait.
  */
 
-#include "graph.h"
 #include "graph_wait.h"
-#include "server/memory/memory_op.h"
+
+#include "graph.h"
 #include "server/session/session.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/stream.h"
+#include "server/memory/memory_op.h"
 
 /* What a node did before it was changed. */
 struct graph_former {

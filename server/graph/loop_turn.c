@@ -6,14 +6,14 @@
 #include <time.h>
 
 #include "clock.h"
-#include "server/driver/blocked_streams.h"
-#include "server/driver/device.h"
-#include "server/driver/session_device.h"
+#include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
+#include "server/driver/blocked_streams.h"
+#include "server/driver/device.h"
+#include "server/driver/session_device.h"
 #include "server/stream/stream.h"
-#include "server/util/log.h"
 
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 1000000

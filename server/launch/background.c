@@ -7,20 +7,21 @@
  * waits here for at most the bound of a delay and STUCK_NS.
  */
 
+#include "background.h"
+
 #include <pthread.h>
 #include <time.h>
 
-#include "background.h"
-#include "server/driver/device.h"
-#include "server/driver/session_device.h"
+#include "bounds.h"
+#include "clock.h"
+#include "server/util/number.h"
 #include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
+#include "server/driver/device.h"
+#include "server/driver/session_device.h"
 #include "server/stream/stream.h"
-#include "server/util/number.h"
-#include "bounds.h"
-#include "clock.h"
 
 /* A client that goes first counts as being at work for so long after its work. */
 #define RECENT_NS 200000u

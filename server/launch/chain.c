@@ -7,13 +7,14 @@
  * correct. So nothing of an earlier run can run again.
  */
 
-#include "server/driver/closed_gpu.h"
-#include "server/driver/graph_end.h"
+#include "chain.h"
+
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/driver/closed_gpu.h"
+#include "server/driver/graph_end.h"
 #include "server/driver/session_device.h"
 #include "server/stream/stream.h"
-#include "chain.h"
 
 /* The cost of making a graph equals what this many runs save. */
 #define WANTED_MIN 4

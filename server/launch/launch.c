@@ -8,20 +8,21 @@
  * another session holds.
  */
 
+#include "launch.h"
+
 #include <string.h>
 
-#include "server/module/kernel.h"
 #include "background.h"
-#include "launch.h"
 #include "launch_batch.h"
-#include "server/stream/printf_capture.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
 #include "server/driver/closed_gpu.h"
 #include "server/driver/session_device.h"
 #include "server/stream/event.h"
+#include "server/stream/printf_capture.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
+#include "server/module/kernel.h"
 
 /* Limits of the GPU, from facts read at the start. The driver might not refuse an invalid shape. */
 bool launch_shape_ok(const struct device_facts *facts, const struct device_kernel *kernel,

@@ -6,9 +6,9 @@
  * Checks and attributes that launches and kernel nodes of graphs share. The session's worker only.
  */
 
+#include "layout.h"
 #include "server/driver/driver.h"
 #include "server/module/kernel.h"
-#include "layout.h"
 
 #define LAUNCH_ATTRIBUTES_MAX 8
 

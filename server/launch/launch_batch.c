@@ -7,25 +7,26 @@
  * different streams.
  */
 
+#include "launch_batch.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "background.h"
+#include "chain.h"
+#include "setting.h"
 #include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/session/reply.h"
 #include "server/session/session.h"
-#include "server/driver/session_device.h"
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
-#include "server/driver/deferred.h"
 #include "server/driver/closed_gpu.h"
-#include "background.h"
-#include "chain.h"
-#include "launch_batch.h"
-#include "server/module/kernel.h"
-#include "setting.h"
+#include "server/driver/deferred.h"
+#include "server/driver/session_device.h"
 #include "server/stream/progress.h"
 #include "server/stream/tracer.h"
+#include "server/module/kernel.h"
 
 /*
  * Shorter chains take the rest. These lengths make 2.7 calls of 1 to 63 launches on average, powers

@@ -9,19 +9,20 @@
  * (sigbus_guard.c protects the driver's own threads).
  */
 
+#include "alias.h"
+
 #include <sys/mman.h>
 
-#include "alias.h"
-#include "server/stream/fence.h"
-#include "host.h"
-#include "server/driver/owner.h"
-#include "server/stream/pending_wait.h"
 #include "fd_kind.h"
+#include "host.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
-#include "server/driver/session_device.h"
 #include "server/session/session_room.h"
+#include "server/driver/owner.h"
 #include "server/driver/quiet.h"
+#include "server/driver/session_device.h"
+#include "server/stream/fence.h"
+#include "server/stream/pending_wait.h"
 
 /* An alias begins at a multiple of this, and at a page of its file. */
 #define SLOT_SHIFT 21

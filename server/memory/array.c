@@ -8,15 +8,16 @@
  * mipmapped array.
  */
 
+#include "array.h"
+
 #include <time.h>
 
-#include "array.h"
-#include "server/driver/device_quota.h"
-#include "server/session/fault.h"
 #include "memory.h"
+#include "texel.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
-#include "texel.h"
+#include "server/driver/device_quota.h"
 
 /* Bytes written over an array at a time; a row of the widest array is not longer. */
 #define CLEAR_MAX (2ull << 20)

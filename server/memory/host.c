@@ -8,17 +8,18 @@
  * a byte of it.
  */
 
+#include "host.h"
+
 #include <sys/mman.h>
 
 #include "alias.h"
-#include "server/driver/arena.h"
-#include "server/util/bitmap.h"
-#include "host.h"
 #include "memory.h"
-#include "server/stream/pending_wait.h"
+#include "server/util/bitmap.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
+#include "server/driver/arena.h"
 #include "server/driver/quiet.h"
+#include "server/stream/pending_wait.h"
 #include "server/stream/stream.h"
 
 /* Pinned and unused memory beyond this is given back before more is pinned. */

@@ -8,18 +8,19 @@
  * during a driver call.
  */
 
+#include "ipc.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "server/driver/va_space.h"
-#include "server/session/fault.h"
-#include "server/stream/fence.h"
-#include "ipc.h"
-#include "server/session/session.h"
-#include "server/driver/session_device.h"
-#include "server/session/session_room.h"
 #include "server/util/token.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/session/session_room.h"
+#include "server/driver/session_device.h"
+#include "server/driver/va_space.h"
+#include "server/stream/fence.h"
 
 /* For one session: bounds the list. */
 #define SHARES_MAX 16384u

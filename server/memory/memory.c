@@ -7,17 +7,18 @@
  * used chunk (in host memory also pinned), or in a variable of its own libraries.
  */
 
+#include "memory.h"
+
 #include <time.h>
 
 #include "alias.h"
+#include "host.h"
+#include "virtual.h"
+#include "server/session/session.h"
 #include "server/driver/deferred.h"
 #include "server/driver/device_quota.h"
-#include "host.h"
-#include "memory.h"
 #include "server/driver/owner.h"
-#include "server/session/session.h"
 #include "server/stream/stream.h"
-#include "virtual.h"
 
 /* A client takes the frame of a descriptor at once. */
 #define FRAME_SEND_MS 100

@@ -8,14 +8,15 @@
  * wait has a value that ends it.
  */
 
+#include "memory_op.h"
+
 #include "alias.h"
 #include "host.h"
-#include "memory_op.h"
-#include "server/stream/pending_wait.h"
+#include "wire.h"
 #include "server/session/session.h"
 #include "server/driver/blocked_streams.h"
+#include "server/stream/pending_wait.h"
 #include "server/stream/stream.h"
-#include "wire.h"
 
 bool memory_op_release_value(const struct memory_op *op, uint64_t *ret_value)
 {

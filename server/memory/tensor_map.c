@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "server/driver/driver.h"
 #include "server/session/session.h"
+#include "server/driver/driver.h"
 
 #define MAP_WORDS 16
 

@@ -8,11 +8,11 @@
  */
 
 #include "array.h"
+#include "texel.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/driver/session_device.h"
 #include "server/session/session_room.h"
-#include "texel.h"
+#include "server/driver/session_device.h"
 
 struct texture *session_texture(struct session *session, uint32_t id)
 {

@@ -8,20 +8,21 @@
  * closing, and the client may not use it.
  */
 
+#include "virtual.h"
+
 #include <string.h>
 #include <time.h>
 
-#include "server/driver/va_space.h"
 #include "async_close.h"
-#include "server/stream/fence.h"
-#include "server/util/log.h"
 #include "memory.h"
-#include "server/session/recv_fd.h"
+#include "wire.h"
+#include "server/util/log.h"
 #include "server/session/fault.h"
+#include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
-#include "virtual.h"
-#include "wire.h"
+#include "server/driver/va_space.h"
+#include "server/stream/fence.h"
 
 /* A client takes such a frame at once. */
 #define FRAME_SEND_MS 100

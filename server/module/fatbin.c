@@ -8,8 +8,8 @@
 
 #include "fatbin.h"
 
-#include <string.h>
 #include <lz4.h>
+#include <string.h>
 #include <zstd.h>
 
 #include "base.h"

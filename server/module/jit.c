@@ -6,9 +6,9 @@
  * Invariant: no option goes to the driver whose value the driver would take for an address.
  */
 
-#include <string.h>
-
 #include "jit.h"
+
+#include <string.h>
 
 _Static_assert(WIRE_JIT_OPTIONS_MAX == 16, "values[16] in cuda.spec");
 _Static_assert(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES == CU_JIT_ERROR_LOG_BUFFER + 1 &&

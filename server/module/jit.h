@@ -7,8 +7,8 @@
  * as long as it may compile. One thread: a session's worker.
  */
 
-#include "server/driver/driver.h"
 #include "wire.h"
+#include "server/driver/driver.h"
 
 /* Options of the client, and two for each of two logs. */
 #define JIT_MAX (WIRE_JIT_OPTIONS_MAX + 4)

@@ -7,15 +7,16 @@
  * attribute.
  */
 
+#include "kernel.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "server/driver/limit.h"
-#include "kernel.h"
 #include "library.h"
-#include "server/session/fault.h"
 #include "machine_code.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/driver/limit.h"
 #include "server/driver/session_device.h"
 
 _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");

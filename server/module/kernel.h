@@ -7,8 +7,8 @@
  * worker only.
  */
 
-#include "server/driver/driver.h"
 #include "server/session/session.h"
+#include "server/driver/driver.h"
 #include "server/stream/printf_capture.h"
 
 struct library;

@@ -6,19 +6,20 @@
  * Invariant: a kernel's library is loaded; both are removed from the tables together.
  */
 
+#include "library.h"
+
 #include <string.h>
 
 #include "kernel.h"
-#include "library.h"
-#include "server/util/log.h"
 #include "machine_code.h"
 #include "managed.h"
-#include "server/memory/memory.h"
+#include "server/util/log.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/quiet.h"
+#include "server/memory/memory.h"
 
 /* Each may be a mapping of this process, which has at most 65 530 of them. */
 #define LIBRARIES_MAX 16384

@@ -8,9 +8,9 @@
  * call.
  */
 
-#include "server/driver/deferred.h"
 #include "jit.h"
 #include "wire.h"
+#include "server/driver/deferred.h"
 
 struct device;
 struct device_quota;

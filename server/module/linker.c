@@ -8,17 +8,18 @@
  * reads it piece by piece, within the size that the driver gave.
  */
 
+#include "linker.h"
+
 #include <string.h>
 
-#include "server/util/image.h"
 #include "jit.h"
-#include "linker.h"
 #include "machine_code.h"
-#include "server/session/recv_fd.h"
+#include "server/util/image.h"
 #include "server/session/fault.h"
+#include "server/session/recv_fd.h"
 #include "server/session/session.h"
-#include "server/driver/session_device.h"
 #include "server/session/session_room.h"
+#include "server/driver/session_device.h"
 
 /* The most that a session may have: each needs a compiler's memory. */
 #define LINKERS_MAX 256

@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "cubin.h"
-#include "server/driver/device.h"
 #include "fatbin.h"
-#include "server/util/image.h"
 #include "ptx_variables.h"
+#include "server/util/image.h"
+#include "server/driver/device.h"
 
 /* The client pays only for the image. */
 #define CODE_MAX ((size_t)64 << 20)

@@ -13,15 +13,15 @@
 #include <stdatomic.h>
 
 #include "cubin.h"
-#include "server/driver/deferred.h"
-#include "server/memory/host.h"
 #include "kernel.h"
 #include "library.h"
-#include "server/util/log.h"
 #include "machine_code.h"
+#include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/driver/deferred.h"
 #include "server/driver/session_device.h"
+#include "server/memory/host.h"
 
 /* Larger images are libraries, which have no such variables. */
 #define LOOK_MAX (4u << 20)

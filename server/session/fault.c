@@ -6,10 +6,11 @@
  * Invariant: once set it never changes: the first fault is reported.
  */
 
+#include "fault.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "fault.h"
 #include "session.h"
 #include "session_room.h"
 

@@ -7,10 +7,11 @@
  * references can be used for another group.
  */
 
+#include "group.h"
+
 #include <string.h>
 
 #include "bounds.h"
-#include "group.h"
 #include "server/util/log.h"
 
 static struct group groups[GROUPS_MAX];

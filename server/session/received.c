@@ -7,11 +7,12 @@
  * kernel for its kind.
  */
 
+#include "received.h"
+
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base.h"
-#include "received.h"
 
 static void keep_fds(struct received *received, struct msghdr *message)
 {

@@ -7,6 +7,8 @@
  * list of ending receivers until the kernel has closed its descriptors.
  */
 
+#include "receiver.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +19,6 @@
 #include <time.h>
 
 #include "frame.h"
-#include "receiver.h"
 
 /* The receiver waits for nobody, but for a processor. */
 #define REPLY_MS 5000

@@ -7,15 +7,16 @@
  * its use, and its close at the end of the process, block.
  */
 
+#include "recv_fd.h"
+
 #include <poll.h>
 #include <string.h>
 
 #include "async_close.h"
 #include "frame.h"
 #include "receiver.h"
-#include "recv_fd.h"
-#include "server/util/log.h"
 #include "session.h"
+#include "server/util/log.h"
 
 /* The client sends the frame before it places the message. */
 #define FRAME_WAIT_MS 2000

@@ -6,9 +6,10 @@
  * Invariant: the `seq' of a reply slot is written after everything else in it.
  */
 
+#include "reply.h"
+
 #include "counting.h"
 #include "fault.h"
-#include "reply.h"
 
 void reply_late(struct session *session, CUresult result)
 {

@@ -7,10 +7,11 @@
  * lock.
  */
 
+#include "session.h"
+
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "session.h"
 #include "session_room.h"
 
 #define TABLES_OF(session)                                                                         \

@@ -18,18 +18,18 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "server/util/account.h"
 #include "bounds.h"
 #include "counters.h"
 #include "cuda_api.h"
 #include "frame.h"
 #include "group.h"
-#include "server/util/handle_table.h"
-#include "server/util/ranges.h"
 #include "ring.h"
 #include "serve.h"
-#include "server/util/watchdog.h"
 #include "yielder.h"
+#include "server/util/account.h"
+#include "server/util/handle_table.h"
+#include "server/util/ranges.h"
+#include "server/util/watchdog.h"
 
 struct aliases;
 struct device_quota;

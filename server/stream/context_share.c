@@ -8,11 +8,12 @@
  */
 
 #include "context_share.h"
-#include "server/driver/green.h"
+
+#include "wire.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
-#include "wire.h"
+#include "server/driver/green.h"
 
 struct context_share *session_context_share(struct session *session, uint32_t id)
 {

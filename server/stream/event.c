@@ -9,13 +9,14 @@
  */
 
 #include "event.h"
+
 #include "ipc_event.h"
 #include "progress.h"
+#include "stream.h"
 #include "server/session/session.h"
-#include "server/driver/session_device.h"
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
-#include "stream.h"
+#include "server/driver/session_device.h"
 
 struct event *session_event(struct session *session, uint32_t id)
 {

@@ -8,9 +8,10 @@
  */
 
 #include "fence.h"
+
+#include "stream.h"
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
-#include "stream.h"
 
 static uint32_t count_busy(const struct session *session)
 {

@@ -6,14 +6,15 @@
  * Invariant: a shared event is on the list while an event of some session refers to it.
  */
 
+#include "ipc_event.h"
+
 #include <pthread.h>
 #include <string.h>
 
 #include "event.h"
-#include "ipc_event.h"
+#include "server/util/token.h"
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
-#include "server/util/token.h"
 
 struct shared_event {
 	struct shared_event *next;

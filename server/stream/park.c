@@ -7,18 +7,19 @@
  * function, or follows a wait on the GPU for that function's end.
  */
 
+#include "park.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "server/session/fault.h"
-#include "server/driver/deferred.h"
-#include "park.h"
 #include "pending_wait.h"
-#include "server/session/session.h"
 #include "stream.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/driver/deferred.h"
 
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 1000000

@@ -10,20 +10,21 @@
  * counts as one whose kernels continue.
  */
 
+#include "pending_wait.h"
+
 #include <string.h>
 #include <time.h>
 
-#include "server/session/fault.h"
-#include "pending_wait.h"
-#include "server/session/session.h"
-#include "server/driver/session_device.h"
-#include "server/session/session_room.h"
 #include "stream.h"
-#include "server/driver/stream_pool.h"
-#include "server/driver/blocked_streams.h"
-#include "server/driver/quiet.h"
 #include "waiter.h"
 #include "wire.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/session/session_room.h"
+#include "server/driver/blocked_streams.h"
+#include "server/driver/quiet.h"
+#include "server/driver/session_device.h"
+#include "server/driver/stream_pool.h"
 
 #define PASSED_TRIES 10
 #define PASSED_SLEEP_NS 1000000

@@ -9,6 +9,8 @@
  * before another session gets text, because text is captured at the end of each turn.
  */
 
+#include "printf_capture.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,14 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "setting.h"
+#include "stream.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/driver/session_device.h"
-#include "setting.h"
 #include "server/session/session_room.h"
-#include "printf_capture.h"
-#include "stream.h"
+#include "server/driver/session_device.h"
 
 /* The most text that is kept for a client that does not take it. */
 #define TEXT_MAX (16u << 20)

@@ -9,13 +9,14 @@
  */
 
 #include "progress.h"
-#include "server/session/fault.h"
-#include "server/session/counting.h"
-#include "server/session/session.h"
-#include "server/driver/session_device.h"
+
 #include "stream.h"
 #include "tracer.h"
 #include "waiter.h"
+#include "server/session/counting.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/driver/session_device.h"
 
 static void write_now(struct session *session, uint32_t stream, uint64_t value)
 {

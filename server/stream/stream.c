@@ -14,20 +14,21 @@
  * client has destroyed it. So that list contains all streams to wait for.
  */
 
+#include "stream.h"
+
 #include <time.h>
 
 #include "context_share.h"
-#include "server/session/fault.h"
-#include "server/driver/green.h"
 #include "park.h"
 #include "pending_wait.h"
 #include "progress.h"
 #include "server/session/counting.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/closed_gpu.h"
-#include "stream.h"
+#include "server/driver/green.h"
 
 /*
  * Destroyed streams with work left: the worker looks at them after every STREAMS_CLOSED_POLL,

@@ -18,10 +18,10 @@
 #include "tracer.h"
 
 #include "clock.h"
-#include "server/driver/blocked_streams.h"
-#include "server/driver/session_device.h"
 #include "server/session/fault.h"
 #include "server/session/session_room.h"
+#include "server/driver/blocked_streams.h"
+#include "server/driver/session_device.h"
 
 /* Work whose end is not known yet. More is marked without times. */
 #define PIECES_MAX 512u

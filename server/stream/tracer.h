@@ -9,9 +9,9 @@
  * Without a trace the cost is one branch, in TRACED().
  */
 
-#include "server/driver/driver.h"
 #include "server/session/session.h"
 #include "server/session/trace_writer.h"
+#include "server/driver/driver.h"
 
 struct session_room;
 struct stream;

@@ -7,12 +7,13 @@
  * Invariant: a watch is on one list, idle or queue, or one waiter has it.
  */
 
-#include "server/driver/device.h"
+#include "waiter.h"
+
+#include "server/util/thread.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
-#include "server/util/thread.h"
-#include "waiter.h"
+#include "server/driver/device.h"
 
 static void waiters_init(struct session *session, void *part)
 {

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "shm.h"
 #include "server/driver/driver.h"
 
 #define WAITERS_MAX 16    /* streams with a sleeper of one client at a time; more queue up */

@@ -5,6 +5,8 @@
  * Best effort: processes of other users hide their descriptors.
  */
 
+#include "gpu_processes.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,7 +15,6 @@
 #include <string.h>
 
 #include "base.h"
-#include "gpu_processes.h"
 
 static void gpu_processes_closedirp(DIR **dir)
 {

@@ -7,6 +7,8 @@
  * the driver reads what was checked and hashed.
  */
 
+#include "image.h"
+
 #include <elf.h>
 #include <pthread.h>
 #include <string.h>
@@ -15,7 +17,6 @@
 #include <sys/vfs.h>
 
 #include "bounds.h"
-#include "image.h"
 #include "shm.h"
 
 #define FATBIN_MAGIC 0xba55ed50u

@@ -8,6 +8,8 @@
  * threads never mix.
  */
 
+#include "log.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -17,7 +19,6 @@
 #include <sys/stat.h>
 
 #include "clock.h"
-#include "log.h"
 
 #define KEPT_SIZE (32u << 10) /* a new pipe holds that many bytes, and the ages */
 

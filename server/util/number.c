@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+#include "number.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "log.h"
-#include "number.h"
 
 bool number_read(const char *text, uint64_t most, uint64_t *ret_number)
 {

@@ -8,13 +8,14 @@
  * changed back.
  */
 
+#include "privileges.h"
+
 #include <grp.h>
 #include <pwd.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 #include "base.h"
-#include "privileges.h"
 #include "log.h"
 
 /* The kernel's group without rights: no client has told the group of a user without an entry. */

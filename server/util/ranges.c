@@ -6,9 +6,9 @@
  * Invariant: list[i].address + list[i].size <= list[i + 1].address.
  */
 
-#include <string.h>
-
 #include "ranges.h"
+
+#include <string.h>
 
 void ranges_fini(struct ranges *ranges)
 {

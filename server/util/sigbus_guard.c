@@ -7,11 +7,12 @@
  * other SIGBUS ends the process, as without the handler.
  */
 
+#include "sigbus_guard.h"
+
 #include <signal.h>
 #include <sys/mman.h>
 
 #include "layout.h"
-#include "sigbus_guard.h"
 
 /* A part of a huge page cannot be replaced, so all of it is. */
 static bool sigbus_guard_cover(uint64_t address)

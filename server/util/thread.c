@@ -6,9 +6,9 @@
  * Invariant: only the loop's thread takes signals, except those that a thread causes itself.
  */
 
-#include <signal.h>
-
 #include "thread.h"
+
+#include <signal.h>
 
 int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *arg)
 {

@@ -6,6 +6,8 @@
  * getsockopt(SO_PEERCRED), waitpid() and waitid().
  */
 
+#include "fake_system.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,11 +21,10 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "../../daemon/text/process.h"
-#include "../../daemon/state/record.h"
-#include "../../daemon/server/spawn.h"
 #include "async_close.h"
-#include "fake_system.h"
+#include "../../daemon/server/spawn.h"
+#include "../../daemon/state/record.h"
+#include "../../daemon/text/process.h"
 
 #define FDS_MAX 4096
 

@@ -7,9 +7,9 @@
  * message when the server makes a forbidden request.
  */
 
+#include "fake_cuda.h"
 #include "server/driver/device.h"
 #include "server/driver/driver.h"
-#include "fake_cuda.h"
 
 #define FAKE_RANGES_MAX 8192
 #define GRANULARITY (2ull << 20)

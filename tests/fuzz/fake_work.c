@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/copy/copy_kernel.h"
 #include "fake_tables.h"
+#include "server/copy/copy_kernel.h"
 
 #define FAKE_KERNELS 7
 #define GLOBAL_BASE 0x1000000000ull

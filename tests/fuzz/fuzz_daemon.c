@@ -20,16 +20,16 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "../../daemon/server/clients.h"
-#include "../../daemon/conn/conn.h"
-#include "../../daemon/state/daemon.h"
-#include "../../daemon/text/group_name.h"
-#include "../../daemon/state/partitions.h"
-#include "../../daemon/server/server.h"
-#include "../../daemon/config/settings.h"
-#include "../../daemon/state/tenant.h"
 #include "fake_system.h"
 #include "spec_hash.h"
+#include "../../daemon/config/settings.h"
+#include "../../daemon/conn/conn.h"
+#include "../../daemon/server/clients.h"
+#include "../../daemon/server/server.h"
+#include "../../daemon/state/daemon.h"
+#include "../../daemon/state/partitions.h"
+#include "../../daemon/state/tenant.h"
+#include "../../daemon/text/group_name.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

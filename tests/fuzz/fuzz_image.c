@@ -8,11 +8,11 @@
 
 #include <string.h>
 
+#include "shm.h"
+#include "server/util/image.h"
 #include "server/module/cubin.h"
 #include "server/module/fatbin.h"
-#include "server/util/image.h"
 #include "server/module/machine_code.h"
-#include "shm.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,10 +7,10 @@
 
 #include <string.h>
 
+#include "../../daemon/command/state_text.h"
+#include "../../daemon/server/server.h"
 #include "../../daemon/state/daemon.h"
 #include "../../daemon/state/partitions.h"
-#include "../../daemon/server/server.h"
-#include "../../daemon/command/state_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

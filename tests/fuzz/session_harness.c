@@ -5,22 +5,23 @@
  * processes.
  */
 
+#include "session_harness.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "fake_cuda.h"
+#include "client/transport/call.h"
 #include "server/util/account.h"
-#include "server/bound.h"
+#include "server/session/fault.h"
 #include "server/driver/deferred.h"
 #include "server/driver/device.h"
 #include "server/driver/device_quota.h"
-#include "server/session/fault.h"
 #include "server/driver/green.h"
+#include "server/bound.h"
 #include "server/worker.h"
-#include "fake_cuda.h"
-#include "session_harness.h"
-#include "client/transport/call.h"
 
 #define PATIENCE_MS 2000
 

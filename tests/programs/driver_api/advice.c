@@ -7,9 +7,9 @@
  */
 
 #define NAME "advice"
-#include "../helpers/driver_program.h"
-
 #include <string.h>
+
+#include "../helpers/driver_program.h"
 
 #define SIZE ((size_t)4 << 20)
 

@@ -7,8 +7,9 @@
  */
 
 #define NAME "capture_errors"
-#include "../helpers/graph_driver.h"
 #include <pthread.h>
+
+#include "../helpers/graph_driver.h"
 
 static void store(CUstream to)
 {

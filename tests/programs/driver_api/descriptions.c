@@ -7,9 +7,9 @@
  */
 
 #define NAME "descriptions"
-#include "../helpers/driver_program.h"
-
 #include <string.h>
+
+#include "../helpers/driver_program.h"
 
 static CUdeviceptr memory;
 

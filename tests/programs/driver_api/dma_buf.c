@@ -12,11 +12,11 @@
  */
 
 #define NAME "dma_buf"
-#include "../helpers/driver_program.h"
-
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "../helpers/driver_program.h"
 
 #define MIB ((size_t)1 << 20)
 #define PAGE ((size_t)4096)

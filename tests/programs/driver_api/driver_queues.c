@@ -15,10 +15,11 @@
  */
 
 #define NAME "driver_queues"
-#include "../helpers/driver_program.h"
 #include <pthread.h>
 #include <stdint.h>
 #include <unistd.h>
+
+#include "../helpers/driver_program.h"
 
 enum {
 	BUSY_MAX = 96,

@@ -27,7 +27,6 @@
  */
 
 #define NAME "driver_stack"
-#include "../helpers/driver_program.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,6 +34,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "../helpers/driver_program.h"
 
 enum {
 	KERNELS = 3, /* of the graph */

@@ -7,8 +7,9 @@
  */
 
 #define NAME "graph_clone"
-#include "../helpers/graph_driver.h"
 #include <unistd.h>
+
+#include "../helpers/graph_driver.h"
 
 static int has(const CUgraphNode *nodes, size_t n, CUgraphNode node)
 {

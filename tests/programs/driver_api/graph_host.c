@@ -8,8 +8,9 @@
  */
 
 #define NAME "graph_host"
-#include "../helpers/graph_driver.h"
 #include <unistd.h>
+
+#include "../helpers/graph_driver.h"
 
 enum {
 	REPLAYS = 60,

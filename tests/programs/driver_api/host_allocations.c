@@ -6,9 +6,9 @@
  */
 
 #define NAME "host_allocations"
-#include "../helpers/driver_program.h"
-
 #include <string.h>
+
+#include "../helpers/driver_program.h"
 
 #define REFUSE(call) EXPECT(CUDA_ERROR_INVALID_VALUE, call)
 

@@ -7,10 +7,10 @@
 
 #define NAME "host_errors"
 
-#include "../helpers/graph_driver.h"
-
 #include <setjmp.h>
 #include <signal.h>
+
+#include "../helpers/graph_driver.h"
 
 enum {
 	ROUNDS = 5

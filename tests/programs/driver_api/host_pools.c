@@ -7,10 +7,10 @@
  */
 
 #define NAME "host_pools"
-#include "../helpers/driver_program.h"
-
 #include <stdint.h>
 #include <string.h>
+
+#include "../helpers/driver_program.h"
 
 #define N 100000
 #define PINNED CU_MEM_ALLOCATION_TYPE_PINNED

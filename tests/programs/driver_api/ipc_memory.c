@@ -8,10 +8,9 @@
  */
 
 #define NAME "ipc_memory"
-#include "../helpers/driver_program.h"
-
 #include <signal.h>
 
+#include "../helpers/driver_program.h"
 #include "../helpers/two_processes.h"
 
 #define MIB ((size_t)1 << 20)

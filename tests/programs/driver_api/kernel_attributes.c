@@ -7,9 +7,9 @@
  */
 
 #define NAME "kernel_attributes"
-#include "../helpers/driver_program.h"
-
 #include <string.h>
+
+#include "../helpers/driver_program.h"
 
 static const char image[] = ".version 7.0\n"
 			    ".target sm_75\n"

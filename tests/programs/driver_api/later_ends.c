@@ -11,10 +11,9 @@
  */
 
 #define NAME "later_ends"
-#include "../helpers/driver_program.h"
-
 #include <unistd.h>
 
+#include "../helpers/driver_program.h"
 #include "../helpers/two_processes.h"
 
 enum {

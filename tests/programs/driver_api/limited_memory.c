@@ -16,10 +16,11 @@
  */
 
 #define NAME "limited_memory"
-#include "../helpers/driver_program.h"
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "../helpers/driver_program.h"
 
 #define PIECES_MAX 1000000
 #define KIB ((size_t)1 << 10)

@@ -7,9 +7,9 @@
  */
 
 #define NAME "node_params"
-#include "../helpers/graph_driver.h"
-
 #include <stddef.h>
+
+#include "../helpers/graph_driver.h"
 
 #define N_EDGES 3
 

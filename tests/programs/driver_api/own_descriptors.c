@@ -17,8 +17,6 @@
 
 #define NAME "own_descriptors"
 
-#include "../helpers/graph_driver.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -26,6 +24,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../helpers/graph_driver.h"
 
 enum {
 	NUMBERS = 256,

@@ -14,10 +14,10 @@
 
 #define NAME "own_settings"
 
-#include "../helpers/graph_driver.h"
-
 #include <locale.h>
 #include <unistd.h>
+
+#include "../helpers/graph_driver.h"
 
 static void move(void)
 {

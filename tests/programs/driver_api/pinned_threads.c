@@ -9,12 +9,12 @@
 
 #define NAME "pinned_threads"
 
-#include "../helpers/driver_program.h"
-
 #include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../helpers/driver_program.h"
 
 enum {
 	PROCESSES = 6,

@@ -10,12 +10,11 @@
 
 #define _GNU_SOURCE
 #define NAME "pool_ipc"
-#include "../helpers/driver_program.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 
+#include "../helpers/driver_program.h"
 #include "../helpers/two_processes.h"
 
 #define FD CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR

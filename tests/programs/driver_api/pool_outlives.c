@@ -6,9 +6,9 @@
  */
 
 #define NAME "pool_outlives"
-#include "../helpers/driver_program.h"
-
 #include <stdbool.h>
+
+#include "../helpers/driver_program.h"
 
 #define SIZE ((size_t)4 << 20)
 

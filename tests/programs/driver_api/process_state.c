@@ -10,8 +10,6 @@
 
 #define NAME "process_state"
 
-#include "../helpers/graph_driver.h"
-
 #include <errno.h>
 #include <locale.h>
 #include <pthread.h>
@@ -23,6 +21,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../helpers/graph_driver.h"
 
 extern char **environ;
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define NAME "properties"
-#include "../helpers/driver_program.h"
 #include "../helpers/attribute_names.h"
+#include "../helpers/driver_program.h"
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -8,9 +8,9 @@
  */
 
 #define NAME "regular"
-#include "../helpers/driver_program.h"
-
 #include <poll.h>
+
+#include "../helpers/driver_program.h"
 
 enum {
 	WORDS = 256,

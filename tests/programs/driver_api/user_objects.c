@@ -8,11 +8,11 @@
  */
 
 #define NAME "user_objects"
-#include "../helpers/driver_program.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
+
+#include "../helpers/driver_program.h"
 
 #define WAIT_US 1000
 #define WAITS 20000

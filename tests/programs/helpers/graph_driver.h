@@ -7,8 +7,9 @@
  * checks. Each program defines NAME.
  */
 
-#include "driver_program.h"
 #include <string.h>
+
+#include "driver_program.h"
 
 enum {
 	COUNT = 3000,

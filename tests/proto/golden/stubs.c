@@ -10,14 +10,13 @@
  * Made from proto/cuda.spec by proto/gen.py.
  */
 
-#include "client.h"
-
 #include "base.h"
-#include "client/stream/event.h"
-#include "client/stream/stream.h"
+#include "client.h"
 #include "client/transport/real.h"
 #include "client/transport/route.h"
 #include "client/transport/trace.h"
+#include "client/stream/event.h"
+#include "client/stream/stream.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

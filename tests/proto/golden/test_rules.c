@@ -9,9 +9,9 @@
 
 #include <string.h>
 
+#include "serve.h"
 #include "tests/proto/rules.h"
 #include "send.h"
-#include "serve.h"
 
 struct thing *session_thing(struct session *session, uint32_t id)
 {

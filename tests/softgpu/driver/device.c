@@ -8,12 +8,12 @@
  * changes except the memory charged and the claims.
  */
 
-#include "driver.h"
-#include "tests/softgpu/driver/stream/context.h"
-#include "sms.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "driver.h"
+#include "sms.h"
+#include "tests/softgpu/driver/stream/context.h"
 
 #define UUID_TEXT_SIZE 41 /* "GPU-8-4-4-4-12" and its NUL */
 

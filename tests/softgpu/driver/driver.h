@@ -16,11 +16,7 @@
 #ifndef __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_VERSION_INTERNAL
 #endif
-/* The library exports what cuda.h declares. */
-#pragma GCC visibility push(default)
 #include <cuda.h>
-#pragma GCC visibility pop
-
 #include <pthread.h>
 #include <stdint.h>
 

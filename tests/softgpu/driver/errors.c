@@ -12,9 +12,8 @@
  */
 
 /* driver.h comes first, because it exports what cuda.h declares. */
-#include "driver.h"
-
 #include "client.h"
+#include "driver.h"
 
 CUresult cuGetErrorName(CUresult error, const char **pStr)
 {

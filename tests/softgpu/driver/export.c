@@ -17,11 +17,11 @@
  * lock is not held around them.
  */
 
+#include "client/entry/tables.h"
+#include "tests/softgpu/driver/sms.h"
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/current.h"
 #include "tests/softgpu/driver/stream/green.h"
-#include "client/entry/tables.h"
-#include "tests/softgpu/driver/sms.h"
 
 #define GPCS 8u
 

@@ -7,15 +7,15 @@
  * numbers: code that changes a number updates the file.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
-#include "driver.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+
+#include "driver.h"
+#include "tests/softgpu/driver/stream/context.h"
 
 #define RULES_MAX 64
 #define DIGITS 16

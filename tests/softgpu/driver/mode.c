@@ -9,12 +9,12 @@
  * process dies.
  */
 
-#include "driver.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+
+#include "driver.h"
 
 static bool word_is(const char *word, size_t len, const char *name)
 {

@@ -7,9 +7,9 @@
  * answers of a real driver.
  */
 
-#include "driver.h"
-
 #include "procs.h"
+
+#include "driver.h"
 
 CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
 	CUdriverProcAddressQueryResult *symbolStatus)

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base.h"
-#include "ptx.h"
 #include "layout.h"
-#include "tests/softgpu/ptx/parse/texts.h"
+#include "ptx.h"
 #include "translate.h"
+#include "tests/softgpu/ptx/parse/texts.h"
 
 /*
  * The registers that a device's compiler would use, estimated from those that the

@@ -6,9 +6,9 @@
 
 #include <stdlib.h>
 
-#include "client/stream/stream.h"
 #include "client/transport/call.h"
 #include "client/transport/server_link.h"
+#include "client/stream/stream.h"
 
 #define STREAM 70
 

@@ -7,11 +7,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
 #include <cmocka.h>
 
-#include "client/memory/address_map.h"
 #include "client/util/slab.h"
+#include "client/memory/address_map.h"
 #include "tests/unit/seed.h"
 
 #define PLACES 512

@@ -8,26 +8,25 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
 #include <cmocka.h>
 
-#include "client/copy/array.h"
-#include "client/device/context.h"
 #include "client.h"
-#include "client/stream/recorder.h"
+#include "wire.h"
+#include "client/device/context.h"
+#include "client/device/share.h"
 #include "client/stream/event.h"
 #include "client/stream/green.h"
-#include "client/graph/exec.h"
-#include "client/graph/graph_memory.h"
-#include "client/module/library.h"
+#include "client/stream/recorder.h"
+#include "client/stream/stream.h"
 #include "client/memory/ipc.h"
 #include "client/memory/memory.h"
 #include "client/memory/pool.h"
-#include "client/device/share.h"
-#include "send.h"
-#include "client/stream/stream.h"
+#include "client/copy/array.h"
 #include "client/copy/texture.h"
-#include "wire.h"
+#include "client/module/library.h"
+#include "client/graph/exec.h"
+#include "client/graph/graph_memory.h"
+#include "send.h"
 
 struct server_link server;
 

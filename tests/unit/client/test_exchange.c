@@ -17,11 +17,10 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
 #include <cmocka.h>
 
-#include "client/memory/exchange.h"
 #include "client/util/log.h"
+#include "client/memory/exchange.h"
 
 #define PAGE ((size_t)4096)
 #define N_PAGES 16u

@@ -9,11 +9,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
 #include <cmocka.h>
 
-#include "client/graph/graph_lowering.h"
 #include "layout.h"
+#include "client/graph/graph_lowering.h"
 
 #define DEVICE_ADDRESS 0x200000000000ull
 

@@ -9,11 +9,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
 #include <cmocka.h>
 
-#include "client/memory/heap.h"
 #include "client/stream/timeline.h"
+#include "client/memory/heap.h"
 #include "tests/unit/seed.h"
 
 #define BLOCKS 4u

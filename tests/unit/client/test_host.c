@@ -9,15 +9,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-
 #include <cmocka.h>
 
 #include "client.h"
-#include "client/device/context.h"
-#include "client/memory/host.h"
 #include "client/util/host_map.h"
 #include "client/util/log.h"
 #include "client/util/mapping.h"
+#include "client/device/context.h"
+#include "client/memory/host.h"
 #include "client/memory/pool.h"
 #include "client/memory/registered.h"
 #include "send.h"

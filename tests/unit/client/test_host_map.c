@@ -2,19 +2,17 @@
 
 /* Chunks of a region of pinned memory: mapped as long as an allocation is in them. */
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
-
+#include <sys/mman.h>
 #include <cmocka.h>
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/mman.h>
-
-#include "client/util/host_map.h"
 #include "layout.h"
 #include "shm.h"
+#include "client/util/host_map.h"
 
 #define N_PAGES 16u
 #define SIZE (N_PAGES * HOST_PAGE)

@@ -10,7 +10,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
 #include <cmocka.h>
 
 #include "client.h"

@@ -5,17 +5,15 @@
  * making pages present, also on a kernel without that advice.
  */
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <cmocka.h>
 
 #include "client/util/mapping.h"
 

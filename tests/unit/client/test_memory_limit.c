@@ -2,14 +2,13 @@
 
 /* CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: which value holds, and what is reported. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "client/util/log.h"
 #include "client/device/memory_limit.h"

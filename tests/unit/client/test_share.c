@@ -10,13 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-
 #include <cmocka.h>
 
-#include "client/device/context.h"
-#include "client/device/share.h"
 #include "frame.h"
 #include "client/transport/server_link.h"
+#include "client/device/context.h"
+#include "client/device/share.h"
 
 struct server_link server;
 _Thread_local struct context *context_current;

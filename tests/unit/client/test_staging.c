@@ -9,14 +9,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
 #include <cmocka.h>
 
+#include "client/stream/staging.h"
+#include "client/stream/timeline.h"
 #include "tests/unit/client/fake_link.h"
 #include "tests/unit/seed.h"
 #include "send.h"
-#include "client/stream/staging.h"
-#include "client/stream/timeline.h"
 
 #define THREADS 3
 #define ROUNDS 400

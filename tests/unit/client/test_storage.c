@@ -7,7 +7,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
 #include <cmocka.h>
 
 #include "client/device/storage.h"

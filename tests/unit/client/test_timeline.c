@@ -8,15 +8,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-
 #include <cmocka.h>
 
-#include "client/stream/timeline.h"
+#include "clock.h"
 #include "client/util/sleep.h"
 #include "client/util/worker_pool.h"
-#include "clock.h"
-#include "send.h"
+#include "client/stream/timeline.h"
 #include "tests/unit/client/fake_link.h"
+#include "send.h"
 
 #define MS 1000000ull
 

@@ -5,13 +5,12 @@
  * bytes are right, and those beside them unchanged.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
+#include <cmocka.h>
 
 #include "client/util/uncached_copy.h"
 

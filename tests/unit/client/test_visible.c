@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
 #include <cmocka.h>
 
 #include "client/device/visible.h"

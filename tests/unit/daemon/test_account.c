@@ -16,11 +16,10 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "daemon/state/account.h"
-#include "daemon/text/process.h"
-
 #include <cmocka.h>
+
+#include "daemon/text/process.h"
+#include "daemon/state/account.h"
 
 struct files {
 	char subuid[32], passwd[32];

@@ -7,10 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/text/amount.h"
-
-#include <cmocka.h>
 
 static void check(uint64_t amount, unsigned step, const char *want)
 {

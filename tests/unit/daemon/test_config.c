@@ -8,10 +8,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/config/config.h"
-
-#include <cmocka.h>
 
 static struct config config;
 static struct error_message error;

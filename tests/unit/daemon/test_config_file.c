@@ -11,11 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <cmocka.h>
 
 #include "daemon/config/config_file.h"
 #include "daemon/config/config_text.h"
-
-#include <cmocka.h>
 
 static struct config_file file;
 static char said[65536];

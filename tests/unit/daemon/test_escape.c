@@ -7,10 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/text/escape.h"
-
-#include <cmocka.h>
 
 static void check(const char *text, const char *want)
 {

@@ -7,10 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <cmocka.h>
 
 #include "daemon/state/eviction.h"
-
-#include <cmocka.h>
 
 /* In the order in which they are closed. */
 static const struct eviction_candidate order[] = {

@@ -7,10 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/text/exposition.h"
-
-#include <cmocka.h>
 
 static void check_value(const char *value, const char *want)
 {

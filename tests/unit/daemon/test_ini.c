@@ -8,10 +8,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/text/ini.h"
-
-#include <cmocka.h>
 
 /* What the parser has said, an item after the other. */
 static char said[4096];

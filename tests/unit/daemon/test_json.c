@@ -7,10 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/text/json.h"
-
-#include <cmocka.h>
 
 static void test_shape(_unused_ void **state)
 {

@@ -9,10 +9,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/text/line_buffer.h"
-
-#include <cmocka.h>
 
 struct heard {
 	size_t n;

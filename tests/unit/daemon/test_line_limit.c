@@ -6,10 +6,10 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
 
 #include "daemon/text/line_limit.h"
-
-#include <cmocka.h>
 
 /* Causes lines until one is dropped; returns how many that took. */
 static unsigned fill_limit(struct line_limit *limit, uint64_t now_ms)

@@ -11,10 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <cmocka.h>
 
 #include "daemon/log/log_file.h"
-
-#include <cmocka.h>
 
 static char directory[64];
 

@@ -7,15 +7,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
-#include "daemon/server/clients.h"
-#include "daemon/command/command_scope.h"
-#include "daemon/state/daemon.h"
-#include "daemon/watch/metrics.h"
-#include "daemon/server/server.h"
-#include "daemon/state/tenant.h"
-
 #include <cmocka.h>
+
+#include "daemon/state/daemon.h"
+#include "daemon/state/tenant.h"
+#include "daemon/server/clients.h"
+#include "daemon/server/server.h"
+#include "daemon/watch/metrics.h"
+#include "daemon/command/command_scope.h"
 
 #define SERVERS 3
 

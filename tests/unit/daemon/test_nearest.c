@@ -8,10 +8,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/text/nearest.h"
-
-#include <cmocka.h>
 
 static void test_distance(_unused_ void **state)
 {

@@ -6,10 +6,10 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
 
 #include "daemon/text/rate_limit.h"
-
-#include <cmocka.h>
 
 static unsigned take_all(struct rate_limit *limit, uint64_t now_ms)
 {

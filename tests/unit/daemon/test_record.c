@@ -5,15 +5,13 @@
  * process could have put there.
  */
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <cmocka.h>
 
 #include "daemon/state/record.h"
 

@@ -8,12 +8,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
-#include "daemon/config/devices.h"
-#include "daemon/text/group_name.h"
-#include "daemon/config/settings.h"
-
 #include <cmocka.h>
+
+#include "daemon/text/group_name.h"
+#include "daemon/config/devices.h"
+#include "daemon/config/settings.h"
 
 #define GIB ((uint64_t)1 << 30)
 

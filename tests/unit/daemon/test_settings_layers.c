@@ -8,10 +8,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/config/settings.h"
-
-#include <cmocka.h>
 
 #define GIB ((uint64_t)1 << 30)
 

@@ -7,7 +7,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
 #include <cmocka.h>
 
 #include "daemon/state/daemon.h"

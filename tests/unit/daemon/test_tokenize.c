@@ -7,10 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/text/tokenize.h"
-
-#include <cmocka.h>
 
 static void test_split(_unused_ void **state)
 {

@@ -7,10 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/top/top_column.h"
-
-#include <cmocka.h>
 
 #define S 1000000000ull
 

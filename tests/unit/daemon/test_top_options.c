@@ -7,10 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/top/top_options.h"
-
-#include <cmocka.h>
 
 static int options_read(struct top_options *options, char *const *arguments)
 {

@@ -7,10 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/top/top_sample.h"
-
-#include <cmocka.h>
 
 #define CLIENT                                                                                     \
 	"{\"pid\":7,\"server\":5,\"client\":1795592325478980554,\"uid\":1000,\"group\":\"g\","     \

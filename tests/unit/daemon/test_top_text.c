@@ -4,14 +4,13 @@
  * Foreign text in lines of a terminal: nothing of it disturbs the terminal or its columns.
  */
 
+#include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <locale.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/top/top_text.h"
-
-#include <cmocka.h>
 
 static void check(const char *text, unsigned n_columns, const char *want, unsigned want_columns)
 {

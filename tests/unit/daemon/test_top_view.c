@@ -7,10 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/top/top_view.h"
-
-#include <cmocka.h>
 
 #define N_ROWS 5
 

@@ -7,11 +7,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
-#include "tests/unit/seed.h"
-#include "daemon/watch/trace_text.h"
-
 #include <cmocka.h>
+
+#include "daemon/watch/trace_text.h"
+#include "tests/unit/seed.h"
 
 static struct trace_chunk chunk;
 

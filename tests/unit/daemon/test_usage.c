@@ -7,11 +7,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
-
-#include <cmocka.h>
 
 #define FIRST_UID 1000u
 

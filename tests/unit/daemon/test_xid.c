@@ -9,11 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tests/unit/seed.h"
-#include "daemon/text/xid.h"
-
 #include <cmocka.h>
+
+#include "daemon/text/xid.h"
+#include "tests/unit/seed.h"
 
 #define LINE                                                                                       \
 	"6,1234,5678901,-;NVRM: Xid (PCI:0000:06:00): 31, pid=4711, name=mps-server, "             \

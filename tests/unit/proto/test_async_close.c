@@ -5,17 +5,15 @@
  * close would block.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <cmocka.h>
 
 #include "async_close.h"
 #include "base.h"

@@ -4,20 +4,18 @@
  * The kind of file that a descriptor refers to.
  */
 
+#include <fcntl.h>
+#include <linux/memfd.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <cmocka.h>
 
 #include "base.h"
 #include "fd_kind.h"

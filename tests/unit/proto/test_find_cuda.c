@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
 #include <cmocka.h>
 
 #include "base.h"

@@ -5,12 +5,11 @@
  * a frame is read.
  */
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <dirent.h>
-
 #include <cmocka.h>
 
 #include "frame.h"

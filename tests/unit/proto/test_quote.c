@@ -8,11 +8,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "quote.h"
 #include "tests/unit/seed.h"
-
-#include <cmocka.h>
 
 static void check(const char *text, const char *wanted)
 {

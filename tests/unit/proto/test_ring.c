@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-
 #include <cmocka.h>
 
 #include "ring.h"

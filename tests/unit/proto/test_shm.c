@@ -9,7 +9,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/mman.h>
-
 #include <cmocka.h>
 
 #include "shm.h"

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "serve.h"
 #include "client/transport/call.h"
 #include "tests/proto/rules.h"
-#include "serve.h"
 
 bool rules_strict;
 

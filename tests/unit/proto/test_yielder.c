@@ -2,9 +2,9 @@
 
 /* When a thread that spins yields, and when it stops doing so. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 

@@ -14,9 +14,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "managed_cubin.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
-#include "managed_cubin.h"
 #include "send.h"
 
 #define KIND_CHUNK ((uint64_t)2 << 20)

@@ -2,14 +2,13 @@
 
 /* Quotas in chains, and accounts of sessions with their blocks. */
 
+#include <pthread.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <pthread.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "server/util/account.h"
 

@@ -5,18 +5,16 @@
  * may name when, which files are accepted, and changes to the files meanwhile.
  */
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <cmocka.h>
 
-#include "server/memory/alias.h"
 #include "server/driver/owner.h"
+#include "server/memory/alias.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"

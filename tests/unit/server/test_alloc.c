@@ -6,13 +6,12 @@
  * builds with AddressSanitizer check).
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
+#include <cmocka.h>
 
 #include "every_kind.h"
 

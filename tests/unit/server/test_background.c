@@ -5,22 +5,21 @@
  * that has or has not work on the GPU. How long a kernel takes is set here.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#include <cmocka.h>
 
-#include "server/driver/session_device.h"
-#include "server/launch/background.h"
-#include "server/session/counting.h"
-#include "server/session/session_room.h"
 #include "clock.h"
 #include "open_session.h"
+#include "server/session/counting.h"
+#include "server/session/session_room.h"
+#include "server/driver/session_device.h"
+#include "server/launch/background.h"
 
 #define DELAY_NS 20000000u
 #define US 1000ull

@@ -5,23 +5,22 @@
  * when the test says so.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
-#include <string.h>
-
+#include "block_stream.h"
+#include "open_session.h"
 #include "server/session/fault.h"
 #include "server/driver/blocked_streams.h"
 #include "server/stream/pending_wait.h"
 #include "server/worker.h"
-#include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
-#include "open_session.h"
+#include "tests/fuzz/session_harness.h"
 #include "send.h"
-#include "block_stream.h"
 
 enum {
 	WAIT = CU_STREAM_MEM_OP_WAIT_VALUE_32,

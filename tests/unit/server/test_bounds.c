@@ -6,18 +6,17 @@
  * memory comes back (the harness checks).
  */
 
+#include <malloc.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 
-#include <malloc.h>
-#include <stdio.h>
-
-#include "server/driver/deferred.h"
 #include "every_kind.h"
 #include "open_session.h"
+#include "server/driver/deferred.h"
 
 #define LIMIT_MIB 24
 #define LIMIT ((uint64_t)LIMIT_MIB << 20)

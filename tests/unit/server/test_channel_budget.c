@@ -2,17 +2,17 @@
 
 /* The channel budget of the driver, while streams are blocked, over the counting driver. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "server/driver/device.h"
-#include "server/driver/channel_budget.h"
-#include "tests/fuzz/session_harness.h"
-#include "open_session.h"
 #include "block_stream.h"
+#include "open_session.h"
+#include "server/driver/channel_budget.h"
+#include "server/driver/device.h"
+#include "tests/fuzz/session_harness.h"
 
 enum {
 	STREAM = DEVICES_MAX,

@@ -5,20 +5,20 @@
  * driver.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "open_session.h"
 #include "server/driver/device_quota.h"
 #include "server/driver/driver_facts.h"
 #include "server/driver/session_device.h"
-#include "server/graph/graph.h"
 #include "server/stream/context_share.h"
+#include "server/graph/graph.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
-#include "open_session.h"
 #include "send.h"
 
 enum {

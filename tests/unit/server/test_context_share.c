@@ -5,18 +5,18 @@
  * SMs in four groups.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "server/stream/context_share.h"
+#include "open_session.h"
 #include "server/driver/green.h"
+#include "server/stream/context_share.h"
 #include "server/stream/stream.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
-#include "open_session.h"
 #include "send.h"
 
 enum {

@@ -5,16 +5,15 @@
  * file is damaged.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
-#include <string.h>
-
-#include "server/module/cubin.h"
 #include "managed_cubin.h"
+#include "server/module/cubin.h"
 
 #define ADDRESS 0x400012345678ull
 

@@ -2,14 +2,13 @@
 
 /* When the memory that driver calls have freed goes back to the system. */
 
-#include <stdarg.h>
-#include <stddef.h>
 #include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <time.h>
+#include <cmocka.h>
 
 #include "client/util/compat.h"
 #include "server/driver/deferred.h"

@@ -5,19 +5,17 @@
  * The reader of the software GPU must agree with the server's about all of them.
  */
 
+#include <lz4.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <lz4.h>
 #include <zstd.h>
+#include <cmocka.h>
 
 #include "base.h"
 #include "server/module/fatbin.h"
 #include "tests/softgpu/ptx/parse/fatbin.h"
-
-#include <cmocka.h>
 
 #define FATBIN_SIZE 8192u
 

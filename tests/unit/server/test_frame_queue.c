@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
-
 #include <cmocka.h>
 
 #include "frame.h"

@@ -2,16 +2,16 @@
 
 /* Green contexts from messages of a client, over the counting driver. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "open_session.h"
 #include "server/driver/green.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
-#include "open_session.h"
 #include "send.h"
 
 #define GPU WIRE_GREENS_MAX

@@ -2,19 +2,18 @@
 
 /* Groups of clients and the limits of their members, over the counting driver. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <cmocka.h>
 
+#include "server/session/group.h"
 #include "server/driver/device_quota.h"
 #include "server/driver/grant.h"
-#include "server/session/group.h"
 #include "server/driver/session_device.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"

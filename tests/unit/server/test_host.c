@@ -2,18 +2,17 @@
 
 /* Pinned memory from messages of a client, over the counting driver. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
-#include <string.h>
-
-#include "server/memory/host.h"
 #include "server/driver/owner.h"
-#include "tests/fuzz/session_harness.h"
+#include "server/memory/host.h"
 #include "tests/fuzz/fake_cuda.h"
+#include "tests/fuzz/session_harness.h"
 #include "send.h"
 
 #define MIB (1ull << 20)

@@ -2,18 +2,17 @@
 
 /* Images: shared by content; refused if they are not sealed, have holes or are incomplete. */
 
+#include <fcntl.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <cmocka.h>
 
-#include "server/util/image.h"
 #include "shm.h"
+#include "server/util/image.h"
 
 static int make(const void *data, size_t size)
 {

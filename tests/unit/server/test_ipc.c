@@ -5,16 +5,15 @@
  * them, and that nothing is left. tests/system/test_memory.py tests it between processes.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
-#include <string.h>
-
-#include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
+#include "tests/fuzz/session_harness.h"
 #include "send.h"
 
 #define MIB (1ull << 20)

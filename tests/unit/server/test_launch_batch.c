@@ -8,21 +8,20 @@
  * runs only test_many, whose instructions tests/system/test_instructions.py counts.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <cmocka.h>
 
-#include "server/driver/device.h"
-#include "tests/fuzz/session_harness.h"
-#include "tests/fuzz/fake_cuda.h"
-#include "send.h"
 #include "block_stream.h"
+#include "server/driver/device.h"
+#include "tests/fuzz/fake_cuda.h"
+#include "tests/fuzz/session_harness.h"
+#include "send.h"
 
 #define MIB (1ull << 20)
 #define PATIENCE_MS 20000

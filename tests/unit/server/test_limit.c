@@ -2,23 +2,22 @@
 
 /* Limits that clients raise, also in small steps, and their end; over the counting driver. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+#include <time.h>
 #include <cmocka.h>
 
-#include <time.h>
-
+#include "open_session.h"
 #include "server/driver/deferred.h"
 #include "server/driver/device.h"
 #include "server/driver/device_quota.h"
 #include "server/driver/limit.h"
 #include "server/driver/session_device.h"
 #include "server/worker.h"
-#include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
-#include "open_session.h"
+#include "tests/fuzz/session_harness.h"
 #include "send.h"
 
 #define KIB ((uint64_t)1 << 10)

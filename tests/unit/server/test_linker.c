@@ -2,17 +2,16 @@
 
 /* Linking from messages of a client, over the counting driver. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
-#include <string.h>
-
-#include "tests/fuzz/session_harness.h"
-#include "tests/fuzz/fake_cuda.h"
 #include "open_session.h"
+#include "tests/fuzz/fake_cuda.h"
+#include "tests/fuzz/session_harness.h"
 #include "send.h"
 
 static CUresult link_input(uint32_t linker, const void *bytes, uint32_t size)

@@ -11,10 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include "server/util/log.h"
-
-#include <cmocka.h>
 
 static int real_stderr;
 

@@ -2,17 +2,16 @@
 
 /* The memory of a machine and of cgroups of either version, from files of the test. */
 
+#include <errno.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <cmocka.h>
 
 #include "server/util/machine_memory.h"
 

@@ -2,13 +2,12 @@
 
 /* __managed__ variables from messages of a client, over the counting driver. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
+#include <cmocka.h>
 
 #include "managed_cubin.h"
 #include "open_session.h"

@@ -2,18 +2,17 @@
 
 /* Memory that is short for a while, over the counting driver. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+#include <unistd.h>
 #include <cmocka.h>
 
-#include <unistd.h>
-
-#include "server/driver/device.h"
-#include "tests/fuzz/session_harness.h"
-#include "tests/fuzz/fake_cuda.h"
 #include "open_session.h"
+#include "server/driver/device.h"
+#include "tests/fuzz/fake_cuda.h"
+#include "tests/fuzz/session_harness.h"
 #include "send.h"
 
 #define MIB (1ull << 20)

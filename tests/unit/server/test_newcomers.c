@@ -8,15 +8,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-
 #include <cmocka.h>
 
 #include "async_close.h"
 #include "bounds.h"
 #include "server/util/log.h"
+#include "server/session/session.h"
 #include "server/newcomers.h"
 #include "server/server.h"
-#include "server/session/session.h"
 
 #define WELCOMED_MAX 8
 

@@ -2,13 +2,12 @@
 
 /* Numbers in text and in environment variables. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
+#include <cmocka.h>
 
 #include "server/util/number.h"
 

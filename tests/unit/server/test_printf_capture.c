@@ -5,16 +5,15 @@
  * and no stream, so their work has ended at once.
  */
 
+#include <pthread.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include "server/session/session.h"
 #include "server/session/session_room.h"

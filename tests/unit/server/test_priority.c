@@ -2,13 +2,12 @@
 
 /* Stream priorities of clients below normal rank after those of normal clients. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
+#include <cmocka.h>
 
 #include "server/driver/priority.h"
 

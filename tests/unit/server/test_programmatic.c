@@ -5,18 +5,17 @@
  * wrong ones, over the counting driver.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 #include <time.h>
+#include <cmocka.h>
 
+#include "open_session.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
-#include "open_session.h"
 #include "send.h"
 
 enum {

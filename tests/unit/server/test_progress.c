@@ -4,9 +4,9 @@
  * Seqnos, for which threads of the client wait: the server writes each, whatever fails.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 

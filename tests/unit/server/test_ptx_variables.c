@@ -2,17 +2,16 @@
 
 /* The size of the variables of a PTX text, as far as the text has it. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
+#include <cmocka.h>
 
-#include "server/module/ptx_variables.h"
 #include "base.h"
+#include "server/module/ptx_variables.h"
 #include "tests/unit/seed.h"
 
 static const struct {

@@ -5,22 +5,21 @@
  * clients launched, for as long as the test says.
  */
 
+#include <pthread.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
+#include <cmocka.h>
 
+#include "clock.h"
+#include "open_session.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/deferred.h"
 #include "server/driver/device.h"
 #include "server/driver/quiet.h"
-#include "clock.h"
-#include "open_session.h"
 
 #define MS UINT64_C(1000000)
 

@@ -5,18 +5,16 @@
  * reply. This program is its own receiver.
  */
 
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <cmocka.h>
 
 #include "server/session/received.h"
 #include "server/session/receiver.h"

@@ -5,19 +5,18 @@
  * and newcomers.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "frame.h"
+#include "server/util/account.h"
 #include "server/server.h"
 #include "server/sharer.h"
-#include "server/util/account.h"
 
 #define GUESTS 256u
 #define SESSIONS_EACH 16u

@@ -5,22 +5,21 @@
  * between streams, late errors, malformed messages, the end.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 #include <sys/socket.h>
+#include <cmocka.h>
 
 #include "server/session/fault.h"
 #include "server/driver/device.h"
-#include "server/stream/pending_wait.h"
 #include "server/driver/stream_pool.h"
+#include "server/stream/pending_wait.h"
 #include "server/stream/waiter.h"
-#include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
+#include "tests/fuzz/session_harness.h"
 #include "send.h"
 
 #define MIB (1ull << 20)

@@ -3,19 +3,17 @@
 /* Reads of a file that a client has cut short: zeros in the host space, a signal elsewhere. */
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <cmocka.h>
 
+#include "layout.h"
 #include "server/util/sigbus_guard.h"
 #include "server/util/thread.h"
-#include "layout.h"
 
 #define PAGE 4096ul
 #define BYTES (4 * PAGE)

@@ -2,15 +2,15 @@
 
 /* Which groups of SMs a client gets: those with the fewest other clients. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "server/driver/sm_loads.h"
 #include "base.h"
+#include "server/driver/sm_loads.h"
 #include "tests/unit/seed.h"
 
 /* Of an H200. */

@@ -5,19 +5,19 @@
  * of operator and client, groups of clients, and what is left over.
  */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "open_session.h"
+#include "server/session/group.h"
 #include "server/driver/device.h"
 #include "server/driver/green.h"
-#include "server/session/group.h"
 #include "server/driver/sm_share.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
-#include "open_session.h"
 #include "send.h"
 
 #define GPU WIRE_GREENS_MAX

@@ -2,16 +2,16 @@
 
 /* Bitmaps, IDs, owners and ranges of the server. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
 #include "server/util/bitmap.h"
 #include "server/util/handle_table.h"
-#include "server/driver/owner.h"
 #include "server/util/ranges.h"
+#include "server/driver/owner.h"
 
 static void test_bits(void **state)
 {

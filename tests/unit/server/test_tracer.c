@@ -2,22 +2,21 @@
 
 /* A server's trace: the memory that is filled, and what a worker records in it. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <cmocka.h>
 
-#include "tests/fuzz/session_harness.h"
-#include "tests/fuzz/fake_cuda.h"
-#include "send.h"
-#include "server/stream/tracer.h"
 #include "block_stream.h"
+#include "server/stream/tracer.h"
+#include "tests/fuzz/fake_cuda.h"
+#include "tests/fuzz/session_harness.h"
+#include "send.h"
 
 #define MIB (1ull << 20)
 #define STREAM_A DEVICES_MAX

@@ -5,19 +5,18 @@
  * mappings that wait for work to end, and what is left at the end.
  */
 
+#include <fcntl.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
-#include <fcntl.h>
-#include <string.h>
-
-#include "server/driver/device_quota.h"
 #include "server/session/session.h"
-#include "tests/fuzz/session_harness.h"
+#include "server/driver/device_quota.h"
 #include "tests/fuzz/fake_cuda.h"
+#include "tests/fuzz/session_harness.h"
 #include "send.h"
 
 #define UNIT (2ull << 20)

@@ -11,11 +11,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "base.h"
 #include "tests/softgpu/ptx/ptx.h"
-
-#include <cmocka.h>
 
 #define DEVICE_SIZE 65536u
 

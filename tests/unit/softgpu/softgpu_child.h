@@ -11,10 +11,7 @@
  * nothing specific to the software GPU pass on a real driver too.
  */
 
-#include "base.h"
-
 #include <cuda.h>
-
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -22,8 +19,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-
 #include <cmocka.h>
+
+#include "base.h"
 
 #define MIB ((size_t)1 << 20)
 /* Where the server puts device memory; ThreadSanitizer reserves these addresses. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The software GPU: devices, contexts, and the switches of tests. */
 
-#include "softgpu_child.h"
-
 #include <elf.h>
 #include <pthread.h>
 #include <sys/mman.h>
+
+#include "softgpu_child.h"
 
 /* ---- devices and contexts */
 

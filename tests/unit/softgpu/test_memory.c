@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The software GPU: memory of the device and of the host, copies, pointers, pools. */
 
-#include "softgpu_child.h"
-
 #include <sys/mman.h>
+
+#include "softgpu_child.h"
 
 static void mapping_child(void)
 {

@@ -4,10 +4,10 @@
  * Loading of PTX modules: their information, their variables, and invalid text.
  */
 
+#include <elf.h>
+
 #include "ptx_harness.h"
 #include "tests/unit/seed.h"
-
-#include <elf.h>
 
 static void refuse_image(const void *image, size_t size, int error, const char *message)
 {

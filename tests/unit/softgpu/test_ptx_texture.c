@@ -6,7 +6,6 @@
  */
 
 #include "ptx_harness.h"
-
 #include "tests/softgpu/ptx/texture.h"
 
 #define WIDTH 4

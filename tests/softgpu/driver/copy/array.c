@@ -8,11 +8,11 @@
 
 #include "array.h"
 
+#include <string.h>
+
+#include "texel.h"
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/stream.h"
-#include "texel.h"
-
-#include <string.h>
 
 #define ARRAY_ALIGN 512
 #define FLAGS                                                                                      \

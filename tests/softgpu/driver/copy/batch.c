@@ -8,10 +8,10 @@
  * host can write before it returns.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
-#include "tests/softgpu/driver/stream/current.h"
 #include "copy.h"
 #include "tests/softgpu/driver/memory/memory.h"
+#include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/current.h"
 #include "tests/softgpu/driver/stream/stream.h"
 
 struct batch {

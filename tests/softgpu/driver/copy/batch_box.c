@@ -9,8 +9,8 @@
 
 #include "array.h"
 #include "copy.h"
-#include "tests/softgpu/driver/stream/current.h"
 #include "tests/softgpu/driver/memory/memory.h"
+#include "tests/softgpu/driver/stream/current.h"
 #include "tests/softgpu/driver/stream/stream.h"
 
 /* Bytes of what a batch counts: an array's elements, else bytes. 0: two kinds of elements. */

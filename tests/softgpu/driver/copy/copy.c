@@ -9,12 +9,12 @@
 
 #include "copy.h"
 
-#include "tests/softgpu/driver/graph/capture.h"
-#include "tests/softgpu/driver/stream/context.h"
-#include "tests/softgpu/driver/memory/memory.h"
-#include "tests/softgpu/driver/stream/stream.h"
-
 #include <string.h>
+
+#include "tests/softgpu/driver/graph/capture.h"
+#include "tests/softgpu/driver/memory/memory.h"
+#include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/stream.h"
 
 /* A pageable source up to this size is staged, so that the call does not wait. */
 #define STAGED_MAX ((size_t)1 << 20)

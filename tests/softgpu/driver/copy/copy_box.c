@@ -6,9 +6,8 @@
  * CUDA_MEMCPY3D.
  */
 
-#include "copy.h"
-
 #include "array.h"
+#include "copy.h"
 
 /* One end of a box. */
 struct end {

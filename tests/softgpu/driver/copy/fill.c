@@ -6,12 +6,12 @@
  * any thread under it.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
+#include <string.h>
+
 #include "copy.h"
 #include "tests/softgpu/driver/memory/memory.h"
+#include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/stream.h"
-
-#include <string.h>
 
 static size_t fill_extent(const struct fill_work *fill)
 {

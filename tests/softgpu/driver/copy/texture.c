@@ -9,15 +9,15 @@
 
 #include "texture.h"
 
-#include "array.h"
-#include "tests/softgpu/driver/stream/context.h"
-#include "tests/softgpu/driver/memory/memory.h"
-#include "tests/softgpu/ptx/texture.h"
-#include "texel.h"
-#include "view.h"
-
 #include <stdatomic.h>
 #include <string.h>
+
+#include "array.h"
+#include "texel.h"
+#include "view.h"
+#include "tests/softgpu/driver/memory/memory.h"
+#include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/ptx/texture.h"
 
 #define OBJECTS_MAX 65536u
 /* Numbers that differ from every pointer and from likely wrong values. */

@@ -8,13 +8,13 @@
 
 #include "capture.h"
 
-#include "tests/softgpu/driver/stream/context.h"
-#include "tests/softgpu/driver/stream/event.h"
+#include <string.h>
+
 #include "graph.h"
 #include "tests/softgpu/driver/launch/launch.h"
+#include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/event.h"
 #include "tests/softgpu/driver/stream/stream.h"
-
-#include <string.h>
 
 /* State that all streams of a capture share. */
 struct recording {

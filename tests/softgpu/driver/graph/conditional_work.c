@@ -7,12 +7,12 @@
  * without the driver's lock, the rest in any thread under it.
  */
 
+#include <string.h>
+
 #include "conditional.h"
 #include "graph.h"
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/stream.h"
-
-#include <string.h>
 
 /* Launches of one executable graph run one after the other, so they share the values. */
 struct condition_values {

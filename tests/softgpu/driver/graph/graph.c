@@ -6,11 +6,12 @@
  * its own graph.
  */
 
-#include "conditional.h"
 #include "graph.h"
-#include "graph_memory.h"
 
 #include <string.h>
+
+#include "conditional.h"
+#include "graph_memory.h"
 
 static uint64_t last_mark;
 

@@ -7,18 +7,18 @@
  * graph run one after the other, even in different streams.
  */
 
+#include <string.h>
+
 #include "capture.h"
 #include "conditional.h"
-#include "tests/softgpu/driver/stream/context.h"
-#include "tests/softgpu/driver/copy/copy.h"
-#include "tests/softgpu/driver/stream/event.h"
 #include "graph.h"
 #include "graph_memory.h"
+#include "tests/softgpu/driver/copy/copy.h"
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/stream/channels.h"
+#include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/event.h"
 #include "tests/softgpu/driver/stream/stream.h"
-
-#include <string.h>
 
 #define INSTANTIATE_FLAGS                                                                          \
 	(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |    \

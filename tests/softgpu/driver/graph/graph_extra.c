@@ -8,13 +8,13 @@
  * has used the object; in both, without the lock.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
+#include <stdio.h>
+#include <string.h>
+
 #include "graph.h"
 #include "tests/softgpu/driver/launch/launch.h"
 #include "tests/softgpu/driver/module/module.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "tests/softgpu/driver/stream/context.h"
 
 struct user_object {
 	struct object object;

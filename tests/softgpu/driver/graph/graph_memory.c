@@ -9,13 +9,13 @@
 
 #include "graph_memory.h"
 
+#include <string.h>
+#include <sys/mman.h>
+
 #include "graph.h"
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/stream.h"
-
-#include <string.h>
-#include <sys/mman.h>
 
 struct graph_memory {
 	uint32_t refs; /* nodes, work, and its life */

@@ -6,16 +6,16 @@
  * Runs in any thread, under the driver's lock.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
-#include "tests/softgpu/driver/copy/copy.h"
-#include "tests/softgpu/driver/stream/event.h"
+#include <string.h>
+
 #include "conditional.h"
 #include "graph.h"
 #include "graph_memory.h"
+#include "tests/softgpu/driver/copy/copy.h"
 #include "tests/softgpu/driver/launch/launch.h"
 #include "tests/softgpu/driver/module/module.h"
-
-#include <string.h>
+#include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/event.h"
 
 /* ---- parameters to work */
 

@@ -6,14 +6,14 @@
 
 #include "kernel_log.h"
 
-#include "tests/softgpu/driver/stream/context.h"
-#include "tests/softgpu/driver/stream/stream.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+
+#include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/stream.h"
 
 #define PAGE 4096u /* the GPU reports the page, not the byte */
 #define LEVEL 6u

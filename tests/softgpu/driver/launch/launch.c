@@ -8,20 +8,20 @@
 
 #include "launch.h"
 
-#include "tests/softgpu/driver/graph/conditional.h"
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel_log.h"
+#include "tests/softgpu/driver/copy/texture.h"
 #include "tests/softgpu/driver/graph/capture.h"
+#include "tests/softgpu/driver/graph/conditional.h"
+#include "tests/softgpu/driver/memory/memory.h"
+#include "tests/softgpu/driver/module/module.h"
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/event.h"
 #include "tests/softgpu/driver/stream/green.h"
-#include "kernel_log.h"
-#include "tests/softgpu/driver/memory/memory.h"
-#include "tests/softgpu/driver/module/module.h"
 #include "tests/softgpu/driver/stream/stream.h"
 #include "tests/softgpu/driver/stream/trigger.h"
-#include "tests/softgpu/driver/copy/texture.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define BLOCK_THREADS_MAX 1024
 

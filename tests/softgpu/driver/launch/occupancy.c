@@ -5,10 +5,10 @@
  * Runs in any thread, under the driver's lock.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
-#include "tests/softgpu/driver/stream/green.h"
 #include "launch.h"
 #include "tests/softgpu/driver/module/module.h"
+#include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/green.h"
 
 #define SM_WARPS 64
 #define SM_BLOCKS 32

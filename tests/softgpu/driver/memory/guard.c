@@ -9,12 +9,12 @@
  * the previous handler.
  */
 
-#include "memory.h"
-#include "tests/softgpu/driver/stream/work.h"
-
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+
+#include "memory.h"
+#include "tests/softgpu/driver/stream/work.h"
 
 static _Thread_local sigjmp_buf *guard;
 static struct sigaction before[2];

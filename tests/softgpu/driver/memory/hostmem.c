@@ -6,11 +6,11 @@
  * Runs in any thread, under the driver's lock.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
-#include "memory.h"
-
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "memory.h"
+#include "tests/softgpu/driver/stream/context.h"
 
 #define ALLOC_FLAGS                                                                                \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)

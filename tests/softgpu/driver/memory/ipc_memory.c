@@ -6,12 +6,12 @@
  * first asked for: until then a descriptor for each allocation would be too many.
  */
 
-#include "tests/softgpu/driver/ipc.h"
-#include "memory.h"
-#include "tests/softgpu/driver/stream/context.h"
-
 #include <string.h>
 #include <sys/mman.h>
+
+#include "memory.h"
+#include "tests/softgpu/driver/ipc.h"
+#include "tests/softgpu/driver/stream/context.h"
 
 /* The memfd of a range; `fd' is -1 in the process that opened it. */
 struct shared_memory {

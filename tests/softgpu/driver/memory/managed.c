@@ -13,7 +13,6 @@
  */
 
 #include "memory.h"
-
 #include "client/memory/advice.h"
 #include "tests/softgpu/driver/stream/stream.h"
 

@@ -8,8 +8,6 @@
  * live while any process has its descriptor.
  */
 
-#include "memory.h"
-
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -17,6 +15,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
+
+#include "memory.h"
 
 /* A page of the host. */
 #define PAGE ((uint64_t)4096)

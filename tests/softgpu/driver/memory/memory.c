@@ -9,13 +9,13 @@
 
 #include "memory.h"
 
+#include <sys/mman.h>
+
 #include "client/memory/advice.h"
 #include "tests/softgpu/driver/graph/capture.h"
 #include "tests/softgpu/driver/graph/graph_memory.h"
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/stream.h"
-
-#include <sys/mman.h>
 
 #define CHARGE_UNIT 512
 #define PITCH_ALIGN 512

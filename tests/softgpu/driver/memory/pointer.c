@@ -5,11 +5,11 @@
  * Runs in any thread, under the driver's lock.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
-#include "memory.h"
-#include "tests/softgpu/driver/stream/stream.h"
-
 #include <string.h>
+
+#include "memory.h"
+#include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/stream/stream.h"
 
 /* The value of an attribute; `size' bytes are valid. A boolean is as wide as an int. */
 struct answer {

@@ -8,13 +8,13 @@
  * Runs in any thread, under the driver's lock.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
+#include <string.h>
+
 #include "memory.h"
 #include "client/memory/advice.h"
 #include "tests/softgpu/driver/graph/graph_memory.h"
+#include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/stream.h"
-
-#include <string.h>
 
 /* Of which kind a pool's memory is, and where. */
 struct place {

@@ -6,9 +6,9 @@
  * either; running kernels use this file's. Ranges never touch each other.
  */
 
-#include "memory.h"
-
 #include <string.h>
+
+#include "memory.h"
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct range **ranges;

@@ -4,9 +4,9 @@
  * it that barriers of a whole grid need, as PTX. A fixed text; runs in any thread.
  */
 
-#include "module.h"
-
 #include <string.h>
+
+#include "module.h"
 
 #define ARCHIVE_MAGIC "!<arch>\n"
 

@@ -5,9 +5,9 @@
  * Runs in any thread, under the driver's lock.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
-#include "tests/softgpu/driver/launch/launch.h"
 #include "module.h"
+#include "tests/softgpu/driver/launch/launch.h"
+#include "tests/softgpu/driver/stream/context.h"
 
 static int max_dynamic(const struct ptx_kernel_info *info, const struct settings *settings)
 {

@@ -6,16 +6,16 @@
  * without a size, so its own header is trusted, as in the driver.
  */
 
-#include "module.h"
-#include "tests/softgpu/ptx/parse/file.h"
-#include "tests/softgpu/ptx/parse/parse.h"
-#include "tests/softgpu/ptx/parse/texts.h"
-
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "module.h"
+#include "tests/softgpu/ptx/parse/file.h"
+#include "tests/softgpu/ptx/parse/parse.h"
+#include "tests/softgpu/ptx/parse/texts.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
 #define FATBIN_MAGIC 0xba55ed50u

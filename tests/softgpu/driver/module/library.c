@@ -6,10 +6,10 @@
  * Runs in any thread, under the driver's lock.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
-#include "module.h"
-
 #include <string.h>
+
+#include "module.h"
+#include "tests/softgpu/driver/stream/context.h"
 
 struct library {
 	struct object object;

@@ -7,14 +7,14 @@
  * that errors come from linking and not from loading.
  */
 
-#include "tests/softgpu/driver/stream/context.h"
+#include <stdio.h>
+#include <string.h>
+
 #include "module.h"
+#include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/ptx/parse/file.h"
 #include "tests/softgpu/ptx/parse/parse.h"
 #include "tests/softgpu/ptx/parse/texts.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define SAID_SIZE 2048
 

@@ -7,10 +7,10 @@
 
 #include "module.h"
 
-#include "tests/softgpu/driver/stream/context.h"
-#include "tests/softgpu/driver/memory/memory.h"
-
 #include <string.h>
+
+#include "tests/softgpu/driver/memory/memory.h"
+#include "tests/softgpu/driver/stream/context.h"
 
 #define VARIABLE_ALIGN ((uint64_t)256)
 

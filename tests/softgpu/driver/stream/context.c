@@ -8,18 +8,17 @@
 
 #include "context.h"
 
-#include "tests/softgpu/driver/copy/array.h"
-
-#include "tests/softgpu/driver/graph/capture.h"
 #include "current.h"
 #include "event.h"
 #include "green.h"
+#include "stream.h"
+#include "tests/softgpu/driver/copy/array.h"
+#include "tests/softgpu/driver/copy/texture.h"
+#include "tests/softgpu/driver/graph/capture.h"
 #include "tests/softgpu/driver/launch/launch.h"
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/module/module.h"
 #include "tests/softgpu/ptx/heap.h"
-#include "stream.h"
-#include "tests/softgpu/driver/copy/texture.h"
 
 /* At most one way of waiting, and only defined flags. */
 static bool flags_are_valid(unsigned flags)

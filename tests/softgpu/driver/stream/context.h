@@ -12,8 +12,9 @@
  */
 
 #include <stdatomic.h>
-#include "tests/softgpu/driver/driver.h"
+
 #include "client/device/storage.h"
+#include "tests/softgpu/driver/driver.h"
 
 struct event;
 struct green;

@@ -8,16 +8,16 @@
 
 #include "event.h"
 
-#include "tests/softgpu/driver/graph/capture.h"
-#include "context.h"
-#include "event_share.h"
-#include "tests/softgpu/driver/ipc.h"
-#include "tests/softgpu/driver/launch/launch.h"
-#include "stream.h"
-#include "trigger.h"
-
 #include <string.h>
 #include <time.h>
+
+#include "context.h"
+#include "event_share.h"
+#include "stream.h"
+#include "trigger.h"
+#include "tests/softgpu/driver/graph/capture.h"
+#include "tests/softgpu/driver/ipc.h"
+#include "tests/softgpu/driver/launch/launch.h"
 
 #define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 

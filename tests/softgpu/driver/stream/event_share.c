@@ -6,14 +6,13 @@
 
 #include "event_share.h"
 
-#include "tests/softgpu/driver/ipc.h"
-
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <time.h>
 
 #include "base.h"
+#include "tests/softgpu/driver/ipc.h"
 
 #define PAUSE_NS 50000
 

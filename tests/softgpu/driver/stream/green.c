@@ -9,10 +9,10 @@
 
 #include "green.h"
 
+#include <string.h>
+
 #include "context.h"
 #include "stream.h"
-
-#include <string.h>
 
 /* Sizes of parts on devices of compute capability 9.0, and sizes without support for clusters. */
 #define PART 8u

@@ -7,11 +7,11 @@
  * is right, the GPU has faulted or its stream is being dropped.
  */
 
-#include "context.h"
-#include "tests/softgpu/driver/memory/memory.h"
-#include "stream.h"
-
 #include <string.h>
+
+#include "context.h"
+#include "stream.h"
+#include "tests/softgpu/driver/memory/memory.h"
 
 #define POLL_US 100
 

@@ -9,14 +9,14 @@
 
 #include "stream.h"
 
-#include "tests/softgpu/driver/graph/capture.h"
+#include <signal.h>
+
+#include "channels.h"
 #include "context.h"
 #include "green.h"
 #include "queue.h"
-#include "channels.h"
 #include "trigger.h"
-
-#include <signal.h>
+#include "tests/softgpu/driver/graph/capture.h"
 
 #define QUEUE_DEPTH 1024
 #define IDLE_NS 50000000

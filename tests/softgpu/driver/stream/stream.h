@@ -15,8 +15,8 @@
 
 #include <stdatomic.h>
 
-#include "tests/softgpu/driver/driver.h"
 #include "work.h"
+#include "tests/softgpu/driver/driver.h"
 
 #define STREAM_PRIORITY_GREATEST (-5)
 

@@ -6,10 +6,9 @@
  * Runs in any thread, under the driver's lock.
  */
 
-#include "stream.h"
-
 #include <string.h>
 
+#include "stream.h"
 #include "tests/softgpu/driver/graph/capture.h"
 
 #define WINDOW_MAX ((size_t)128 << 20)

@@ -8,9 +8,9 @@
 
 #include "context.h"
 #include "green.h"
+#include "stream.h"
 #include "tests/softgpu/driver/launch/launch.h"
 #include "tests/softgpu/driver/memory/memory.h"
-#include "stream.h"
 
 /*
  * The ticket at which a stream is idle. The default stream is idle when every

@@ -9,16 +9,16 @@
 
 #include "work.h"
 
+#include <string.h>
+
 #include "event.h"
 #include "event_share.h"
-#include "tests/softgpu/driver/graph/graph_memory.h"
-#include "tests/softgpu/driver/graph/conditional.h"
-#include "tests/softgpu/driver/memory/memory.h"
-#include "tests/softgpu/driver/module/module.h"
 #include "stream.h"
 #include "trigger.h"
-
-#include <string.h>
+#include "tests/softgpu/driver/graph/conditional.h"
+#include "tests/softgpu/driver/graph/graph_memory.h"
+#include "tests/softgpu/driver/memory/memory.h"
+#include "tests/softgpu/driver/module/module.h"
 
 static CUresult work_guarded(struct work *work, struct stream *stream)
 {

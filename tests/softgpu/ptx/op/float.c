@@ -6,8 +6,9 @@
  * the compiler cannot contract operations.
  */
 
-#include "base.h"
 #include "tests/softgpu/ptx/float.h"
+
+#include "base.h"
 #include "tests/softgpu/ptx/translate.h"
 #include "tests/softgpu/ptx/warp.h"
 

@@ -6,10 +6,11 @@
  * the same memory.
  */
 
+#include "tests/softgpu/ptx/memory.h"
+
 #include <string.h>
 
 #include "base.h"
-#include "tests/softgpu/ptx/memory.h"
 #include "tests/softgpu/ptx/translate.h"
 #include "tests/softgpu/ptx/warp.h"
 

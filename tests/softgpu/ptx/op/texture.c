@@ -6,11 +6,12 @@
  * textures are refused when a module is loaded.
  */
 
+#include "tests/softgpu/ptx/texture.h"
+
 #include <string.h>
 
 #include "base.h"
 #include "tests/softgpu/ptx/memory.h"
-#include "tests/softgpu/ptx/texture.h"
 #include "tests/softgpu/ptx/translate.h"
 #include "tests/softgpu/ptx/warp.h"
 

@@ -8,9 +8,9 @@
 
 #include "fatbin.h"
 
+#include <lz4.h>
 #include <stdio.h>
 #include <string.h>
-#include <lz4.h>
 #include <zstd.h>
 
 #include "base.h"

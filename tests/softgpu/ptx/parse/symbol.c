@@ -5,14 +5,13 @@
  * and name. Runs on the thread that loads a module.
  */
 
-#include "parse.h"
-
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base.h"
+#include "parse.h"
 
 #define SYMBOL_BUCKETS_MIN 256u
 
