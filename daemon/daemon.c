@@ -28,6 +28,7 @@
 #include "daemon/watch/metrics_server.h"
 #include "daemon/watch/tracing.h"
 #include "daemon/command/command_conn.h"
+#include "daemon/command/new_conn.h"
 #include "daemon/command/reload.h"
 #include "daemon/command/state_text.h"
 
@@ -353,6 +354,7 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 	if (r < 0)
 		return error_message_set(
 			error, r, "Cannot create an event loop: %s", uv_strerror(r));
+	daemon->new_conn_ops = &new_conn_ops;
 	list_init(&daemon->tenants);
 	accounts_init(&daemon->accounts, config_subuid_path());
 	list_init(&daemon->servers);

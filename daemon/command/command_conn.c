@@ -22,6 +22,7 @@
 #include "daemon/state/tenant.h"
 #include "daemon/conn/admission.h"
 #include "daemon/conn/conn.h"
+#include "daemon/watch/termination.h"
 
 /*
  * How many bytes a connection may leave unread, and for how long. A reply may
@@ -246,7 +247,7 @@ static void run_input_lines(struct conn *conn)
 										 : 0);
 }
 
-void command_conn_on_deadline(struct conn *conn)
+static void on_command_deadline(struct conn *conn)
 {
 	if (conn->is_waiting)
 		command_on_deadline(conn);
@@ -273,7 +274,7 @@ void command_resume(struct conn *conn)
 	uv_timer_start(&conn->timer, on_command_resume, 0, 0);
 }
 
-int command_conn_events(const struct conn *conn)
+static int command_events(const struct conn *conn)
 {
 	if (conn->is_waiting)
 		return 0;
@@ -298,7 +299,7 @@ static void read_input(struct conn *conn)
 	}
 }
 
-void command_conn_on_event(struct conn *conn, int events)
+static void on_command_event(struct conn *conn, int events)
 {
 	if (events & UV_WRITABLE)
 		flush_replies(conn);
@@ -308,30 +309,7 @@ void command_conn_on_event(struct conn *conn, int events)
 		run_input_lines(conn);
 }
 
-/* The connection stays CONN_NEW, with that kind's deadline, until its first line is complete. */
-void command_conn_read(struct conn *conn)
-{
-	read_input(conn);
-	if (conn->kind != CONN_NEW)
-		return;
-	if (!conn->at_end && conn->in_size < sizeof(conn->in.text) &&
-		!memchr(conn->in.text, '\n', conn->in_size))
-		return;
-	if (admission_allows_command_conn(conn->daemon, conn->tenant->account)) {
-		conn_set_kind(conn, CONN_COMMAND);
-		run_input_lines(conn);
-	} else if (admission_allows_queued(conn->tenant->account)) {
-		conn->was_queued = true;
-		conn_set_kind(conn, CONN_QUEUED);
-		conn_set_deadline(conn, QUEUED_COMMAND_CONN_MS);
-	} else {
-		conn_log(conn,
-			"Account %u has reached the limit of command connections: closing the new "
-			"one",
-			conn->tenant->account->uid);
-		conn_close(conn);
-	}
-}
+static const struct conn_ops command_ops;
 
 /* ---- connections above the limit of an account */
 
@@ -345,7 +323,7 @@ static bool is_conn_silent(const struct conn *conn)
 	return is_command_idle(conn) && conn->in_size == 0;
 }
 
-void command_conn_begin_next(const struct daemon *daemon, const struct account *account)
+static void begin_next(const struct daemon *daemon, const struct account *account)
 {
 	struct conn *next = NULL;
 
@@ -353,13 +331,13 @@ void command_conn_begin_next(const struct daemon *daemon, const struct account *
 		next = account_find_oldest_conn(account, is_conn_queued);
 	if (!next)
 		return;
-	conn_set_kind(next, CONN_COMMAND);
+	conn_become(next, CONN_COMMAND, &command_ops);
 	/* Deferred, since the caller iterates over lists that these commands may change. */
 	uv_timer_start(&next->timer, on_command_resume, 0, 0);
 }
 
 /* Commands end by themselves, but a connection may stay open without one. */
-void command_conn_on_queued_deadline(struct conn *conn)
+static void on_queued_deadline(struct conn *conn)
 {
 	struct conn *silent = account_find_oldest_conn(conn->tenant->account, is_conn_silent);
 
@@ -371,4 +349,61 @@ void command_conn_on_queued_deadline(struct conn *conn)
 		"silent one",
 		silent->tenant->account->uid);
 	conn_close(silent);
+}
+
+static enum eviction_merit queued_merit(_unused_ const struct conn *conn)
+{
+	return MERIT_PARTLY_READ;
+}
+
+static const struct conn_ops queued_ops = {
+	/* After all its commands the peer may send end of file: that does not mean that it left. */
+	.on_deadline = on_queued_deadline,
+	.merit = queued_merit,
+};
+
+/* ---- the kind */
+
+static void on_command_close(struct conn *conn)
+{
+	termination_drop(conn);
+	begin_next(conn->daemon, conn->tenant->account);
+}
+
+static enum eviction_merit command_merit(const struct conn *conn)
+{
+	return conn->is_waiting ? MERIT_ANSWERED : MERIT_PARTLY_READ;
+}
+
+static const struct conn_ops command_ops = {
+	.events = command_events,
+	.on_event = on_command_event,
+	.on_deadline = on_command_deadline,
+	.on_close = on_command_close,
+	.merit = command_merit,
+};
+
+/* The connection stays CONN_NEW, with that kind's deadline, until its first line is complete. */
+void command_conn_read(struct conn *conn)
+{
+	read_input(conn);
+	if (conn->kind != CONN_NEW)
+		return;
+	if (!conn->at_end && conn->in_size < sizeof(conn->in.text) &&
+		!memchr(conn->in.text, '\n', conn->in_size))
+		return;
+	if (admission_allows_command_conn(conn->daemon, conn->tenant->account)) {
+		conn_become(conn, CONN_COMMAND, &command_ops);
+		run_input_lines(conn);
+	} else if (admission_allows_queued(conn->tenant->account)) {
+		conn->was_queued = true;
+		conn_become(conn, CONN_QUEUED, &queued_ops);
+		conn_set_deadline(conn, QUEUED_COMMAND_CONN_MS);
+	} else {
+		conn_log(conn,
+			"Account %u has reached the limit of command connections: closing the new "
+			"one",
+			conn->tenant->account->uid);
+		conn_close(conn);
+	}
 }

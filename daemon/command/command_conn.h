@@ -18,24 +18,13 @@
 
 #include "base.h"
 
-struct account;
 struct conn;
-struct daemon;
 
 #define COMMAND_EOT '\x04'
 #define COMMAND_NAK '\x15'
 
 /* A new connection sends text. */
 void command_conn_read(struct conn *conn);
-
-/* For conn.c: the events to watch, and the events that came. */
-int command_conn_events(const struct conn *conn);
-void command_conn_on_event(struct conn *conn, int events);
-void command_conn_on_deadline(struct conn *conn);
-void command_conn_on_queued_deadline(struct conn *conn);
-
-/* A command connection of the account has ended: the one queued longest begins, a little later. */
-void command_conn_begin_next(const struct daemon *daemon, const struct account *account);
 
 /* Adds a line to the reply, and logs it. */
 void command_reply(struct conn *conn, const char *format, ...) _printf_(2, 3);

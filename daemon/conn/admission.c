@@ -33,18 +33,7 @@ unsigned admission_guests_max(unsigned servers_max)
 
 static enum eviction_merit merit_of(const struct conn *conn)
 {
-	switch (conn->kind) {
-	case CONN_NEW:
-		return conn->in_size > 0 ? MERIT_PARTLY_READ : MERIT_SILENT;
-	case CONN_QUEUED:
-		return MERIT_PARTLY_READ;
-	case CONN_COMMAND:
-		return conn->is_waiting ? MERIT_ANSWERED : MERIT_PARTLY_READ;
-	case CONN_CLIENT:
-		return MERIT_WAITING;
-	default:
-		return MERIT_NEVER;
-	}
+	return conn->ops->merit ? conn->ops->merit(conn) : MERIT_NEVER;
 }
 
 static struct eviction_candidate candidate_of(const struct conn *conn)

@@ -25,14 +25,6 @@
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/state/tenant_log.h"
-#include "daemon/server/server.h"
-#include "daemon/watch/termination.h"
-#include "daemon/peer/handshake.h"
-#include "daemon/peer/server_conn.h"
-#include "daemon/command/command_conn.h"
-
-/* Frames of one server before other events are handled. */
-#define FRAME_BATCH 32
 
 static void on_conn_closed(uv_handle_t *handle)
 {
@@ -89,24 +81,17 @@ struct conn *account_find_oldest_conn(
 
 void conn_close(struct conn *conn)
 {
-	bool was_command_conn = conn->kind == CONN_COMMAND;
-	struct server *server = conn->server;
+	const struct conn_ops *ops = conn->ops;
 
 	if (conn->kind == CONN_CLOSED)
 		return;
 	leave_tenant(conn);
 	conn->kind = CONN_CLOSED;
-	conn->server = NULL;
-	if (conn->handed_to)
-		conn->handed_to->in_flight = NULL;
 	list_remove(&conn->wait);
-	termination_drop(conn);
 	uv_close((uv_handle_t *)&conn->poll, on_conn_closed);
 	uv_close((uv_handle_t *)&conn->timer, on_conn_closed);
-	if (server)
-		server_conn_on_disconnect(server, conn_is_reset(conn));
-	if (was_command_conn)
-		command_conn_begin_next(conn->daemon, conn->tenant->account);
+	if (ops->on_close)
+		ops->on_close(conn);
 	daemon_check_quit(conn->daemon);
 }
 
@@ -201,117 +186,27 @@ void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...)
 	conn_close(conn);
 }
 
-/* The first byte tells a frame from text. */
-static void on_new_readable(struct conn *conn)
+void conn_read(struct conn *conn)
 {
-	ssize_t n = 1;
-
-	if (conn->in_size == 0)
-		n = recv(conn->fd, conn->in.bytes, 1, MSG_PEEK | MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0)
-		conn_close(conn);
-	else if (conn->in.bytes[0] == 0)
-		handshake_read(conn);
-	else
-		command_conn_read(conn);
-}
-
-static void on_server_readable(struct conn *conn)
-{
-	for (int i = 0; i < FRAME_BATCH && conn->kind == CONN_SERVER; i++) {
-		int r = handshake_read_frame(conn);
-
-		if (r == 0)
-			return;
-		if (r > 0 && conn->server)
-			r = server_conn_on_frame(conn->server, conn);
-		conn->in_size = 0;
-		if (r >= 0)
-			continue;
-		if (r != -ECONNRESET)
-			conn_log(conn,
-				"Server %d of user %u violated the protocol (%s): closing its "
-				"connection",
-				conn->cred.pid, conn->cred.uid, strerror(-r));
-		conn_close(conn);
-	}
-}
-
-void conn_read_rest(struct conn *conn)
-{
-	on_server_readable(conn);
-}
-
-static void on_server_event(struct conn *conn, int events)
-{
-	if ((events & UV_WRITABLE) && conn->wants_write) {
-		conn->wants_write = false;
-		conn_watch(conn);
-		if (conn->server)
-			server_conn_on_writable(conn->server);
-	}
-	if (events & UV_READABLE)
-		on_server_readable(conn);
+	conn->ops->on_event(conn, UV_READABLE);
 }
 
 static void on_conn_event(uv_poll_t *poll, int status, int events)
 {
 	struct conn *conn = poll->data;
 
-	if (status < 0) {
+	if (status < 0)
 		conn_close(conn);
-		return;
-	}
-	switch (conn->kind) {
-	case CONN_NEW:
-		on_new_readable(conn);
-		break;
-	case CONN_COMMAND:
-		command_conn_on_event(conn, events);
-		break;
-	case CONN_CLIENT:
-		/* Only its hang-up is watched: the client left while it waited. */
-		conn_close(conn);
-		break;
-	case CONN_SERVER:
-		on_server_event(conn, events);
-		break;
-	case CONN_QUEUED:
-	case CONN_HANDED_OVER:
-	case CONN_CLOSED:
-		break;
-	}
+	else
+		conn->ops->on_event(conn, events);
 }
 
 void conn_watch(struct conn *conn)
 {
-	int events = 0;
+	int events = conn->ops->events ? conn->ops->events(conn) : 0;
 
-	switch (conn->kind) {
-	case CONN_NEW:
-		events = UV_READABLE;
-		break;
-	case CONN_COMMAND:
-		events = command_conn_events(conn);
-		break;
-	case CONN_CLIENT:
-		events = UV_DISCONNECT;
-		break;
-	case CONN_QUEUED:
-		/*
-		 * After all its commands the peer may send end of file: that does not mean that
-		 * it left.
-		 */
-	case CONN_HANDED_OVER:
-		break;
-	case CONN_SERVER:
-		events = UV_READABLE | (conn->wants_write ? UV_WRITABLE : 0);
-		break;
-	case CONN_CLOSED:
+	if (conn->kind == CONN_CLOSED)
 		return;
-	}
 	if (events)
 		uv_poll_start(&conn->poll, events, on_conn_event);
 	else
@@ -322,24 +217,8 @@ static void on_conn_deadline(uv_timer_t *timer)
 {
 	struct conn *conn = timer->data;
 
-	switch (conn->kind) {
-	case CONN_NEW:
-		conn_close(conn);
-		break;
-	case CONN_QUEUED:
-		command_conn_on_queued_deadline(conn);
-		break;
-	case CONN_COMMAND:
-		command_conn_on_deadline(conn);
-		break;
-	case CONN_CLIENT:
-		slot_on_client_deadline(conn);
-		break;
-	case CONN_HANDED_OVER:
-	case CONN_SERVER:
-	case CONN_CLOSED:
-		break;
-	}
+	if (conn->ops->on_deadline)
+		conn->ops->on_deadline(conn);
 }
 
 void conn_set_deadline(struct conn *conn, uint64_t timeout_ms)
@@ -350,11 +229,12 @@ void conn_set_deadline(struct conn *conn, uint64_t timeout_ms)
 		uv_timer_start(&conn->timer, on_conn_deadline, timeout_ms, 0);
 }
 
-void conn_set_kind(struct conn *conn, enum conn_kind kind)
+void conn_become(struct conn *conn, enum conn_kind kind, const struct conn_ops *ops)
 {
 	conn->tenant->account->n_conns_of[conn->kind]--;
 	conn->tenant->account->n_conns_of[kind]++;
 	conn->kind = kind;
+	conn->ops = ops;
 	conn_set_deadline(conn, 0);
 	conn_watch(conn);
 }
@@ -404,9 +284,9 @@ void conn_accept(struct daemon *daemon, int fd)
 	}
 	tenant = conn->tenant;
 	conn_log(conn, "Accepting connection...");
-	conn_set_kind(conn, CONN_NEW);
+	conn_become(conn, CONN_NEW, daemon->new_conn_ops);
 	conn_set_deadline(conn, INTRODUCTION_MS);
 	/* Most peers have sent something by now and get their kind here. */
-	on_new_readable(conn);
+	conn_read(conn);
 	admission_check(tenant);
 }

@@ -5,7 +5,8 @@
 /*
  * A connection to the control socket. It begins as CONN_NEW, and its first
  * bytes decide its kind: a client that waits to be handed to its server, a
- * server, or a peer that gives commands (command_conn.h).
+ * server, or a peer that gives commands (command_conn.h). The file that knows
+ * a kind gives the connection the functions of that kind (conn_become()).
  *
  * Loop thread. A connection lives until its handles have closed, which is
  * later than conn_close(): after a call that may have closed it, check `kind'.
@@ -14,11 +15,13 @@
 #include <sys/socket.h>
 #include <uv.h>
 
-#include "conn_kind.h"
 #include "frame.h"
 #include "daemon/text/list.h"
+#include "daemon/state/conn_kind.h"
+#include "daemon/state/eviction.h"
 
 struct account;
+struct conn;
 struct daemon;
 struct server;
 struct slot;
@@ -27,6 +30,15 @@ struct termination;
 
 /* A command line, its newline included. */
 #define COMMAND_MAX 1024
+
+/* What a connection of one kind does. NULL: nothing, and `merit' is MERIT_NEVER. */
+struct conn_ops {
+	int (*events)(const struct conn *conn); /* of UV_READABLE and others, to wait for */
+	void (*on_event)(struct conn *conn, int events);
+	void (*on_deadline)(struct conn *conn);
+	void (*on_close)(struct conn *conn); /* its kind is CONN_CLOSED by now */
+	enum eviction_merit (*merit)(const struct conn *conn);
+};
 
 struct conn {
 	struct list link;      /* in its tenant's connections */
@@ -37,6 +49,7 @@ struct conn {
 	struct daemon *daemon;
 	struct tenant *tenant; /* of its UID, until it is closed */
 	enum conn_kind kind;
+	const struct conn_ops *ops; /* of its kind */
 	struct ucred cred; /* the process that connected; pid 0 if the daemon cannot see it */
 	int fd;
 	int pidfd;     /* of the peer, if clients are grouped by cgroup; else -errno */
@@ -97,8 +110,8 @@ struct conn {
 /* A connection has been accepted. Takes `fd'. */
 void conn_accept(struct daemon *daemon, int fd);
 
-/* A server has ended: handles the frames that it sent before. May close the connection. */
-void conn_read_rest(struct conn *conn);
+/* Handles what the peer has sent, as if it had just arrived. May close the connection. */
+void conn_read(struct conn *conn);
 
 /* The connection that is oldest of those that match; NULL: no connection matches. */
 struct conn *account_find_oldest_conn(
@@ -138,7 +151,7 @@ void conn_watch(struct conn *conn);
 /* Sets the deadline, which calls the handler of its kind; 0 removes it. */
 void conn_set_deadline(struct conn *conn, uint64_t timeout_ms);
 
-/* Changes the kind, for example to a client that waits; removes the deadline. */
-void conn_set_kind(struct conn *conn, enum conn_kind kind);
+/* Changes the kind, for example to a client that waits; removes the deadline. `ops' stay. */
+void conn_become(struct conn *conn, enum conn_kind kind, const struct conn_ops *ops);
 
 #endif

@@ -18,43 +18,12 @@
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/frame_in.h"
 #include "daemon/server/server.h"
 
 /* The part of both frames that every version has. */
 #define HELLO_PREFIX (offsetof(struct frame_hello, spec_hash) + sizeof(uint64_t))
 #define SERVER_PREFIX (offsetof(struct frame_server, spec_hash) + sizeof(uint64_t))
-
-/* Reads until the buffer holds `wanted' bytes: 1, 0 when more is needed, or -errno. */
-static int handshake_fill(struct conn *conn, size_t wanted)
-{
-	while (conn->in_size < wanted) {
-		ssize_t n = conn_recv(conn, conn->in.bytes + conn->in_size, wanted - conn->in_size);
-
-		if (n == -EAGAIN)
-			return 0;
-		if (n < 0) {
-			conn->was_reset = n == -ECONNRESET;
-			return (int)n;
-		}
-		if (n == 0)
-			return -ECONNRESET;
-		conn->in_size += (size_t)n;
-	}
-	return 1;
-}
-
-int handshake_read_frame(struct conn *conn)
-{
-	size_t size;
-	int r = handshake_fill(conn, sizeof(struct frame_head));
-
-	if (r <= 0)
-		return r;
-	size = frame_size(conn->in.head.type);
-	if (conn->in.head.zero != 0 || size == 0 || conn->in.head.size != size)
-		return -EBADMSG;
-	return handshake_fill(conn, size);
-}
 
 static bool is_variable_ok(const struct frame_variable *variable)
 {
@@ -184,7 +153,7 @@ static int handshake_check_version(struct conn *conn)
 	bool is_hello = conn->in.head.type == FRAME_HELLO;
 	uint32_t version;
 	uint64_t spec_hash;
-	int r = handshake_fill(conn, is_hello ? HELLO_PREFIX : SERVER_PREFIX);
+	int r = frame_in_fill(conn, is_hello ? HELLO_PREFIX : SERVER_PREFIX);
 
 	if (r < 0)
 		conn_close(conn);
@@ -203,7 +172,7 @@ static int handshake_check_version(struct conn *conn)
 
 void handshake_read(struct conn *conn)
 {
-	int r = handshake_fill(conn, sizeof(struct frame_head));
+	int r = frame_in_fill(conn, sizeof(struct frame_head));
 	uint8_t type = conn->in.head.type;
 
 	if (r == 0)
@@ -211,7 +180,7 @@ void handshake_read(struct conn *conn)
 	if (r > 0 && conn->in.head.zero == 0 && (type == FRAME_HELLO || type == FRAME_SERVER)) {
 		if (handshake_check_version(conn) == 0)
 			return;
-		r = handshake_read_frame(conn);
+		r = frame_in_read(conn);
 	} else if (r > 0) {
 		r = -EBADMSG;
 	}

@@ -11,11 +11,13 @@
 #include "server_conn.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/state/daemon.h"
 #include "daemon/state/quarantine.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/frame_in.h"
 #include "daemon/server/client_report.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/group_shares.h"
@@ -25,6 +27,11 @@
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
 
+/* Frames of one server before other events are handled. */
+#define FRAME_BATCH 32
+
+static const struct conn_ops server_conn_ops;
+
 void server_conn_open(struct server *server, struct conn *conn)
 {
 	conn->server = server;
@@ -33,12 +40,13 @@ void server_conn_open(struct server *server, struct conn *conn)
 	client_report_begin(server);
 	server->n_shutdowns_sent = 0;
 	group_shares_on_link(server);
-	conn_set_kind(conn, CONN_SERVER);
+	conn_become(conn, CONN_SERVER, &server_conn_ops);
 	server_on_link(server);
 	server_conn_on_writable(server);
 }
 
-void server_conn_on_disconnect(struct server *server, bool is_unread)
+/* `is_unread': the server has not read all frames. */
+static void server_conn_lose(struct server *server, bool is_unread)
 {
 	server->conn = NULL;
 	clients_end_handover(server, is_unread);
@@ -172,7 +180,7 @@ static int on_client_context(struct server *server, const struct frame_context *
 	return r;
 }
 
-int server_conn_on_frame(struct server *server, struct conn *conn)
+static int on_server_frame(struct server *server, struct conn *conn)
 {
 	clients_check_handover(server);
 	switch (conn->in.head.type) {
@@ -207,3 +215,56 @@ int server_conn_on_frame(struct server *server, struct conn *conn)
 		return -EBADMSG;
 	}
 }
+
+static void read_server_frames(struct conn *conn)
+{
+	for (int i = 0; i < FRAME_BATCH && conn->kind == CONN_SERVER; i++) {
+		int r = frame_in_read(conn);
+
+		if (r == 0)
+			return;
+		if (r > 0 && conn->server)
+			r = on_server_frame(conn->server, conn);
+		conn->in_size = 0;
+		if (r >= 0)
+			continue;
+		if (r != -ECONNRESET)
+			conn_log(conn,
+				"Server %d of user %u violated the protocol (%s): closing its "
+				"connection",
+				conn->cred.pid, conn->cred.uid, strerror(-r));
+		conn_close(conn);
+	}
+}
+
+static int server_events(const struct conn *conn)
+{
+	return UV_READABLE | (conn->wants_write ? UV_WRITABLE : 0);
+}
+
+static void on_server_event(struct conn *conn, int events)
+{
+	if ((events & UV_WRITABLE) && conn->wants_write) {
+		conn->wants_write = false;
+		conn_watch(conn);
+		if (conn->server)
+			server_conn_on_writable(conn->server);
+	}
+	if (events & UV_READABLE)
+		read_server_frames(conn);
+}
+
+static void on_server_close(struct conn *conn)
+{
+	struct server *server = conn->server;
+
+	conn->server = NULL;
+	if (server)
+		server_conn_lose(server, conn_is_reset(conn));
+}
+
+static const struct conn_ops server_conn_ops = {
+	.events = server_events,
+	.on_event = on_server_event,
+	.on_close = on_server_close,
+};

@@ -15,14 +15,8 @@ struct server;
 /* A server's handshake is complete: `conn' is its connection from now on. */
 void server_conn_open(struct server *server, struct conn *conn);
 
-/* The connection is gone; `is_unread': the server has not read all frames. */
-void server_conn_on_disconnect(struct server *server, bool is_unread);
-
 /* The connection is writable again: sends what it did not take. */
 void server_conn_on_writable(struct server *server);
-
-/* Handles a complete frame. -EBADMSG: the connection has to be closed. */
-int server_conn_on_frame(struct server *server, struct conn *conn);
 
 /* Sends the server a shutdown that was requested and not sent yet. */
 void server_conn_send_shutdown(struct server *server);

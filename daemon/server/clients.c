@@ -173,6 +173,14 @@ static bool server_has_read_all(const struct server *server)
 	return !conn_is_reset(server->conn);
 }
 
+static void on_handed_over_close(struct conn *conn)
+{
+	if (conn->handed_to)
+		conn->handed_to->in_flight = NULL;
+}
+
+static const struct conn_ops handed_over_ops = {.on_close = on_handed_over_close};
+
 void clients_end_handover(struct server *server, bool is_unread)
 {
 	struct conn *conn = server->in_flight;
@@ -324,7 +332,7 @@ int clients_hand_over(struct server *server, struct conn *conn)
 	server->in_flight_ms = uv_now(&server->daemon->loop);
 	conn->handed_to = server;
 	list_remove(&conn->wait);
-	conn_set_kind(conn, CONN_HANDED_OVER);
+	conn_become(conn, CONN_HANDED_OVER, &handed_over_ops);
 	server->handover_check_ms = HANDOVER_CHECK_MS;
 	uv_timer_start(&server->handover_timer, on_handover_timer, HANDOVER_CHECK_MS, 0);
 	return 0;

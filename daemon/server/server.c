@@ -219,7 +219,7 @@ static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int ev
 	}
 	/* Its last frames may still be in the socket. */
 	if (server->conn)
-		conn_read_rest(server->conn);
+		conn_read(server->conn);
 	describe_server_end(server, is_known, exit_status, &end);
 	server_log(server, "%s", end.text);
 	if (!server->error.text[0])

@@ -99,7 +99,7 @@ void slots_notify_turns(struct daemon *daemon)
 	}
 }
 
-void slot_on_client_deadline(struct conn *conn)
+static void on_client_deadline(struct conn *conn)
 {
 	const struct server *server = conn->slot->server, *before = turns_before(conn->slot);
 
@@ -117,6 +117,29 @@ void slot_on_client_deadline(struct conn *conn)
 			conn->slot->tenant->uid, PATIENCE_MS / 1000,
 			conn->daemon->config.log_directory);
 }
+
+/* Only its hang-up is watched: the client has left while it waited. */
+static int client_events(_unused_ const struct conn *conn)
+{
+	return UV_DISCONNECT;
+}
+
+static void on_client_event(struct conn *conn, _unused_ int events)
+{
+	conn_close(conn);
+}
+
+static enum eviction_merit client_merit(_unused_ const struct conn *conn)
+{
+	return MERIT_WAITING;
+}
+
+static const struct conn_ops client_ops = {
+	.events = client_events,
+	.on_event = on_client_event,
+	.on_deadline = on_client_deadline,
+	.merit = client_merit,
+};
 
 void slot_on_starter_deadline(struct conn *conn)
 {
@@ -205,7 +228,7 @@ static void queue_client(struct slot *slot, struct conn *conn)
 		refuse_client(conn, -EUSERS);
 		return;
 	}
-	conn_set_kind(conn, CONN_CLIENT);
+	conn_become(conn, CONN_CLIENT, &client_ops);
 	conn_set_deadline(conn, PATIENCE_MS);
 	join_queue(slot, &slot->clients, conn);
 }

@@ -10,11 +10,11 @@
  * Loop thread. An account lives as long as something refers to it.
  */
 
+#include "conn_kind.h"
 #include "subordinate.h"
 #include "daemon/text/line_limit.h"
 #include "daemon/text/list.h"
 #include "daemon/text/rate_limit.h"
-#include "daemon/conn/conn_kind.h"
 
 struct accounts {
 	struct list all; /* in the order of their last starts of servers, the oldest first */

@@ -27,6 +27,7 @@
 #include "daemon/command/reload.h"
 
 struct conn;
+struct conn_ops;
 struct metrics_server;
 struct probe;
 struct tenant;
@@ -50,6 +51,7 @@ struct daemon {
 	uint64_t last_client_id;
 	struct faults faults;
 	struct kernel_log kernel_log;
+	const struct conn_ops *new_conn_ops;
 	uint64_t n_accepted; /* counts connections */
 	uint64_t n_queued;   /* counts connections that have begun to wait in a slot */
 	/* The layers of the defaults; [default] without what the environment sets. */

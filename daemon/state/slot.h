@@ -95,9 +95,6 @@ void slot_on_turn(struct slot *slot);
 void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_message *error);
 
 void slot_on_server_end(struct slot *slot, bool is_clean, const struct error_message *error);
-
-/* A client or starter has reached its deadline. */
-void slot_on_client_deadline(struct conn *conn);
 void slot_on_starter_deadline(struct conn *conn);
 
 #endif
