@@ -25,7 +25,10 @@
 #include "daemon/conn/conn.h"
 #include "daemon/server/probe.h"
 #include "daemon/server/server.h"
+#include "daemon/watch/counting.h"
+#include "daemon/watch/faults.h"
 #include "daemon/watch/metrics_server.h"
+#include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
 #include "daemon/command/command_conn.h"
 #include "daemon/command/new_conn.h"
@@ -347,6 +350,15 @@ static void adopt_recorded_servers(struct daemon *daemon)
 	daemon_record(daemon);
 }
 
+/* The sums of a client are kept before commands hear that it has ended. */
+static const struct server_watch *const server_watches[] = {
+	&counting_watch,
+	&terminations_watch,
+	&tracing_watch,
+	&faults_watch,
+	NULL,
+};
+
 int daemon_start(struct daemon *daemon, struct error_message *error)
 {
 	int r = uv_loop_init(&daemon->loop);
@@ -355,6 +367,7 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 		return error_message_set(
 			error, r, "Cannot create an event loop: %s", uv_strerror(r));
 	daemon->new_conn_ops = &new_conn_ops;
+	daemon->server_watches = server_watches;
 	list_init(&daemon->tenants);
 	accounts_init(&daemon->accounts, config_subuid_path());
 	list_init(&daemon->servers);

@@ -25,6 +25,7 @@
 #include "daemon/watch/metrics_server.h"
 #include "daemon/command/command.h"
 #include "daemon/command/file_limits.h"
+#include "daemon/command/reload.h"
 #include "daemon/cli/cdi.h"
 #include "daemon/cli/check_config.h"
 #include "daemon/cli/check_directory.h"

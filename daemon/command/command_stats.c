@@ -21,6 +21,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
+#include "daemon/watch/counting.h"
 
 #define COMMAND_TEXT 256
 /* The width of a column of the table, more than an amount has. */

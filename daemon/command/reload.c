@@ -240,7 +240,7 @@ static void on_file_read(uv_work_t *work, int status)
 	struct reload *reload = work->data;
 	struct daemon *daemon = reload->daemon;
 
-	daemon->reloads.now = NULL;
+	daemon->reload = NULL;
 	if (status == 0 && !daemon->is_over) {
 		manager_begin_reload(daemon);
 		say_result(reload, reload_apply(reload));
@@ -268,21 +268,21 @@ static struct reload *reload_new(struct daemon *daemon)
 /* A request that came while a file was read is not answered by what was read. */
 static void reload_next(struct daemon *daemon)
 {
-	struct reload *reload = daemon->reloads.next;
+	struct reload *reload = daemon->next_reload;
 
-	if (!reload || daemon->reloads.now || daemon->is_over)
+	if (!reload || daemon->reload || daemon->is_over)
 		return;
-	daemon->reloads.next = NULL;
-	daemon->reloads.now = reload;
+	daemon->next_reload = NULL;
+	daemon->reload = reload;
 	uv_queue_work(&daemon->loop, &reload->work, read_file, on_file_read);
 }
 
 void reload_start(struct daemon *daemon, struct conn *conn)
 {
-	struct reload *reload = daemon->reloads.next;
+	struct reload *reload = daemon->next_reload;
 
 	if (!reload)
-		reload = daemon->reloads.next = reload_new(daemon);
+		reload = daemon->next_reload = reload_new(daemon);
 	if (!reload) {
 		if (conn)
 			command_fail(conn, "The daemon is out of memory");
@@ -315,10 +315,10 @@ void reload_on_deadline(struct conn *conn)
 
 bool reload_abandon(struct daemon *daemon)
 {
-	if (daemon->reloads.next)
-		reload_free(daemon->reloads.next);
-	daemon->reloads.next = NULL;
-	return daemon->reloads.now != NULL;
+	if (daemon->next_reload)
+		reload_free(daemon->next_reload);
+	daemon->next_reload = NULL;
+	return daemon->reload != NULL;
 }
 
 /* ---- SIGHUP */

@@ -12,12 +12,6 @@
 
 struct conn;
 struct daemon;
-struct reload;
-
-struct reloads {
-	struct reload *now;  /* its file is being read */
-	struct reload *next; /* requested meanwhile */
-};
 
 /*
  * Begins. A command waits for the end, and gets errors, changes, what cannot change while the

@@ -12,13 +12,13 @@
 #include <string.h>
 
 #include "cuda.h"
-#include "membership.h"
 #include "server_conn.h"
 #include "spec_hash.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/frame_in.h"
+#include "daemon/server/membership.h"
 #include "daemon/server/server.h"
 
 /* The part of both frames that every version has. */

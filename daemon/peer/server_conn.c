@@ -22,7 +22,9 @@
 #include "daemon/server/clients.h"
 #include "daemon/server/group_shares.h"
 #include "daemon/server/server.h"
+#include "daemon/server/server_watch.h"
 #include "daemon/server/turns.h"
+#include "daemon/watch/counting.h"
 #include "daemon/watch/faults.h"
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
@@ -42,7 +44,7 @@ void server_conn_open(struct server *server, struct conn *conn)
 	group_shares_on_link(server);
 	conn_become(conn, CONN_SERVER, &server_conn_ops);
 	server_on_link(server);
-	server_conn_on_writable(server);
+	server_send_due(server);
 }
 
 /* `is_unread': the server has not read all frames. */
@@ -50,39 +52,11 @@ static void server_conn_lose(struct server *server, bool is_unread)
 {
 	server->conn = NULL;
 	clients_end_handover(server, is_unread);
-	terminations_fail(server);
-	counting_fail(server);
-	tracing_fail(server);
+	server_watch_lost(server);
 	group_shares_on_link(server);
 	server_on_link_lost(server);
 	if (server->state != SERVER_STOPPING)
 		server->state = SERVER_INITIALIZING;
-}
-
-/* Sends a shutdown that was requested and not sent yet. */
-void server_conn_send_shutdown(struct server *server)
-{
-	unsigned n_wanted = server->is_forced ? 2 : 1;
-	struct frame_shutdown shutdown = {0};
-
-	if (server->state != SERVER_STOPPING || !server->conn ||
-		server->n_shutdowns_sent >= n_wanted)
-		return;
-	frame_init(&shutdown, FRAME_SHUTDOWN, 0);
-	shutdown.force = server->is_forced;
-	if (conn_send(server->conn, &shutdown, -EBADF) == 0)
-		server->n_shutdowns_sent = n_wanted;
-}
-
-void server_conn_on_writable(struct server *server)
-{
-	server_conn_send_shutdown(server);
-	terminations_send(server);
-	group_shares_send_due(server);
-	faults_send_address(server);
-	counting_send(server);
-	tracing_send(server);
-	slot_progress(server->slot);
 }
 
 /* A fault is not a failure of the server: the program that caused it has to wait. */
@@ -248,7 +222,7 @@ static void on_server_event(struct conn *conn, int events)
 		conn->wants_write = false;
 		conn_watch(conn);
 		if (conn->server)
-			server_conn_on_writable(conn->server);
+			server_send_due(conn->server);
 	}
 	if (events & UV_READABLE)
 		read_server_frames(conn);

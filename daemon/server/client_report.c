@@ -11,12 +11,12 @@
 
 #include "clients.h"
 #include "group_shares.h"
+#include "membership.h"
 #include "server.h"
 #include "daemon/text/process.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/state/tenant_log.h"
-#include "daemon/peer/membership.h"
 
 void client_report_begin(struct server *server)
 {

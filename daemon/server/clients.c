@@ -15,13 +15,12 @@
 
 #include "group_shares.h"
 #include "server.h"
+#include "server_watch.h"
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/partitions.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
-#include "daemon/watch/termination.h"
-#include "daemon/peer/server_conn.h"
 
 /* How soon to check whether the server has read: first interval, and longest interval. */
 #define HANDOVER_CHECK_MS 1
@@ -131,7 +130,7 @@ int clients_add_context(struct server *server, const struct frame_context *frame
 static void client_free(struct server *server, struct client *client)
 {
 	list_remove(&client->link);
-	counting_note_end(server, client);
+	server_watch_client_end(server, client);
 	client->account->n_sessions--;
 	account_unref(client->account);
 	free(client);
@@ -150,7 +149,6 @@ void clients_remove(struct server *server, uint64_t id)
 	if (server->in_flight && server->in_flight_id == id)
 		clients_end_handover(server, false);
 	client_free(server, client);
-	terminations_check(server);
 	server_bound_end(server);
 }
 
@@ -202,7 +200,7 @@ void clients_check_handover(struct server *server)
 {
 	if (server->in_flight && server->conn && server_has_read_all(server)) {
 		clients_end_handover(server, false);
-		server_conn_on_writable(server);
+		server_send_due(server);
 	}
 }
 

@@ -16,7 +16,7 @@
 
 #include "frame.h"
 #include "daemon/text/list.h"
-#include "daemon/watch/counting.h"
+#include "daemon/state/counts.h"
 
 struct account;
 struct conn;

@@ -14,11 +14,11 @@
 #include <string.h>
 
 #include "limit_text.h"
+#include "membership.h"
 #include "server.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
-#include "daemon/peer/membership.h"
 
 static struct group_share *find_share(const struct server *server, uint32_t id)
 {

@@ -21,6 +21,7 @@
 #include "clients.h"
 #include "cuda.h"
 #include "group_shares.h"
+#include "server_watch.h"
 #include "spawn.h"
 #include "daemon/text/process.h"
 #include "daemon/config/allowances.h"
@@ -29,9 +30,6 @@
 #include "daemon/state/tenant.h"
 #include "daemon/state/tenant_log.h"
 #include "daemon/conn/conn.h"
-#include "daemon/watch/termination.h"
-#include "daemon/watch/tracing.h"
-#include "daemon/peer/server_conn.h"
 
 /* For a server that has to end, on top of the grace for its clients' kernels. */
 #define END_MS 5000
@@ -133,9 +131,7 @@ static void server_end(struct server *server, bool is_clean)
 
 	if (conn)
 		conn_close(conn);
-	terminations_fail(server);
-	counting_fail(server);
-	tracing_fail(server);
+	server_watch_lost(server);
 	clients_clear(server);
 	if (!is_clean)
 		usage_count(server->daemon, server->tenant->uid, USAGE_SERVER_FAILURE);
@@ -652,6 +648,6 @@ void server_shutdown(struct server *server, bool force)
 		await_signal_effect(server, 1);
 		return;
 	}
-	server_conn_send_shutdown(server);
+	server_send_shutdown(server);
 	server_bound_end(server);
 }

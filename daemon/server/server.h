@@ -20,9 +20,9 @@
 #include "daemon/text/list.h"
 #include "daemon/config/devices.h"
 #include "daemon/config/settings.h"
+#include "daemon/state/fault.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/record.h"
-#include "daemon/watch/faults.h"
 
 struct conn;
 struct daemon;

@@ -10,7 +10,9 @@
 #include <uv.h>
 
 #include "account.h"
+#include "fault.h"
 #include "groups.h"
+#include "manager.h"
 #include "usage.h"
 #include "daemon/text/line_limit.h"
 #include "daemon/text/list.h"
@@ -20,16 +22,15 @@
 #include "daemon/config/devices.h"
 #include "daemon/config/settings.h"
 #include "daemon/log/log_file.h"
-#include "daemon/log/manager.h"
 #include "daemon/conn/listener.h"
-#include "daemon/watch/faults.h"
 #include "daemon/watch/kernel_log.h"
-#include "daemon/command/reload.h"
 
 struct conn;
 struct conn_ops;
 struct metrics_server;
 struct probe;
+struct reload;
+struct server_watch;
 struct tenant;
 
 struct daemon {
@@ -52,8 +53,9 @@ struct daemon {
 	struct faults faults;
 	struct kernel_log kernel_log;
 	const struct conn_ops *new_conn_ops;
-	uint64_t n_accepted; /* counts connections */
-	uint64_t n_queued;   /* counts connections that have begun to wait in a slot */
+	const struct server_watch *const *server_watches; /* up to NULL */
+	uint64_t n_accepted;                              /* counts connections */
+	uint64_t n_queued; /* counts connections that have begun to wait in a slot */
 	/* The layers of the defaults; [default] without what the environment sets. */
 	struct settings environment, default_file, default_commands;
 	struct groups groups;
@@ -71,9 +73,9 @@ struct daemon {
 	bool is_probe_due;           /* probe_again() was asked for too soon after the last one */
 	bool is_exclusive;           /* servers take turns: see turns.h */
 	bool is_record_due; /* the last attempt to write the record has failed, as the log says */
-	struct reloads reloads;
-	uv_timer_t retry_timer; /* an action has to be tried again */
-	uv_timer_t idle_timer;  /* checks for idle servers and tenants */
+	struct reload *reload, *next_reload; /* the file is being read; requested meanwhile */
+	uv_timer_t retry_timer;              /* an action has to be tried again */
+	uv_timer_t idle_timer;               /* checks for idle servers and tenants */
 
 	uint64_t start_time_ns; /* when the daemon was started, since 1970 */
 	uint64_t start_ms;      /* the same, by the loop's clock */

@@ -11,10 +11,10 @@
 #include <sys/types.h>
 
 #include "bounds.h"
+#include "counts.h"
 #include "daemon/text/group_name.h"
 #include "daemon/text/list.h"
 #include "daemon/config/settings.h"
-#include "daemon/watch/counting.h"
 
 struct daemon;
 

@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-#include "daemon/watch/counting.h"
+#include "counts.h"
 
 struct daemon;
 

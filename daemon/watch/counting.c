@@ -22,12 +22,6 @@
 /* A server's loop replies in less than a millisecond. */
 #define REPLY_MS 1000
 
-void counts_add(struct counts *sum, const struct counts *counts)
-{
-	for (unsigned i = 0; i < COUNTERS; i++)
-		sum->counters[i] += counts->counters[i];
-}
-
 /* Its command runs, with fresh counters or without. */
 static void resume(struct conn *conn)
 {
@@ -61,7 +55,7 @@ static void check(struct daemon *daemon)
 	metrics_server_on_counters(daemon);
 }
 
-void counting_send(struct server *server)
+static void counting_send(struct server *server)
 {
 	struct frame_counters frame = {0};
 
@@ -129,7 +123,7 @@ void counting_on_frame(struct server *server, const struct frame_counters *frame
 	memcpy(client->counts.memory_peak, frame->memory_peak, sizeof(frame->memory_peak));
 }
 
-void counting_fail(struct server *server)
+static void counting_fail(struct server *server)
 {
 	if (!server->is_counting)
 		return;
@@ -137,7 +131,8 @@ void counting_fail(struct server *server)
 	check(server->daemon);
 }
 
-void counting_note_end(const struct server *server, const struct client *client)
+/* The counters of the client go to its user and its group. */
+static void note_end(struct server *server, const struct client *client)
 {
 	struct daemon *daemon = server->daemon;
 	struct group *group = groups_get(&daemon->groups, client->group);
@@ -152,3 +147,9 @@ void counting_stop(struct daemon *daemon)
 	list_for_each_safe (item, following, &daemon->counting)
 		resume(container_of(item, struct conn, wait));
 }
+
+const struct server_watch counting_watch = {
+	.on_writable = counting_send,
+	.on_lost = counting_fail,
+	.on_client_end = note_end,
+};

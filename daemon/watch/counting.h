@@ -8,23 +8,13 @@
  */
 
 #include "base.h"
-#include "bounds.h"
-#include "counters.h"
+#include "daemon/server/server_watch.h"
 
 struct client;
 struct conn;
 struct daemon;
 struct frame_counters;
 struct server;
-
-struct counts {
-	uint64_t counters[COUNTERS];
-	uint64_t memory[DEVICES_MAX];      /* bytes, by the server's ordinals */
-	uint64_t memory_peak[DEVICES_MAX]; /* bytes */
-};
-
-/* Adds counters; memory is not summed. */
-void counts_add(struct counts *sum, const struct counts *counts);
 
 /*
  * Asks the servers for the counters of their clients. Whether a reply is outstanding: then
@@ -38,20 +28,13 @@ bool counting_ask(struct daemon *daemon);
  */
 bool counting_is_fresh(struct conn *conn, const char *command);
 
-/* Sends the server a request that it has not been sent yet, if its socket takes it now. */
-void counting_send(struct server *server);
-
 /* The connection has reached its deadline: its command uses what is known. */
 void counting_on_deadline(struct conn *conn);
 
 /* A server's frame. */
 void counting_on_frame(struct server *server, const struct frame_counters *frame);
 
-/* The server's connection is gone: no reply will come. */
-void counting_fail(struct server *server);
-
-/* A client has ended: its counters go to its user and its group. */
-void counting_note_end(const struct server *server, const struct client *client);
+extern const struct server_watch counting_watch;
 
 /* Commands no longer wait. */
 void counting_stop(struct daemon *daemon);

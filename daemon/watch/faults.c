@@ -20,7 +20,6 @@
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
-#include "daemon/peer/server_conn.h"
 
 /*
  * The longest time between the line in the kernel's log and the server's
@@ -250,7 +249,7 @@ static bool xid_concerns_server(const struct server *server, const struct xid *x
  * Sends nothing to a server that has stopped reading for the sake of a client
  * in flight: that client has to find the next server.
  */
-void faults_send_address(struct server *server)
+static void faults_send_address(struct server *server)
 {
 	struct fault_address *known = &server->fault_address;
 	struct frame_fault_address frame = {0};
@@ -343,3 +342,5 @@ void faults_fini(struct faults *faults)
 	for (size_t i = 0; i < FAULTS_MAX; i++)
 		free(TAKE_PTR(faults->list[i].affected));
 }
+
+const struct server_watch faults_watch = {.on_writable = faults_send_address};

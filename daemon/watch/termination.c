@@ -13,7 +13,6 @@
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
-#include "daemon/peer/server_conn.h"
 #include "daemon/command/command_conn.h"
 
 /* How much longer than the server's own bound the daemon waits; the server is replaced then. */
@@ -60,7 +59,7 @@ static bool is_termination_done(const struct server *server, pid_t pid)
 	return true;
 }
 
-void terminations_check(struct server *server)
+static void terminations_check(struct server *server)
 {
 	list_for_each_safe (item, following, &server->terminations) {
 		struct termination *each = container_of(item, struct termination, link);
@@ -70,7 +69,7 @@ void terminations_check(struct server *server)
 	}
 }
 
-void terminations_send(struct server *server)
+static void terminations_send(struct server *server)
 {
 	struct frame_terminate frame = {0};
 
@@ -81,7 +80,7 @@ void terminations_send(struct server *server)
 		if (!server->conn || client->termination != TERMINATION_WANTED)
 			continue;
 		frame.client = client->id;
-		/* If the socket is full, server_conn_on_writable() follows. */
+		/* If the socket is full, server_send_due() follows. */
 		if (conn_send(server->conn, &frame, -EBADF) < 0)
 			return;
 		client->termination = TERMINATION_ASKED;
@@ -129,7 +128,7 @@ void termination_on_answer(struct server *server, const struct frame_terminate *
 	terminations_check(server);
 }
 
-void terminations_fail(struct server *server)
+static void terminations_fail(struct server *server)
 {
 	list_for_each_safe (item, following, &server->terminations) {
 		struct termination *each = container_of(item, struct termination, link);
@@ -162,3 +161,14 @@ void termination_drop(struct conn *conn)
 	if (conn->termination)
 		termination_free(conn->termination);
 }
+
+static void on_client_end(struct server *server, _unused_ const struct client *client)
+{
+	terminations_check(server);
+}
+
+const struct server_watch terminations_watch = {
+	.on_writable = terminations_send,
+	.on_lost = terminations_fail,
+	.on_client_end = on_client_end,
+};

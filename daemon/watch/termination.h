@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "frame.h"
+#include "daemon/server/server_watch.h"
 
 struct conn;
 struct server;
@@ -19,17 +20,10 @@ struct server;
 /* Asks the server, which has clients of that process; answers the connection now or later. */
 void termination_begin(struct server *server, struct conn *conn, pid_t pid);
 
-/* The server's connection is writable: sends the requests that were not sent yet. */
-void terminations_send(struct server *server);
-
 /* The server has answered. */
 void termination_on_answer(struct server *server, const struct frame_terminate *frame);
 
-/* A client of the server has ended. */
-void terminations_check(struct server *server);
-
-/* The server's connection is gone: no answer will come. */
-void terminations_fail(struct server *server);
+extern const struct server_watch terminations_watch;
 
 /* The connection has reached its deadline. */
 void termination_on_deadline(struct conn *conn);

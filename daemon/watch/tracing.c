@@ -121,7 +121,7 @@ static void send_end(struct trace *trace)
 	trace->is_end_sent = conn_send(trace->server->conn, &frame, -EBADF) == 0;
 }
 
-void tracing_send(struct server *server)
+static void tracing_send(struct server *server)
 {
 	list_for_each (item, &server->daemon->traces) {
 		struct trace *trace = container_of(item, struct trace, link);
@@ -284,7 +284,7 @@ void tracing_on_frame(struct server *server, const struct frame_trace_end *frame
 	}
 }
 
-void tracing_fail(struct server *server)
+static void tracing_fail(struct server *server)
 {
 	bool is_any = false;
 
@@ -364,3 +364,8 @@ void tracing_summarise(
 		ret->n_clients += k == ret->n_clients;
 	}
 }
+
+const struct server_watch tracing_watch = {
+	.on_writable = tracing_send,
+	.on_lost = tracing_fail,
+};

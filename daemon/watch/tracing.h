@@ -12,6 +12,7 @@
 #include "base.h"
 #include "trace_file.h"
 #include "daemon/text/list.h"
+#include "daemon/server/server_watch.h"
 
 struct account;
 struct conn;
@@ -63,14 +64,10 @@ bool tracing_is_ended(struct conn *conn, pid_t server_pid, const char *command);
 /* The connection has reached its deadline: its command uses what is there. */
 void tracing_on_deadline(struct conn *conn);
 
-/* Sends the server what it was not sent yet about its trace, if its socket takes it now. */
-void tracing_send(struct server *server);
-
 /* A server's reply. */
 void tracing_on_frame(struct server *server, const struct frame_trace_end *frame);
 
-/* The server's connection is gone, or the server has ended. */
-void tracing_fail(struct server *server);
+extern const struct server_watch tracing_watch;
 
 /* Copies a chunk. False: it is not in use, has impossible numbers, or is another user's. */
 bool tracing_read(const struct conn *conn, const struct trace *trace, unsigned index,

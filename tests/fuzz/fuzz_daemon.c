@@ -22,6 +22,7 @@
 
 #include "fake_system.h"
 #include "spec_hash.h"
+#include "daemon/watch/faults.h"
 #include "../../daemon/config/settings.h"
 #include "../../daemon/conn/conn.h"
 #include "../../daemon/server/clients.h"

@@ -29,12 +29,6 @@ struct tenant *tenant_find(_unused_ struct daemon *daemon, uid_t uid)
 	return uid >= FIRST_UID && uid <= last_uid_with_tenant ? &tenant : NULL;
 }
 
-void counts_add(struct counts *sum, const struct counts *counts)
-{
-	for (unsigned i = 0; i < COUNTERS; i++)
-		sum->counters[i] += counts->counters[i];
-}
-
 static int set_up(_unused_ void **state)
 {
 	mps = (struct daemon){0};

@@ -13,12 +13,12 @@
 #include <string.h>
 
 #include "cuda.h"
+#include "server.h"
 #include "daemon/text/process.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
-#include "daemon/server/server.h"
 
 /* Room for a path and the lines of cgroup version 1 before it. */
 #define CGROUP_TEXT_MAX 16384

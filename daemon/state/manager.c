@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "clock.h"
-#include "notify.h"
-#include "daemon/state/daemon.h"
+#include "daemon.h"
+#include "daemon/log/notify.h"
 
 /* The pause between two states: users can change the number of clients quickly. */
 #define STATE_PAUSE_MS 500
