@@ -158,7 +158,7 @@ softgpu: $(SOFTGPU) $(SOFTGPU:.1=)
 # ---- tests, installation, packages
 
 include tests/tests.mk
-include daemon/package.mk
+include daemon/dist/package.mk
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 

@@ -393,32 +393,32 @@ install: all
 		$(SHARE)/doc/mps $(SHARE)/mps/fleet $(SHARE)/pkgconfig $(SHARE)/bash-completion/completions \
 		$(SHARE)/zsh/site-functions $(patsubst .%,$(MANDIR)/man%,$(sort $(suffix $(MANUAL))))
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
-	$(if $(VENDOR_NAMES),daemon/install-names "$(DESTDIR)" "$(PREFIX)/bin")
+	$(if $(VENDOR_NAMES),daemon/dist/install-names "$(DESTDIR)" "$(PREFIX)/bin")
 	install -m 644 $(LIBRARY) $(LIBDIR)
 	install $(CHECK) $(LIBDIR)
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so.1
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so
 	for unit in service socket; do \
-		sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/mps-control.$$unit \
+		sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/dist/mps-control.$$unit \
 			>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.$$unit || exit 1; done
-	install -m 644 daemon/mps-control.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/mps-control.conf
-	install -m 644 daemon/mps-control.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/mps-control.conf
-	install -m 644 README.md LICENSE daemon/mps.conf $(wildcard docs/*.*) $(SHARE)/doc/mps
+	install -m 644 daemon/dist/mps-control.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/mps-control.conf
+	install -m 644 daemon/dist/mps-control.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/mps-control.conf
+	install -m 644 README.md LICENSE daemon/dist/mps.conf $(wildcard docs/*.*) $(SHARE)/doc/mps
 	install -m 644 $(wildcard docs/fleet/*) $(SHARE)/mps/fleet
 	cp -R docs/clusters docs/kubernetes $(SHARE)/doc/mps
 	for page in $(MANUAL); do install -m 644 $$page $(MANDIR)/man$${page##*.} || exit 1; done
-	sed 's|@VERSION@|$(VERSION)|; s|@PIPE_DIRECTORY@|$(PIPE_DIRECTORY)|' daemon/mps.pc.in \
+	sed 's|@VERSION@|$(VERSION)|; s|@PIPE_DIRECTORY@|$(PIPE_DIRECTORY)|' daemon/dist/mps.pc.in \
 		>$(SHARE)/pkgconfig/mps.pc
-	install -m 644 daemon/completion/mps-control.bash $(SHARE)/bash-completion/completions/mps-control
-	install -m 644 daemon/completion/mps-run.bash $(SHARE)/bash-completion/completions/mps-run
-	install -m 644 daemon/completion/_mps-control daemon/completion/_mps-run $(SHARE)/zsh/site-functions
+	install -m 644 daemon/dist/completion/mps-control.bash $(SHARE)/bash-completion/completions/mps-control
+	install -m 644 daemon/dist/completion/mps-run.bash $(SHARE)/bash-completion/completions/mps-run
+	install -m 644 daemon/dist/completion/_mps-control daemon/dist/completion/_mps-run $(SHARE)/zsh/site-functions
 
 # NVIDIA's names in a separate folder, for where `install' omits them.
 COMPATDIR ?= $(PREFIX)/lib/mps/compat
 
 .PHONY: install-compat
 install-compat:
-	daemon/install-names "$(DESTDIR)" "$(PREFIX)/bin" "$(abspath $(COMPATDIR))"
+	daemon/dist/install-names "$(DESTDIR)" "$(PREFIX)/bin" "$(abspath $(COMPATDIR))"
 
 # ---- lint
 

@@ -128,7 +128,7 @@ void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...) _p
  * connection is broken. `fd' may be negative.
  *
  * What a server has to be sent is part of the daemon's state (of a client, a group, a trace), not
- * of a queue. After -EAGAIN server_conn_on_writable() sends everything that is still due.
+ * of a queue. After -EAGAIN server_send_due() sends everything that is still due.
  */
 int conn_send(struct conn *conn, const void *frame, int fd);
 

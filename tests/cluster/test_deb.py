@@ -42,7 +42,7 @@ def build(source, version, folder):
                     if not os.path.exists(part + "/nvcc"))
     # Python from the distribution, on which the packages depend.
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
-    done = subprocess.run([source + "/daemon/build-deb", version, folder],
+    done = subprocess.run([source + "/daemon/dist/build-deb", version, folder],
                           env=dict(env, CUDA_HOME=headers(), PATH=path), capture_output=True,
                           text=True, timeout=900, check=False)
     equal(done.returncode, 0, done.stdout + done.stderr)
@@ -125,7 +125,7 @@ def test_lintian():
     done = subprocess.run([lintian, "--allow-root", "--fail-on", "error,warning", changes],
                           capture_output=True, text=True, timeout=600, check=False)
     equal((done.returncode, done.stdout), (0, ""), done.stderr)
-    for path in glob.glob(harness.ROOT + "/daemon/debian/*.lintian-overrides"):
+    for path in glob.glob(harness.ROOT + "/daemon/dist/debian/*.lintian-overrides"):
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
         for before, line in zip([""] + lines, lines):

@@ -11,7 +11,7 @@ import harness
 import mps
 from harness import contains, equal
 
-FOLDER = harness.ROOT + "/daemon/completion/"
+FOLDER = harness.ROOT + "/daemon/dist/completion/"
 RUN = mps.BUILD + "/bin/mps-run"
 
 BASH = """

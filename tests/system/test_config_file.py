@@ -569,7 +569,7 @@ def test_documents():
     daemon, limits = keys_in_sources()
     page = document("docs", "man", "mps.conf.5")
     equal(set(re.findall(r"^\.BI (\w+) ", page, re.M)), daemon | limits)
-    example = document("daemon", "mps.conf")
+    example = document("daemon/dist", "mps.conf")
     equal(set(re.findall(r"^#(\w+) = ", example, re.M)), daemon | limits)
     named = set(re.findall(r"`(\w+)`", document("docs", "settings.md")))
     equal((daemon | limits) - named, set())

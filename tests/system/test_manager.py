@@ -449,7 +449,7 @@ def test_directory_of_another_user():
 
 def test_unit():
     """The end of one user's server, or its many threads, do not end those of others."""
-    with open(os.path.join(harness.ROOT, "daemon", "mps-control.service"), encoding="utf-8") as file:
+    with open(os.path.join(harness.ROOT, "daemon", "dist", "mps-control.service"), encoding="utf-8") as file:
         lines = file.read().splitlines()
     for line in "OOMPolicy=continue", "TasksMax=infinity", "KillMode=process":
         equal(lines.count(line), 1, line)

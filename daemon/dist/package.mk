@@ -4,7 +4,7 @@
 
 .PHONY: deb
 deb:
-	CUDA_HOME=$(CUDA_HOME) daemon/build-deb $(VERSION) $(abspath $(BUILD))/deb
+	CUDA_HOME=$(CUDA_HOME) daemon/dist/build-deb $(VERSION) $(abspath $(BUILD))/deb
 
 # For other systems: works where it is unpacked, and has a script that installs it elsewhere.
 TARBALL := mps-$(VERSION)-linux-$(shell uname -m)
@@ -15,11 +15,11 @@ tarball: all
 	$(MAKE) --no-print-directory -s install DESTDIR=$(abspath $(BUILD))/tarball/ PREFIX=$(TARBALL) \
 		VENDOR_NAMES=
 	rm -r $(BUILD)/tarball/$(TARBALL)/lib/systemd
-	install -m 755 daemon/install-tarball $(BUILD)/tarball/$(TARBALL)/install
+	install -m 755 daemon/dist/install-tarball $(BUILD)/tarball/$(TARBALL)/install
 	install -d $(BUILD)/tarball/$(TARBALL)/share/mps
-	install -m 644 daemon/mps-control.service daemon/mps-control.socket \
+	install -m 644 daemon/dist/mps-control.service daemon/dist/mps-control.socket \
 		$(BUILD)/tarball/$(TARBALL)/share/mps
-	install -m 755 daemon/install-names $(BUILD)/tarball/$(TARBALL)/share/mps
+	install -m 755 daemon/dist/install-names $(BUILD)/tarball/$(TARBALL)/share/mps
 	strip --strip-debug $(addprefix $(BUILD)/tarball/$(TARBALL)/,bin/mps-control bin/mps-server \
 		lib/mps/libmpsclient.so lib/mps/mps-check)
 	tar -C $(BUILD)/tarball --owner=0 --group=0 --sort=name -czf $(BUILD)/$(TARBALL).tar.gz $(TARBALL)
