@@ -8,10 +8,10 @@
  */
 
 #define NAME "cublas_gemm"
-#include "../helpers/program.h"
-
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
+
+#include "../helpers/program.h"
 
 #define BLAS(call) blas_check((call), #call, __LINE__)
 

@@ -8,10 +8,10 @@
  */
 
 #define NAME "cublaslt_matmul"
-#include "../helpers/program.h"
-
 #include <cublasLt.h>
 #include <cuda_bf16.h>
+
+#include "../helpers/program.h"
 
 #define LT(call) lt_check((call), #call, __LINE__)
 

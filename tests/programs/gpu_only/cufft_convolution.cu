@@ -8,10 +8,10 @@
  */
 
 #define NAME "cufft_convolution"
-#include "../helpers/program.h"
-
 #include <cufft.h>
 #include <math.h>
+
+#include "../helpers/program.h"
 
 #define FFT(call) fft_check((call), #call, __LINE__)
 

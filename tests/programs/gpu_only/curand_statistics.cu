@@ -8,11 +8,11 @@
  */
 
 #define NAME "curand_statistics"
-#include "../helpers/program.h"
-
 #include <curand.h>
 #include <curand_kernel.h>
 #include <math.h>
+
+#include "../helpers/program.h"
 
 #define RAND(call) rand_check((call), #call, __LINE__)
 

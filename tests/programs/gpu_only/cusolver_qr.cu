@@ -8,11 +8,11 @@
  */
 
 #define NAME "cusolver_qr"
-#include "../helpers/program.h"
-
 #include <cublas_v2.h>
 #include <cusolverDn.h>
 #include <math.h>
+
+#include "../helpers/program.h"
 
 #define SOLVER(call) solver_check((call), #call, __LINE__)
 

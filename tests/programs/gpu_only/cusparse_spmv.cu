@@ -8,9 +8,9 @@
  */
 
 #define NAME "cusparse_spmv"
-#include "../helpers/program.h"
-
 #include <cusparse.h>
+
+#include "../helpers/program.h"
 
 #define SPARSE(call) sparse_check((call), #call, __LINE__)
 

@@ -8,8 +8,8 @@
  */
 
 #define NAME "neighbours"
-#include "../helpers/program.h"
 #include "../helpers/entry.h"
+#include "../helpers/program.h"
 #include "../helpers/topology.h"
 
 enum {

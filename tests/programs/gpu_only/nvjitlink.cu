@@ -8,10 +8,10 @@
  */
 
 #define NAME "nvjitlink"
-#include "../helpers/program.h"
-
 #include <nvJitLink.h>
 #include <nvrtc.h>
+
+#include "../helpers/program.h"
 
 #define RTC(call) rtc_check((call), #call, __LINE__)
 #define LINK(call) link_check((call), #call, __LINE__)

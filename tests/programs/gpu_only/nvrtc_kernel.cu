@@ -9,9 +9,9 @@
  */
 
 #define NAME "nvrtc_kernel"
-#include "../helpers/program.h"
-
 #include <nvrtc.h>
+
+#include "../helpers/program.h"
 
 #define RTC(call) rtc_check((call), #call, __LINE__)
 

@@ -11,9 +11,9 @@
 
 #define NAME "tensor_map"
 
-#include "../helpers/program.h"
-
 #include <cuda.h>
+
+#include "../helpers/program.h"
 
 #define WIDTH 100 /* of the matrix; rows are PITCH elements apart */
 #define HEIGHT 50

@@ -8,10 +8,10 @@
  */
 
 #define NAME "wmma_gemm"
-#include "../helpers/program.h"
-
 #include <cuda_fp16.h>
 #include <mma.h>
+
+#include "../helpers/program.h"
 
 using namespace nvcuda;
 

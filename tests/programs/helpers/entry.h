@@ -2,9 +2,11 @@
 #ifndef ENTRY_H
 #define ENTRY_H
 
-/* Driver functions for programs that are linked only with the runtime. Include after program.h. */
+/* Driver functions for programs that are linked only with the runtime. */
 
 #include <cuda.h>
+
+#include "program.h"
 
 /* A program that needs later functions defines a later version before it includes this. */
 #ifndef ENTRY_VERSION

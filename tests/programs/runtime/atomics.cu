@@ -8,9 +8,9 @@
  */
 
 #define NAME "atomics"
-#include "../helpers/program.h"
-
 #include <cuda/atomic>
+
+#include "../helpers/program.h"
 
 enum {
 	BLOCKS = 8,

@@ -7,8 +7,9 @@
  */
 
 #define NAME "black_scholes"
-#include "../helpers/program.h"
 #include <math.h>
+
+#include "../helpers/program.h"
 
 enum {
 	COUNT = 2048,

@@ -9,8 +9,9 @@
  */
 
 #define NAME "bulk_copies"
-#include "../helpers/program.h"
 #include <pthread.h>
+
+#include "../helpers/program.h"
 
 #define MIB ((size_t)1 << 20)
 

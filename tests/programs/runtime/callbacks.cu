@@ -7,9 +7,10 @@
  */
 
 #define NAME "callbacks"
-#include "../helpers/program.h"
 #include <mutex>
 #include <unistd.h>
+
+#include "../helpers/program.h"
 
 enum {
 	STREAMS = 4,

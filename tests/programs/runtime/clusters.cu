@@ -8,9 +8,9 @@
  */
 
 #define NAME "clusters"
-#include "../helpers/program.h"
-
 #include <cooperative_groups.h>
+
+#include "../helpers/program.h"
 
 namespace cg = cooperative_groups;
 

@@ -6,9 +6,9 @@
  * occupancy.
  */
 
-#include "../helpers/program.h"
-
 #include <cooperative_groups.h>
+
+#include "../helpers/program.h"
 
 #define NAME "cooperative"
 #define EXPECT(error, call) expect((call), (error), #call, __LINE__)

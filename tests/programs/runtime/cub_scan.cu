@@ -6,12 +6,12 @@
  */
 
 #define NAME "cub_scan"
-#include "../helpers/program.h"
-
 #include <cub/block/block_radix_sort.cuh>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_scan.cuh>
+
+#include "../helpers/program.h"
 
 enum {
 	COUNT = 10007,

@@ -14,8 +14,9 @@
  */
 
 #define NAME "disturb"
-#include "../helpers/program.h"
 #include <signal.h>
+
+#include "../helpers/program.h"
 
 #define MIB ((size_t)1 << 20)
 

@@ -7,8 +7,9 @@
  */
 
 #define NAME "fft"
-#include "../helpers/program.h"
 #include <math.h>
+
+#include "../helpers/program.h"
 
 enum {
 	BITS = 10,

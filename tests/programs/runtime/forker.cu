@@ -6,9 +6,10 @@
  */
 
 #define NAME "forker"
-#include "../helpers/program.h"
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../helpers/program.h"
 
 static __global__ void store(int *where, int value)
 {

@@ -8,10 +8,10 @@
  */
 
 #define NAME "gemm_double"
-#include "../helpers/program.h"
-
 #include <cuda_pipeline.h>
 #include <math.h>
+
+#include "../helpers/program.h"
 
 enum {
 	SIZE = 64,

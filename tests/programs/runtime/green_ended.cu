@@ -8,8 +8,8 @@
 #define NAME "green_ended"
 #define ENTRY_VERSION 12040
 
-#include "../helpers/program.h"
 #include "../helpers/entry.h"
+#include "../helpers/program.h"
 
 static CUcontext make_current(CUgreenCtx *ret_green)
 {

@@ -8,11 +8,11 @@
  */
 
 #define NAME "half_precision"
-#include "../helpers/program.h"
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <math.h>
+
+#include "../helpers/program.h"
 
 enum {
 	COUNT = 1024,

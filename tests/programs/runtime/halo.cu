@@ -14,9 +14,9 @@
  */
 
 #define NAME "halo"
-#include "../helpers/program.h"
-
 #include <mpi.h>
+
+#include "../helpers/program.h"
 
 enum {
 	THREADS = 64,

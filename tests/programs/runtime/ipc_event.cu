@@ -8,7 +8,6 @@
 
 #define NAME "ipc_event"
 #include "../helpers/program.h"
-
 #include "../helpers/two_processes.h"
 
 enum {

@@ -11,9 +11,10 @@
  */
 
 #define NAME "last_words"
-#include "../helpers/program.h"
 #include <pthread.h>
 #include <unistd.h>
+
+#include "../helpers/program.h"
 
 enum {
 	WORDS = 1 << 16

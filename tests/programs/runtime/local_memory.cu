@@ -7,9 +7,10 @@
  */
 
 #define NAME "local_memory"
-#include "../helpers/program.h"
 #include <string.h>
 #include <unistd.h>
+
+#include "../helpers/program.h"
 
 enum {
 	THREADS = 256,

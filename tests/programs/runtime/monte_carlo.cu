@@ -7,8 +7,9 @@
  */
 
 #define NAME "monte_carlo"
-#include "../helpers/program.h"
 #include <math.h>
+
+#include "../helpers/program.h"
 
 enum {
 	BLOCKS = 8,

@@ -6,8 +6,9 @@
  */
 
 #define NAME "nbody"
-#include "../helpers/program.h"
 #include <math.h>
+
+#include "../helpers/program.h"
 
 enum {
 	BODIES = 256,

@@ -9,9 +9,8 @@
  */
 
 #define NAME "peer_process"
-#include "../helpers/program.h"
-
 #include "../helpers/entry.h"
+#include "../helpers/program.h"
 #include "../helpers/two_processes.h"
 
 enum {

@@ -9,9 +9,8 @@
  */
 
 #define NAME "peers"
-#include "../helpers/program.h"
-
 #include "../helpers/entry.h"
+#include "../helpers/program.h"
 
 enum {
 	WORDS = 1 << 14,

@@ -7,9 +7,9 @@
 
 #define NAME "pinned"
 
-#include "../helpers/program.h"
-
 #include <sys/mman.h>
+
+#include "../helpers/program.h"
 
 #define N (5 << 20) /* floats: 20 MiB */
 #define PIECES 16

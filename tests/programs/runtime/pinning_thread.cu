@@ -10,10 +10,10 @@
 
 #define NAME "pinning_thread"
 
-#include "../helpers/program.h"
-#include "../helpers/entry.h"
-
 #include <pthread.h>
+
+#include "../helpers/entry.h"
+#include "../helpers/program.h"
 
 #define INVALID CUDA_ERROR_INVALID_CONTEXT
 

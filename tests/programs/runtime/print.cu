@@ -8,10 +8,11 @@
  */
 
 #define NAME "print"
-#include "../helpers/program.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
+
+#include "../helpers/program.h"
 
 enum {
 	THREADS = 64,

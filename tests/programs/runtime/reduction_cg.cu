@@ -7,11 +7,11 @@
  */
 
 #define NAME "reduction_cg"
-#include "../helpers/program.h"
-
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
+
+#include "../helpers/program.h"
 
 namespace cg = cooperative_groups;
 

@@ -8,11 +8,11 @@
 
 #define NAME "registered_cut"
 
-#include "../helpers/program.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "../helpers/program.h"
 
 #define N (1 << 16)
 #define BYTES (N * sizeof(int))

@@ -7,11 +7,11 @@
 
 #define NAME "registered_private"
 
-#include "../helpers/program.h"
-
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../helpers/program.h"
 
 #define N (1 << 16)
 #define BYTES (N * sizeof(int))

@@ -8,14 +8,14 @@
 
 #define NAME "registered_shared"
 
-#include "../helpers/program.h"
-
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../helpers/program.h"
 
 #define N (1 << 16)
 #define BYTES (N * sizeof(int))

@@ -5,11 +5,10 @@
  * the number. --sms N: the number must be N.
  */
 
+#include <cooperative_groups.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-
-#include <cooperative_groups.h>
 #include <cuda.h>
 #include <cuda_runtime.h>
 

@@ -13,8 +13,9 @@
  */
 
 #define NAME "spy"
-#include "../helpers/program.h"
 #include <unistd.h>
+
+#include "../helpers/program.h"
 
 #define PATTERN 0x5ec2e75eu
 

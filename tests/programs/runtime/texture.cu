@@ -8,10 +8,10 @@
 
 #define NAME "texture"
 
-#include "../helpers/program.h"
-
 #include <cuda_fp16.h>
 #include <math.h>
+
+#include "../helpers/program.h"
 
 #define WIDTH 37
 #define HEIGHT 23

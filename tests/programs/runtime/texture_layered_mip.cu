@@ -8,9 +8,9 @@
 
 #define NAME "texture_layered_mip"
 
-#include "../helpers/program.h"
-
 #include <math.h>
+
+#include "../helpers/program.h"
 
 #define SIZE 16
 #define LAYERS 5

@@ -8,9 +8,9 @@
 
 #define NAME "texture_linear"
 
-#include "../helpers/program.h"
-
 #include <math.h>
+
+#include "../helpers/program.h"
 
 #define N 10000
 #define WIDTH 50

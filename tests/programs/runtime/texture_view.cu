@@ -7,9 +7,9 @@
 
 #define NAME "texture_view"
 
-#include "../helpers/program.h"
-
 #include <string.h>
+
+#include "../helpers/program.h"
 
 #define SIZE 16
 #define LAYERS 5

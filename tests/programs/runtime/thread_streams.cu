@@ -7,8 +7,9 @@
  */
 
 #define NAME "thread_streams"
-#include "../helpers/program.h"
 #include <pthread.h>
+
+#include "../helpers/program.h"
 
 enum {
 	THREADS = 4,

@@ -6,8 +6,9 @@
  */
 
 #define NAME "threads"
-#include "../helpers/program.h"
 #include <pthread.h>
+
+#include "../helpers/program.h"
 
 enum {
 	THREADS = 4,

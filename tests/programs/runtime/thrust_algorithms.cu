@@ -6,8 +6,6 @@
  */
 
 #define NAME "thrust_algorithms"
-#include "../helpers/program.h"
-
 #include <thrust/device_vector.h>
 #include <thrust/functional.h>
 #include <thrust/host_vector.h>
@@ -17,6 +15,8 @@
 #include <thrust/sort.h>
 #include <thrust/transform.h>
 #include <thrust/unique.h>
+
+#include "../helpers/program.h"
 
 enum {
 	COUNT = 5000,

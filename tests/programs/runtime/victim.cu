@@ -9,8 +9,9 @@
  */
 
 #define NAME "victim"
-#include "../helpers/program.h"
 #include <unistd.h>
+
+#include "../helpers/program.h"
 
 enum {
 	SLOTS = 6,

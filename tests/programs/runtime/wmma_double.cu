@@ -7,9 +7,9 @@
  */
 
 #define NAME "wmma_double"
-#include "../helpers/program.h"
-
 #include <mma.h>
+
+#include "../helpers/program.h"
 
 using namespace nvcuda;
 
