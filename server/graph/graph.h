@@ -56,10 +56,10 @@ struct graph {
 	CUgraphExec real;            /* NULL: not made yet */
 	struct graph_end *ending;    /* owned */
 	struct graph_node *nodes;
-	uint32_t n_nodes, n_free_channels;
-	uint32_t n_joined;         /* nodes that continue a branch */
-	struct graph_body *bodies; /* owned; body 1 is the first */
-	uint32_t n_bodies, body;   /* `body': of the next nodes */
+	uint32_t n_nodes, n_nodes_max; /* in `nodes'; for how many it has space */
+	uint32_t n_joined;             /* nodes that continue a branch */
+	struct graph_body *bodies;     /* owned; body 1 is the first */
+	uint32_t n_bodies, body;       /* `body': of the next nodes */
 	uint32_t n_conditions, n_body_nodes;
 	struct context_share *share; /* of the conditions, a reference; NULL: the client's */
 	CUresult result;             /* the first error since the client asked */

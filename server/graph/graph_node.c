@@ -109,18 +109,18 @@ CUresult graph_node_find(struct session *session, struct graph *graph, uint32_t 
 
 static bool node_make_room(struct session *session, struct graph *graph)
 {
-	uint32_t n_free_channels = MAX(2 * graph->n_free_channels, 8u);
+	uint32_t n_nodes_max = MAX(2 * graph->n_nodes_max, 8u);
 	struct graph_node *grown;
 
 	if (!graph_end_take_nodes(graph->ending, 1))
 		return false;
-	if (graph->n_nodes < graph->n_free_channels)
+	if (graph->n_nodes < graph->n_nodes_max)
 		return true;
-	grown = account_grow(session->account, graph->nodes, n_free_channels, sizeof(*grown));
+	grown = account_grow(session->account, graph->nodes, n_nodes_max, sizeof(*grown));
 	if (!grown)
 		return false;
 	graph->nodes = grown;
-	graph->n_free_channels = n_free_channels;
+	graph->n_nodes_max = n_nodes_max;
 	return true;
 }
 
