@@ -200,7 +200,7 @@ static bool try_call(void)
 	return true;
 }
 
-static void say_waits(struct session *session, bool waits)
+static void note_waits_for_others(struct session *session, bool waits)
 {
 	if (session)
 		atomic_store(&session->waits_for_others, waits);
@@ -232,7 +232,7 @@ bool exclusive_call_begin(struct session *session, unsigned most_ms)
 	while (!(may = try_call()) && !waits_for_nothing(session) && !is_over(&rest, most_ms)) {
 		note_for_whom(&rest, session);
 		pthread_mutex_unlock(&lock);
-		say_waits(session, true);
+		note_waits_for_others(session, true);
 		blocked_sleep(&rest, session);
 		pthread_mutex_lock(&lock);
 		n_wanted -= is_first && rest.total_ns >= FIRST_NS;
@@ -240,7 +240,7 @@ bool exclusive_call_begin(struct session *session, unsigned most_ms)
 	}
 	n_wanted -= is_first;
 	pthread_mutex_unlock(&lock);
-	say_waits(session, false);
+	note_waits_for_others(session, false);
 	return may;
 }
 
