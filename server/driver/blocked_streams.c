@@ -207,10 +207,10 @@ static void note_waits_for_others(struct session *session, bool waits)
 }
 
 /*
- * The session may wait for itself: when it ends, its own streams are released only after
- * this call.
+ * The device is lost, or the session ends and waits for its own streams, which are released only
+ * after this call.
  */
-static bool waits_for_nothing(const struct session *session)
+static bool must_give_up(const struct session *session)
 {
 	return fault_get() != CUDA_SUCCESS ||
 	       (session && atomic_load(&session->is_ending) && count_of(session) > 0);
@@ -229,7 +229,7 @@ bool exclusive_call_begin(struct session *session, unsigned most_ms)
 
 	pthread_mutex_lock(&lock);
 	n_wanted++;
-	while (!(may = try_call()) && !waits_for_nothing(session) && !is_over(&rest, most_ms)) {
+	while (!(may = try_call()) && !must_give_up(session) && !is_over(&rest, most_ms)) {
 		note_for_whom(&rest, session);
 		pthread_mutex_unlock(&lock);
 		note_waits_for_others(session, true);
