@@ -180,7 +180,7 @@ int worker_serve(struct session *session)
 /* A client's copies have fewer helpers while others are at work. */
 static void publish_n_at_work(struct session *session)
 {
-	uint32_t n = deferred_n_busy();
+	uint32_t n = at_work_count();
 
 	if (likely(n == session->n_at_work))
 		return;
@@ -204,7 +204,7 @@ static unsigned count_processors(void)
 static struct spin choose_spin(struct session *session)
 {
 	/* A client at work has a thread, too. */
-	unsigned n_threads = 2 * deferred_n_busy(), n = count_processors();
+	unsigned n_threads = 2 * at_work_count(), n = count_processors();
 
 	if (!session->busy || is_spin_fixed)
 		return (struct spin){.length_ns = SPIN_NS};
@@ -243,7 +243,7 @@ static void worker_rest(struct session *session, int *sleep_ms)
 		!session->has_pending_seqnos && session->n_closing_mappings == 0 &&
 		session->n_closing == 0 && !session->aliases->closing &&
 		!session->batch->keeps_stack) {
-		session_set_busy(session, false);
+		session_set_at_work(session, false);
 		worker_sleep(session, SLEEP_MS);
 		return;
 	}
@@ -266,7 +266,7 @@ static void worker_rest(struct session *session, int *sleep_ms)
 		if (*sleep_ms == SLEEP_MAX_MS)
 			host_trim(session);
 	}
-	session_set_busy(session, streams_are_at_work(session));
+	session_set_at_work(session, streams_are_at_work(session));
 }
 
 static void serve_until_end(struct session *session)
@@ -291,7 +291,7 @@ static void serve_until_end(struct session *session)
 			if (idle_since_ns > 0)
 				note_pause(session, &idle_since_ns);
 			if (session->busy)
-				session_set_busy(session, true);
+				session_set_at_work(session, true);
 			publish_n_at_work(session);
 			continue;
 		}
@@ -334,7 +334,7 @@ static void *worker_run(void *arg)
 	watchdog_begin(&session->watchdog, WATCHDOG_CLEAN_UP);
 	session_clean_up(session);
 	watchdog_end(&session->watchdog);
-	session_set_busy(session, false);
+	session_set_at_work(session, false);
 	atomic_store(&session->is_done, true);
 	session->on_news(session->on_news_arg);
 	return NULL;

@@ -49,13 +49,13 @@ static struct {
 	pthread_t thread;
 } deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &deferred.list};
 
-static atomic_uint n_busy;
+static atomic_uint n_at_work;
 static _Atomic uint64_t n_added, n_made;
 
 /* While work is running the calls wait for it, and delay all clients meanwhile. Under the lock. */
 static bool deferred_has_to_wait(bool has_time)
 {
-	return has_time && !deferred.is_reclaiming && atomic_load(&n_busy) > 0;
+	return has_time && !deferred.is_reclaiming && atomic_load(&n_at_work) > 0;
 }
 
 /*
@@ -93,7 +93,7 @@ static void deferred_append(struct deferred *one)
 static bool may_tidy_up(void)
 {
 	return (deferred.has_holes || deferred.has_limits) && !deferred.list &&
-	       atomic_load(&n_busy) == 0;
+	       atomic_load(&n_at_work) == 0;
 }
 
 /*
@@ -128,7 +128,7 @@ static void make_calls(void)
 		deferred.has_holes = true;
 		pthread_mutex_unlock(&deferred.lock);
 		is_made = make_call(one);
-		if (atomic_load(&n_busy) > 0 && !is_reclaiming)
+		if (atomic_load(&n_at_work) > 0 && !is_reclaiming)
 			nanosleep(&(struct timespec){.tv_nsec = PACE_NS}, NULL);
 		pthread_mutex_lock(&deferred.lock);
 		if (is_made)
@@ -255,18 +255,18 @@ bool deferred_wait(const struct session *session, uint64_t n, unsigned round)
 	return true;
 }
 
-unsigned deferred_n_busy(void)
+unsigned at_work_count(void)
 {
-	return atomic_load_explicit(&n_busy, memory_order_relaxed);
+	return atomic_load_explicit(&n_at_work, memory_order_relaxed);
 }
 
-void deferred_busy(bool is_busy)
+void at_work_change(bool is_at_work)
 {
-	if (is_busy) {
-		atomic_fetch_add(&n_busy, 1);
+	if (is_at_work) {
+		atomic_fetch_add(&n_at_work, 1);
 		return;
 	}
-	if (atomic_fetch_sub(&n_busy, 1) > 1)
+	if (atomic_fetch_sub(&n_at_work, 1) > 1)
 		return;
 	pthread_mutex_lock(&deferred.lock);
 	if (deferred.list || deferred.has_holes || deferred.has_limits)
@@ -274,9 +274,9 @@ void deferred_busy(bool is_busy)
 	pthread_mutex_unlock(&deferred.lock);
 }
 
-void session_set_busy(struct session *session, bool is_busy)
+void session_set_at_work(struct session *session, bool is_at_work)
 {
-	if (session->is_busy != is_busy)
-		deferred_busy(is_busy);
-	session->is_busy = is_busy;
+	if (session->is_at_work != is_at_work)
+		at_work_change(is_at_work);
+	session->is_at_work = is_at_work;
 }

@@ -55,13 +55,13 @@ void deferred_reclaim(void);
  */
 bool deferred_wait(const struct session *session, uint64_t n, unsigned round);
 
-/* A session begins or ends having work on a GPU. */
-void deferred_busy(bool is_busy);
+/* How many sessions have work on a GPU. Any thread. */
+unsigned at_work_count(void);
 
-/* How many sessions have work. Any thread. */
-unsigned deferred_n_busy(void);
+/* Counts a session that begins to have work, or one that ends having it: true, false. */
+void at_work_change(bool is_at_work);
 
-/* The worker: says whether its session has work on a GPU. */
-void session_set_busy(struct session *session, bool is_busy);
+/* The worker: whether its session has work on a GPU. Counts each change. */
+void session_set_at_work(struct session *session, bool is_at_work);
 
 #endif

@@ -195,7 +195,7 @@ static bool close_all(struct call *call, uint32_t *ret_i)
 /* The session's work counts at once, that of others when their workers have looked at it. */
 static bool is_needless(const struct session *session)
 {
-	return is_off || (deferred_n_busy() == 0 && !(session && session->busy));
+	return is_off || (at_work_count() == 0 && !(session && session->busy));
 }
 
 /* For the end of the call, which opens them. */

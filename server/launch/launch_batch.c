@@ -253,7 +253,7 @@ void launch_batch_add(struct session *session, struct stream *stream, CUstream r
 static bool is_awaited(const struct session *session, const struct stream *stream)
 {
 	return stream->n_waited >= WAITED_MIN && session->batch->may_hold &&
-	       deferred_n_busy() <= AWAITED_CLIENTS_MAX && !session->tracer && !blocked_any();
+	       at_work_count() <= AWAITED_CLIENTS_MAX && !session->tracer && !blocked_any();
 }
 
 bool launch_batch_hold(

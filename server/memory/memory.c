@@ -242,10 +242,10 @@ static void memory_wait_for_ends(struct session *session)
 
 	for (int i = 0; i < ENDS_ROUNDS && !deferred_has_made(n); i++) {
 		if (streams_poll(session))
-			session_set_busy(session, false);
+			session_set_at_work(session, false);
 		else if (i == ENDS_OWN_ROUNDS)
 			return;
-		if (deferred_n_busy() > session->is_busy || atomic_load(&session->is_ending))
+		if (at_work_count() > session->is_at_work || atomic_load(&session->is_ending))
 			return;
 		nanosleep(&(struct timespec){.tv_nsec = ENDS_SLEEP_NS}, NULL);
 	}

@@ -109,7 +109,7 @@ struct session {
 	uint32_t n_at_work;                 /* as in the page */
 	int64_t pause_ns;                   /* between two runs of messages, on average */
 	struct yielder yielder;             /* of the worker */
-	bool is_busy;                       /* counted as having work (deferred.h) */
+	bool is_at_work;                    /* counted as having work (deferred.h) */
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
 	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */

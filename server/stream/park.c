@@ -76,7 +76,7 @@ void park_wait(struct session *session, struct stream *stream, bool may_block)
 		if (total_ns < PATIENCE_NS)
 			continue;
 		total_ns = 0;
-		session_set_busy(session, streams_are_at_work(session));
+		session_set_at_work(session, streams_are_at_work(session));
 		if (!may_block || !somebody_waits(session) || is_stopped(session->pid))
 			continue;
 		if (pending_waits_for_call(session, stream, stream->parked) == CUDA_SUCCESS)

@@ -123,7 +123,7 @@ static void test_ends_make_room(void **state)
 	uint32_t error_node;
 
 	(void)state;
-	deferred_busy(true);
+	at_work_change(true);
 	for (uint32_t i = 0; i < 200; i++) {
 		send_graph_begin(KIND_FIRST + i, 0);
 		for (uint32_t k = 0; k < 500; k++)
@@ -132,7 +132,7 @@ static void test_ends_make_room(void **state)
 			send_graph_instantiate(KIND_FIRST + i, 500, 0, &error_node), CUDA_SUCCESS);
 		send_graph_destroy(KIND_FIRST + i);
 	}
-	deferred_busy(false);
+	at_work_change(false);
 	assert_false(harness.session->is_bound_logged[RESOURCE_HOST_MEMORY]);
 }
 

@@ -80,24 +80,24 @@ static void test_calls_beside_work(void **state)
 	struct deferred call = {.on_done = on_done};
 
 	(void)state;
-	deferred_busy(true);
+	at_work_change(true);
 	deferred_add(&call);
 	deferred_reclaim();
 	wait_for(&n_done, 1);
 	sleep_ms(MOMENT_MS);
 	assert_int_equal(atomic_load(&n_trims), 0);
-	deferred_busy(false);
+	at_work_change(false);
 	wait_for(&n_trims, 1);
 }
 
 static void test_freed_beside_work(void **state)
 {
 	(void)state;
-	deferred_busy(true);
+	at_work_change(true);
 	deferred_note_freed();
 	sleep_ms(MOMENT_MS);
 	assert_int_equal(atomic_load(&n_trims), 0);
-	deferred_busy(false);
+	at_work_change(false);
 	wait_for(&n_trims, 1);
 }
 

@@ -267,13 +267,13 @@ static void test_not_beside_work(void **state)
 
 	(void)state;
 	assert_int_equal(raise_stack(20 * KIB), CUDA_SUCCESS);
-	deferred_busy(true);
+	at_work_change(true);
 	n_set = fake_calls.limits_set;
 	end_other(before);
 	nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 	assert_int_equal(fake_calls.limits_set, n_set);
 	assert_int_equal(stack(), 32 * KIB);
-	deferred_busy(false);
+	at_work_change(false);
 	assert_true(becomes(STACK, first[STACK]));
 }
 

@@ -58,13 +58,13 @@ static int open_quiet(void **state)
 	atomic_store(&work_ends_ns, 0);
 	atomic_store(&has_no_events, false);
 	gpu()->quiet.lasting_ns = 0;
-	deferred_busy(true);
+	at_work_change(true);
 	return 0;
 }
 
 static int close_quiet(void **state)
 {
-	deferred_busy(false);
+	at_work_change(false);
 	cuda = real;
 	unsetenv("MPS_QUIET_CALLS");
 	quiet_start();
@@ -87,13 +87,13 @@ static void test_no_work(void **state)
 {
 	(void)state;
 	work_lasts(1000 * MS);
-	deferred_busy(false);
+	at_work_change(false);
 	assert_true(quiet_call_begin(harness.session, gpu(), 0));
 	assert_false(is_closed());
 	assert_int_equal(atomic_load(&n_records), 0);
 	quiet_call_end(gpu());
 	assert_false(closed_any());
-	deferred_busy(true);
+	at_work_change(true);
 }
 
 static void test_short_work(void **state)
@@ -364,9 +364,9 @@ static void test_lone_work(void **state)
 static void test_lone_work_alone(void **state)
 {
 	(void)state;
-	deferred_busy(false);
+	at_work_change(false);
 	lone(0);
-	deferred_busy(true);
+	at_work_change(true);
 	assert_true(is_closed());
 	closed_wait(harness.session, gpu());
 	assert_false(closed_any());
