@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "limit.h"
+#include "cu_limit.h"
 #include "quiet.h"
 #include "server/util/thread.h"
 #include "server/session/fault.h"
@@ -107,7 +107,7 @@ static void tidy_up(void)
 	deferred.has_holes = deferred.has_limits = false;
 	pthread_mutex_unlock(&deferred.lock);
 	if (has_limits)
-		limits_lower();
+		cu_limits_lower();
 	if (has_holes)
 		malloc_trim(0);
 	pthread_mutex_lock(&deferred.lock);

@@ -39,7 +39,7 @@ void deferred_add(struct deferred *deferred);
  */
 void deferred_note_freed(void);
 
-/* Limits may be lowered (limit.h) as soon as no session has work. */
+/* Limits may be lowered (cu_limit.h) as soon as no session has work. */
 void deferred_note_limits(void);
 
 /* How many calls were added so far; whether as many have been made. Any thread. */

@@ -15,9 +15,9 @@
 
 #include "channel_budget.h"
 #include "closed_gpu.h"
+#include "cu_limit.h"
 #include "driver.h"
 #include "layout.h"
-#include "limit.h"
 #include "quiet.h"
 #include "shm.h"
 #include "stream_pool.h"
@@ -42,17 +42,17 @@ struct device {
 	pthread_mutex_t giving_back; /* held while memory goes back to the driver */
 	CUdeviceptr scratch; /* two values that are never read (blocked_streams.c); 0: none */
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 if the driver refuses */
-	uint64_t raised[DEVICE_LIMITS]; /* since then (limit.c); 0: not raised */
-	struct limit_asks *asks;        /* requests of sessions (limit.c) */
+	uint64_t raised[DEVICE_LIMITS]; /* since then (cu_limit.c); 0: not raised */
+	struct cu_limit_asks *asks;     /* requests of sessions (cu_limit.c) */
 	uint64_t set[LIMITS_RAISED];    /* last set in the driver, which may have rounded it */
 	uint64_t heap_first;            /* raised by the server for all clients; 0: not raised */
 	uint64_t stack_refused;         /* size that the driver refused at that time; 0: none */
 	uint64_t stack_refused_ms;
 	CUresult stack_refusal;
 	bool wants_lower;            /* no session asks for a limit that was raised */
-	atomic_uint n_stack_lowered; /* how often (limit.h) */
+	atomic_uint n_stack_lowered; /* how often (cu_limit.h) */
 	_Atomic bool is_stack_large; /* it may be larger than at first */
-	_Atomic bool is_stack_kept;  /* only graphs still need its size (limit.h) */
+	_Atomic bool is_stack_kept;  /* only graphs still need its size (cu_limit.h) */
 };
 
 /* What a room above this one does for GPUs. */

@@ -26,7 +26,7 @@ struct graph_end {
 	CUgraph model;
 	struct device *device;
 	struct session_device *sdev; /* not used after graph_end() */
-	bool keeps_stack;            /* of the GPU (limit.h) */
+	bool keeps_stack;            /* of the GPU (cu_limit.h) */
 	struct channel_part part;    /* of the channel budget; all 0: none */
 	struct device_quota *memory; /* a reference; NULL: no node in a body is charged */
 	uint64_t n_nodes;
@@ -85,7 +85,7 @@ static void destroy_now(struct session *session, CUgraphExec exec)
 		exclusive_call_end();
 }
 
-/* Again if the stack was lowered meanwhile (limit.h). */
+/* Again if the stack was lowered meanwhile (cu_limit.h). */
 static CUresult instantiate(struct graph_end *end, struct session *session, CUgraph model,
 	unsigned flags, CUgraphExec *ret_exec)
 {
@@ -97,11 +97,11 @@ static CUresult instantiate(struct graph_end *end, struct session *session, CUgr
 	do {
 		if (exec)
 			destroy_now(session, exec);
-		n_lowered = limit_n_stack_lowered(device);
+		n_lowered = cu_limit_n_stack_lowered(device);
 		result = cuda.cuGraphInstantiateWithFlags(&exec, model, flags);
 		if (result == CUDA_SUCCESS)
-			limit_keep_stack(end->sdev, &end->keeps_stack);
-	} while (result == CUDA_SUCCESS && limit_n_stack_lowered(device) != n_lowered);
+			cu_limit_keep_stack(end->sdev, &end->keeps_stack);
+	} while (result == CUDA_SUCCESS && cu_limit_n_stack_lowered(device) != n_lowered);
 	*ret_exec = result == CUDA_SUCCESS ? exec : NULL;
 	return result;
 }
@@ -133,11 +133,11 @@ CUresult graph_end_set_kernel(struct graph_end *end, CUgraphExec exec, CUgraphNo
 	CUresult result;
 
 	do {
-		n_lowered = limit_n_stack_lowered(end->device);
+		n_lowered = cu_limit_n_stack_lowered(end->device);
 		result = cuda.cuGraphExecKernelNodeSetParams_v2(exec, node, params);
 		if (result == CUDA_SUCCESS)
-			limit_keep_stack(end->sdev, &end->keeps_stack);
-	} while (result == CUDA_SUCCESS && limit_n_stack_lowered(end->device) != n_lowered);
+			cu_limit_keep_stack(end->sdev, &end->keeps_stack);
+	} while (result == CUDA_SUCCESS && cu_limit_n_stack_lowered(end->device) != n_lowered);
 	return result;
 }
 
@@ -165,7 +165,7 @@ void graph_end(
 	struct graph_end *end, CUgraphExec exec, CUgraph model, CUcontext context, bool device_lost)
 {
 	if (end->keeps_stack)
-		limit_release_stack(end->sdev);
+		cu_limit_release_stack(end->sdev);
 	end->exec = device_lost ? NULL : exec;
 	end->model = device_lost ? NULL : model;
 	end->deferred.context = context;

@@ -48,7 +48,7 @@ CUresult graph_end_make(struct graph_end *end, struct session *session, struct d
 CUresult graph_end_set_kernel(struct graph_end *end, CUgraphExec exec, CUgraphNode node,
 	const CUDA_KERNEL_NODE_PARAMS_v2 *params);
 
-/* Whether the stack of the GPU stays large because of the graph (limit.h). */
+/* Whether the stack of the GPU stays large because of the graph (cu_limit.h). */
 bool graph_end_keeps_stack(const struct graph_end *end);
 
 /*

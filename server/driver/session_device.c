@@ -320,7 +320,7 @@ static void session_device_free(
 		cuda.cuEventDestroy_v2(sdev->turns.event);
 	if (!device_lost && sdev->text)
 		session_device_give_stream(sdev, sdev->text, session_device_priority(sdev, 0));
-	limits_forget(sdev, device_lost);
+	cu_limits_forget(sdev, device_lost);
 	if (device_lost)
 		arena_fini(&sdev->arena, true);
 	else

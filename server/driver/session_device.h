@@ -8,7 +8,7 @@
  */
 
 #include "arena.h"
-#include "limit.h"
+#include "cu_limit.h"
 #include "priority.h"
 #include "session_stream.h"
 #include "sm_share.h"
@@ -25,7 +25,7 @@ struct session_device {
 	struct stream null;
 	struct turns turns; /* of the NULL stream and the blocking ones */
 	CUstream text;      /* never has work; NULL before the first kernel that prints */
-	struct limit_asks asks;
+	struct cu_limit_asks asks;
 };
 
 /* The session's part of that GPU; NULL if the session has not opened it. */

@@ -40,7 +40,7 @@ struct chain {
 	struct graph_end *ending;
 	CUgraphNode nodes[CHAIN_MAX];
 	CUgraphNode seqno_node;
-	bool keeps_stack;  /* of its GPU (limit.h) */
+	bool keeps_stack;  /* of its GPU (cu_limit.h) */
 	int n_wanted;      /* runs that found no graph */
 	size_t params_max; /* of a node, as charged */
 };

@@ -102,7 +102,7 @@ static void chain_caches_free(struct session *session)
 static bool chain_cache_trim(struct chain_cache *store, bool is_idle)
 {
 	const struct session_device *sdev = store->stream->sdev;
-	const bool may_end = is_idle || limit_is_stack_kept(sdev->device);
+	const bool may_end = is_idle || cu_limit_is_stack_kept(sdev->device);
 	bool is_left = false;
 
 	for (unsigned i = 0; i <= LENGTHS; i++) {

@@ -43,7 +43,7 @@ struct launch_batch {
 	uint64_t lone_at;    /* ... the number of its message */
 	bool is_held;        /* the first launch was held */
 	bool may_hold;       /* MPS_HOLD_LAUNCHES */
-	bool keeps_stack;    /* a chain keeps the stack of a GPU large (limit.h) */
+	bool keeps_stack;    /* a chain keeps the stack of a GPU large (cu_limit.h) */
 	char held[HELD_PARAMS_MAX];
 };
 

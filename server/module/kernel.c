@@ -16,7 +16,7 @@
 #include "machine_code.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/driver/limit.h"
+#include "server/driver/cu_limit.h"
 #include "server/driver/session_device.h"
 
 _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
@@ -135,7 +135,7 @@ CUresult kernel_make_room(
 	struct session *session, struct kernel *kernel, const struct session_device *sdev)
 {
 	struct device_kernel *found = &kernel->on_devices[sdev->device->ordinal];
-	CUresult result = limit_cover_local(session, sdev->device, found->local_bytes);
+	CUresult result = cu_limit_cover_local(session, sdev->device, found->local_bytes);
 
 	found->is_ready = result == CUDA_SUCCESS;
 	kernel->library->is_used = true;

@@ -170,7 +170,7 @@ static CUresult instantiate_late(CUgraphExec *exec, CUgraph graph, unsigned long
 	return real_instantiate(exec, graph, flags);
 }
 
-/* Such a graph could end the context when it is launched (limit.h): it is made again. */
+/* Such a graph could end the context when it is launched (cu_limit.h): it is made again. */
 static void test_stack_lowered(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LIMIT_H
-#define LIMIT_H
+#ifndef CU_LIMIT_H
+#define CU_LIMIT_H
 
 /*
  * Limits of a GPU's context that affect kernels: the stack of a thread, the device heap, the
@@ -23,8 +23,8 @@ struct session;
  * The requests of a session on one GPU; part of its session_device. Zero-initialised is no
  * request.
  */
-struct limit_asks {
-	struct limit_asks *next; /* of the device */
+struct cu_limit_asks {
+	struct cu_limit_asks *next; /* of the device */
 	uint64_t value[LIMITS_RAISED];
 	uint64_t graph_stack; /* of the graphs that keep the stack; 0: none does */
 	unsigned n_graphs;    /* that keep the stack */
@@ -37,7 +37,7 @@ struct limit_asks {
  * would do that at the launch, waiting for all that is on the GPU with its lock held, also
  * for a blocked stream. A worker.
  */
-CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes);
+CUresult cu_limit_cover_local(struct session *session, struct device *device, uint32_t bytes);
 
 /*
  * Graphs. The driver gives a kernel whose stack has no known size, for example because it
@@ -46,24 +46,25 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
  * driver_stack.c). So the stack is not lowered below the size that it had then, until the graph
  * ends.
  *
- * Around the driver's call: call limit_n_stack_lowered(), make the graph, call limit_keep_stack();
- * if the number has changed, make the graph again. `keeps' belongs to the graph and is false at
- * first; if it is true at the end of the graph, call limit_release_stack(). A worker.
+ * Around the driver's call: call cu_limit_n_stack_lowered(), make the graph, call
+ * cu_limit_keep_stack(); if the number has changed, make the graph again. `keeps' belongs to the
+ * graph and is false at first; if it is true at the end of the graph, call
+ * cu_limit_release_stack(). A worker.
  */
-unsigned limit_n_stack_lowered(const struct device *device);
-void limit_keep_stack(struct session_device *sdev, bool *keeps);
-void limit_release_stack(struct session_device *sdev);
+unsigned cu_limit_n_stack_lowered(const struct device *device);
+void cu_limit_keep_stack(struct session_device *sdev, bool *keeps);
+void cu_limit_release_stack(struct session_device *sdev);
 
 /* Whether the stack would be much smaller without graphs. */
-bool limit_is_stack_kept(const struct device *device);
+bool cu_limit_is_stack_kept(const struct device *device);
 
 /* The session leaves the GPU: limits that only it has requested are lowered later. A worker. */
-void limits_forget(struct session_device *sdev, bool device_lost);
+void cu_limits_forget(struct session_device *sdev, bool device_lost);
 
 /*
  * Lowers limits that no session requests any more. No session has work. A limit that the
  * driver refuses to lower stays until another session leaves. The deferred thread.
  */
-void limits_lower(void);
+void cu_limits_lower(void);
 
 #endif

@@ -10,10 +10,10 @@
 #include <cmocka.h>
 
 #include "open_session.h"
+#include "server/driver/cu_limit.h"
 #include "server/driver/deferred.h"
 #include "server/driver/device.h"
 #include "server/driver/device_quota.h"
-#include "server/driver/limit.h"
 #include "server/driver/session_device.h"
 #include "server/worker.h"
 #include "tests/fuzz/fake_cuda.h"
@@ -148,23 +148,23 @@ static void test_local(void **state)
 	uint32_t had = (uint32_t)stack(), more = had + 1;
 
 	(void)state;
-	assert_int_equal(limit_cover_local(session, device, had), CUDA_SUCCESS);
+	assert_int_equal(cu_limit_cover_local(session, device, had), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.limits_set - before, 0);
-	assert_int_equal(limit_cover_local(session, device, more), CUDA_SUCCESS);
+	assert_int_equal(cu_limit_cover_local(session, device, more), CUDA_SUCCESS);
 	assert_true(stack() >= more && stack() < had + had / 4);
 	assert_int_equal(fake_calls.limits_set - before, 1);
-	assert_int_equal(limit_cover_local(session, device, more), CUDA_SUCCESS);
+	assert_int_equal(cu_limit_cover_local(session, device, more), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.limits_set - before, 1);
 
 	fake_switches.stack_max = stack();
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(
-			limit_cover_local(session, device, 4 * more), CUDA_ERROR_INVALID_VALUE);
+			cu_limit_cover_local(session, device, 4 * more), CUDA_ERROR_INVALID_VALUE);
 		assert_int_equal(fake_calls.limits_set - before, 3);
 	}
 	fake_switches.stack_max = 0;
 	device->stack_refused_ms -= 10000;
-	assert_int_equal(limit_cover_local(session, device, 4 * more), CUDA_SUCCESS);
+	assert_int_equal(cu_limit_cover_local(session, device, 4 * more), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.limits_set - before, 4);
 }
 
@@ -204,11 +204,13 @@ static void test_lowered(void **state)
 	assert_int_equal(send_limit_raise(0, HEAP, 200 * MIB), CUDA_SUCCESS);
 	assert_int_equal(send_limit_raise(0, PRINTF, MIB), CUDA_SUCCESS);
 	assert_int_equal(raise_stack(20 * KIB), CUDA_SUCCESS);
-	assert_int_equal(limit_cover_local(harness.session, device_get(0), 30 * KIB), CUDA_SUCCESS);
+	assert_int_equal(
+		cu_limit_cover_local(harness.session, device_get(0), 30 * KIB), CUDA_SUCCESS);
 	assert_int_equal(now(HEAP), 200 * MIB);
 	assert_int_equal(stack(), 32 * KIB);
 	/* The limit is that high already; it stays for the sessions that need it. */
-	assert_int_equal(limit_cover_local(before.session, device_get(0), 3 * KIB), CUDA_SUCCESS);
+	assert_int_equal(
+		cu_limit_cover_local(before.session, device_get(0), 3 * KIB), CUDA_SUCCESS);
 	end_other(before);
 	assert_true(becomes(HEAP, 100 * MIB));
 	assert_true(becomes(PRINTF, first[PRINTF]));
@@ -222,9 +224,9 @@ static void test_lowered(void **state)
 /* The deferred thread counts it after the call. */
 static bool was_lowered(const struct device *device, unsigned n)
 {
-	for (unsigned i = 0; i < PATIENCE_MS && limit_n_stack_lowered(device) != n; i++)
+	for (unsigned i = 0; i < PATIENCE_MS && cu_limit_n_stack_lowered(device) != n; i++)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-	return limit_n_stack_lowered(device) == n;
+	return cu_limit_n_stack_lowered(device) == n;
 }
 
 /* A graph that was made while the stack was large keeps it until the graph ends. */
@@ -233,30 +235,30 @@ static void test_graphs_keep_the_stack(void **state)
 	struct session_device *sdev = session_device_get(harness.session, 0);
 	struct device *device = device_get(0);
 	struct harness before = open_other();
-	unsigned n_lowered = limit_n_stack_lowered(device);
+	unsigned n_lowered = cu_limit_n_stack_lowered(device);
 	bool keeps[2] = {false, false};
 
 	(void)state;
-	limit_keep_stack(sdev, &keeps[0]);
+	cu_limit_keep_stack(sdev, &keeps[0]);
 	assert_false(keeps[0]);
 	assert_int_equal(raise_stack(20 * KIB), CUDA_SUCCESS);
 	for (unsigned i = 0; i < 4; i++)
-		limit_keep_stack(sdev, &keeps[i % 2]);
+		cu_limit_keep_stack(sdev, &keeps[i % 2]);
 	assert_true(keeps[0] && keeps[1]);
 	assert_int_equal(raise_stack(50 * KIB), CUDA_SUCCESS);
-	assert_false(limit_is_stack_kept(device));
+	assert_false(cu_limit_is_stack_kept(device));
 	end_other(before);
-	assert_true(limit_is_stack_kept(device));
+	assert_true(cu_limit_is_stack_kept(device));
 	assert_true(becomes(STACK, 32 * KIB));
 	assert_true(was_lowered(device, n_lowered + 1));
-	limit_release_stack(sdev);
+	cu_limit_release_stack(sdev);
 	nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 	assert_int_equal(stack(), 32 * KIB);
-	limit_release_stack(sdev);
+	cu_limit_release_stack(sdev);
 	assert_true(becomes(STACK, first[STACK]));
 	assert_true(was_lowered(device, n_lowered + 2));
 	assert_int_equal(send_limit_raise(0, STACK, 2 * KIB), CUDA_SUCCESS);
-	assert_false(limit_is_stack_kept(device));
+	assert_false(cu_limit_is_stack_kept(device));
 }
 
 /* Not while kernels run: a change of the stack waits for them. */

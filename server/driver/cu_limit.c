@@ -16,7 +16,7 @@
  * stays while the client lives, because its requests are in the device's list.
  */
 
-#include "limit.h"
+#include "cu_limit.h"
 
 #include "clock.h"
 #include "deferred.h"
@@ -170,7 +170,7 @@ static CUresult limit_cover(struct session *session, struct device *device, uint
 /* Under the lock. */
 static void list_asks(struct session_device *sdev)
 {
-	struct limit_asks *asks = &sdev->asks;
+	struct cu_limit_asks *asks = &sdev->asks;
 
 	if (asks->is_listed)
 		return;
@@ -186,7 +186,7 @@ static uint64_t most_asked(const struct device *device, CUlimit limit)
 
 	if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
 		most = MAX(most, device->heap_first);
-	for (const struct limit_asks *asks = device->asks; asks; asks = asks->next)
+	for (const struct cu_limit_asks *asks = device->asks; asks; asks = asks->next)
 		most = MAX(most, asks->value[limit]);
 	return most;
 }
@@ -197,7 +197,7 @@ static uint64_t most_needed(const struct device *device, CUlimit limit)
 	uint64_t most = most_asked(device, limit);
 
 	if (limit == CU_LIMIT_STACK_SIZE)
-		for (const struct limit_asks *asks = device->asks; asks; asks = asks->next)
+		for (const struct cu_limit_asks *asks = device->asks; asks; asks = asks->next)
 			most = MAX(most, asks->graph_stack);
 	return most;
 }
@@ -230,7 +230,7 @@ static void limit_unlock(const struct device *device)
 		deferred_note_limits();
 }
 
-CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes)
+CUresult cu_limit_cover_local(struct session *session, struct device *device, uint32_t bytes)
 {
 	struct session_device *sdev = session_device_get(session, device->ordinal);
 	CUresult result;
@@ -266,10 +266,10 @@ static bool is_too_high(const struct device *device)
 	return false;
 }
 
-void limits_forget(struct session_device *sdev, bool device_lost)
+void cu_limits_forget(struct session_device *sdev, bool device_lost)
 {
 	struct device *device = sdev->device;
-	struct limit_asks **link = &device->asks;
+	struct cu_limit_asks **link = &device->asks;
 
 	if (!sdev->asks.is_listed)
 		return;
@@ -277,7 +277,7 @@ void limits_forget(struct session_device *sdev, bool device_lost)
 	while (*link != &sdev->asks)
 		link = &(*link)->next;
 	*link = sdev->asks.next;
-	sdev->asks = (struct limit_asks){0};
+	sdev->asks = (struct cu_limit_asks){0};
 	note_stack_kept(device);
 	device->wants_lower = !device_lost && is_too_high(device);
 	limit_unlock(device);
@@ -324,7 +324,7 @@ static void lower_all(struct device *device)
 	quiet_call_end(device);
 }
 
-void limits_lower(void)
+void cu_limits_lower(void)
 {
 	if (pthread_mutex_trylock(&lock) != 0)
 		return;
@@ -340,20 +340,20 @@ void limits_lower(void)
 
 /* ---- graphs */
 
-unsigned limit_n_stack_lowered(const struct device *device)
+unsigned cu_limit_n_stack_lowered(const struct device *device)
 {
 	return atomic_load(&device->n_stack_lowered);
 }
 
-bool limit_is_stack_kept(const struct device *device)
+bool cu_limit_is_stack_kept(const struct device *device)
 {
 	return atomic_load(&device->is_stack_kept);
 }
 
-void limit_keep_stack(struct session_device *sdev, bool *keeps)
+void cu_limit_keep_stack(struct session_device *sdev, bool *keeps)
 {
 	struct device *device = sdev->device;
-	struct limit_asks *asks = &sdev->asks;
+	struct cu_limit_asks *asks = &sdev->asks;
 	uint64_t stack;
 
 	if (likely(!atomic_load(&device->is_stack_large)))
@@ -369,7 +369,7 @@ void limit_keep_stack(struct session_device *sdev, bool *keeps)
 	limit_unlock(device);
 }
 
-void limit_release_stack(struct session_device *sdev)
+void cu_limit_release_stack(struct session_device *sdev)
 {
 	struct device *device = sdev->device;
 
