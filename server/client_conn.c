@@ -234,7 +234,7 @@ static void allow_descriptors(int connection)
 	setsockopt(connection, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
 }
 
-static void client_conn_limit(struct session *session, const struct frame_client *client)
+static void client_conn_grant(struct session *session, const struct frame_client *client)
 {
 	const struct frame_variable *own = &client->hello.client_priority;
 	struct frame_limits limits = client->limits;
@@ -244,7 +244,7 @@ static void client_conn_limit(struct session *session, const struct frame_client
 		log_line("Client process %d has CUDA_MPS_CLIENT_PRIORITY=%s, which is ignored: 0 "
 			 "(normal), 1 (below normal) and 2 (background) are accepted",
 			(int)client->pid, quote(&quoted, own->value));
-	session_limit(session, &limits, group_find(client->group));
+	grant_set(session, &limits, group_find(client->group));
 }
 
 static int client_conn_make(
@@ -270,7 +270,7 @@ static int client_conn_make(
 	if (r < 0)
 		return r;
 	server->last_session++;
-	client_conn_limit(conn->session, client);
+	client_conn_grant(conn->session, client);
 	conn->connection = fcntl(connection, F_DUPFD_CLOEXEC, 3);
 	conn->pidfd = open_pidfd(connection, conn->pid);
 	allow_descriptors(connection);
@@ -471,7 +471,7 @@ static void notify_context(const struct client_conn *conn, uint32_t ordinal)
 	frame.session = session->id;
 	frame.n_sms = grant->n_sms;
 	frame.priority = grant->priority;
-	frame.memory = session_memory_limit(session, ordinal);
+	frame.memory = grant_memory_limit(session, ordinal);
 	control_send(conn->server, &frame);
 }
 
@@ -496,7 +496,7 @@ void client_conn_note_group(struct client_conn *conn)
 {
 	if (!conn->session->group)
 		return;
-	session_notify_memory(conn->session);
+	grant_publish_memory(conn->session);
 	client_conn_notify_contexts(conn);
 }
 

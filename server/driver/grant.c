@@ -25,7 +25,7 @@ static void grant_set_partitions(struct session *session)
 	}
 }
 
-void session_limit(struct session *session, const struct frame_limits *limits, struct group *group)
+void grant_set(struct session *session, const struct frame_limits *limits, struct group *group)
 {
 	struct frame_limits *own = &session->limits;
 
@@ -40,7 +40,7 @@ void session_limit(struct session *session, const struct frame_limits *limits, s
 	shm_store32(&session->page->active_threads, own->active_threads);
 	if (own->is_partitioned)
 		grant_set_partitions(session);
-	session_notify_memory(session);
+	grant_publish_memory(session);
 }
 
 static uint64_t group_memory_limit(const struct session *session, uint32_t ordinal)
@@ -48,7 +48,7 @@ static uint64_t group_memory_limit(const struct session *session, uint32_t ordin
 	return session->group ? quota_limit(&session->group->memory[ordinal]) : UINT64_MAX;
 }
 
-void session_notify_memory(struct session *session)
+void grant_publish_memory(struct session *session)
 {
 	for (uint32_t i = 0; i < devices_count(); i++) {
 		uint64_t total = MIN(device_get(i)->facts.total_memory, session->limits.memory[i]);
@@ -58,7 +58,7 @@ void session_notify_memory(struct session *session)
 	}
 }
 
-uint64_t session_memory_limit(const struct session *session, uint32_t ordinal)
+uint64_t grant_memory_limit(const struct session *session, uint32_t ordinal)
 {
 	return MIN(session->grants[ordinal].memory, group_memory_limit(session, ordinal));
 }

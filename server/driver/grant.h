@@ -18,18 +18,18 @@ struct session;
  * also to the facts of GPUs that the client sees. Takes the reference to `group', which may
  * be NULL.
  */
-void session_limit(struct session *session, const struct frame_limits *limits, struct group *group);
+void grant_set(struct session *session, const struct frame_limits *limits, struct group *group);
 
 /*
  * The loop, when the group's limits have changed: writes into the page how much memory the
  * GPUs have.
  */
-void session_notify_memory(struct session *session);
+void grant_publish_memory(struct session *session);
 
 /*
  * The loop: how much memory the session may have on a GPU that it has opened. UINT64_MAX: no
  * limit.
  */
-uint64_t session_memory_limit(const struct session *session, uint32_t ordinal);
+uint64_t grant_memory_limit(const struct session *session, uint32_t ordinal);
 
 #endif

@@ -92,7 +92,7 @@ static struct grant grant_of(const struct session *session, const struct session
 static void log_grant(const struct session *session, const struct device *device)
 {
 	const struct grant *grant = &session->grants[device->ordinal];
-	uint64_t limit = session_memory_limit(session, device->ordinal);
+	uint64_t limit = grant_memory_limit(session, device->ordinal);
 	char memory[SIZE_TEXT_MAX] = "all";
 
 	if (limit == UINT64_MAX && grant->priority == PRIORITY_NORMAL)

@@ -76,7 +76,7 @@ static void open_member(uint32_t group, uint64_t limit, uint64_t own_limit)
 
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(false);
-	session_limit(harness.session, &limits, group_find(group));
+	grant_set(harness.session, &limits, group_find(group));
 	assert_int_equal(send_device_open(0, 0, own_limit, &n_sms, &heap, &heap_size, &granularity,
 				 &least, &greatest, of_context),
 		CUDA_SUCCESS);
@@ -123,7 +123,7 @@ static void test_least_limit_holds(void **state)
 		open_member(1, cases[i].operator, cases[i].client);
 		/* The client knows its own limit. */
 		assert_int_equal(shm_load64(&harness.session->page->device[0].total_memory), told);
-		assert_int_equal(session_memory_limit(harness.session, 0),
+		assert_int_equal(grant_memory_limit(harness.session, 0),
 			cases[i].least == FAKE_MEMORY ? none : cases[i].least);
 		check_info(cases[i].least, cases[i].least);
 		if (cases[i].least < FAKE_MEMORY)
@@ -170,9 +170,9 @@ static void test_members_share(void **state)
 /* What a connected client learns of its group's new limit. */
 static void check_told(uint64_t total)
 {
-	session_notify_memory(harness.session);
+	grant_publish_memory(harness.session);
 	assert_int_equal(shm_load64(&harness.session->page->device[0].total_memory), total);
-	assert_int_equal(session_memory_limit(harness.session, 0), total);
+	assert_int_equal(grant_memory_limit(harness.session, 0), total);
 }
 
 /* A new limit holds at once, and takes nothing away. */
@@ -250,7 +250,7 @@ static void test_priorities(void **state)
 		frame.limits.priority = i % 3;
 		assert_true(is_set(&frame));
 		harness_open(false);
-		session_limit(harness.session, &limits, group_find(1));
+		grant_set(harness.session, &limits, group_find(1));
 		assert_int_equal(send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity,
 					 &least, &greatest, of_context),
 			CUDA_SUCCESS);
