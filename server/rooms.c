@@ -7,7 +7,7 @@
  * keep events of streams, end before the streams.
  */
 
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/green.h"
 #include "server/driver/session_device.h"
 #include "server/stream/context_share.h"
@@ -31,36 +31,36 @@
 #include "server/graph/graph.h"
 #include "server/graph/loop_turn.h"
 
-const struct session_room *const session_rooms[] = {
-	&background_room,
-	&launch_batches_room, /* has no end function: its graphs end with their streams */
-	&tracer_room,
-	&pending_waits_room,
-	&printf_capture_room,
-	&waiters_room,
-	&graphs_room,
-	&streams_room,
-	&loop_turns_room,
-	&greens_room,
-	&context_shares_room,
-	&events_room,
-	&textures_room,
-	&arrays_room,
-	&linkers_room,
-	&libraries_room,
-	&staging_room,
-	&timeline_room,
-	&host_room,
-	&aliases_room,
-	&virtual_room,
-	&ipc_room,
-	&session_devices_room,
-	&posts_room,
+const struct session_part *const session_parts[] = {
+	&background_part,
+	&launch_batches_part, /* has no end function: its graphs end with their streams */
+	&tracer_part,
+	&pending_waits_part,
+	&printf_capture_part,
+	&waiters_part,
+	&graphs_part,
+	&streams_part,
+	&loop_turns_part,
+	&greens_part,
+	&context_shares_part,
+	&events_part,
+	&textures_part,
+	&arrays_part,
+	&linkers_part,
+	&libraries_part,
+	&staging_part,
+	&timeline_part,
+	&host_part,
+	&aliases_part,
+	&virtual_part,
+	&ipc_part,
+	&session_devices_part,
+	&posts_part,
 	NULL,
 };
 
-const struct device_room *const device_rooms[] = {
-	&copy_kernel_room,
+const struct device_part *const device_parts[] = {
+	&copy_kernel_part,
 	NULL,
 };
 

@@ -22,7 +22,7 @@
 #include "server/session/fault.h"
 #include "server/session/reply.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/deferred.h"
 #include "server/driver/session_device.h"
 #include "server/stream/pending_wait.h"
@@ -318,7 +318,7 @@ void session_clean_up(struct session *session)
 	atomic_store(&session->is_ending, true);
 	keep_last_kernel_name(session);
 	device_lost = fault_get() != CUDA_SUCCESS || streams_wait(session) != CUDA_SUCCESS;
-	session_rooms_end(session, device_lost);
+	session_parts_end(session, device_lost);
 	session_forget_objects(session);
 	deferred_note_freed();
 }

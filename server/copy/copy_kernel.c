@@ -228,7 +228,7 @@ static CUresult copy_kernel_add_node(CUgraph graph, CUgraphNode after, CUgraphNo
 				      : result;
 }
 
-const struct device_room copy_kernel_room = {
+const struct device_part copy_kernel_part = {
 	.open = copy_kernel_open,
 	.add_node = copy_kernel_add_node,
 	.close = copy_kernel_close,

@@ -10,7 +10,7 @@
 #include "staging.h"
 
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/quiet.h"
 
 static const struct {
@@ -57,4 +57,4 @@ static void staging_unpin(struct session *session, bool device_lost)
 	}
 }
 
-const struct session_room staging_room = {.end = staging_unpin};
+const struct session_part staging_part = {.end = staging_unpin};

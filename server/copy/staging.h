@@ -10,7 +10,7 @@
 #include "server/driver/driver.h"
 
 struct session;
-struct session_room;
+struct session_part;
 
 /*
  * A piece of the staging memory for the driver. Its part is pinned at the first use.
@@ -18,7 +18,7 @@ struct session_room;
  */
 CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, void **ret_piece);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room staging_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part staging_part;
 
 #endif

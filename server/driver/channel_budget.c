@@ -154,9 +154,9 @@ static void note_taken(struct channel_budget *budget, const struct channel_part 
 
 static CUresult add_node(CUgraph graph, CUgraphNode after, CUgraphNode *ret_node)
 {
-	for (unsigned i = 0; device_rooms[i]; i++)
-		if (device_rooms[i]->add_node)
-			return device_rooms[i]->add_node(graph, after, ret_node);
+	for (unsigned i = 0; device_parts[i]; i++)
+		if (device_parts[i]->add_node)
+			return device_parts[i]->add_node(graph, after, ret_node);
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -17,7 +17,7 @@
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 
 #define SLEEP_NS 20000
 
@@ -202,7 +202,7 @@ static void posts_end(struct session *session, bool device_lost)
 	pthread_mutex_unlock(&lock);
 }
 
-const struct session_room posts_room = {
+const struct session_part posts_part = {
 	.size = sizeof(struct post),
 	.begin = posts_begin,
 	.end = posts_end,

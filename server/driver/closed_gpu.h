@@ -18,7 +18,7 @@
 
 struct device;
 struct session;
-struct session_room;
+struct session_part;
 
 /* A session's part. */
 struct post {
@@ -109,7 +109,7 @@ static inline void post_end(struct post *post)
 		result_;                                                                           \
 	})
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room posts_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part posts_part;
 
 #endif

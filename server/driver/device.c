@@ -144,16 +144,16 @@ CUresult devices_init(void)
 	return init_result;
 }
 
-static void close_rooms(void)
+static void close_parts(void)
 {
-	for (const struct device_room *const *room = device_rooms; *room; room++)
-		(*room)->close();
+	for (const struct device_part *const *part = device_parts; *part; part++)
+		(*part)->close();
 }
 
 void devices_fini(void)
 {
 	greens_forget(); /* they go with the contexts */
-	close_rooms();
+	close_parts();
 	for (uint32_t i = 0; i < n_devices; i++) {
 		struct device *device = &devices[i];
 
@@ -309,13 +309,13 @@ static void make_scratch(struct device *device)
 		device->scratch = 0;
 }
 
-static CUresult open_rooms(const struct device *device)
+static CUresult open_parts(const struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	for (const struct device_room *const *room = device_rooms; *room && result == CUDA_SUCCESS;
-		room++)
-		result = (*room)->open(device);
+	for (const struct device_part *const *part = device_parts; *part && result == CUDA_SUCCESS;
+		part++)
+		result = (*part)->open(device);
 	return result;
 }
 
@@ -369,7 +369,7 @@ static CUresult make_context(struct device *device)
 		raise_heap(device);
 	make_scratch(device);
 	if (result == CUDA_SUCCESS)
-		result = open_rooms(device);
+		result = open_parts(device);
 	if (result == CUDA_SUCCESS) {
 		channel_budget_grow(device);
 		stream_pool_fill(device);

@@ -55,14 +55,14 @@ struct device {
 	_Atomic bool is_stack_kept;  /* only graphs still need its size (cu_limit.h) */
 };
 
-/* What a room above this one does for GPUs. */
-struct device_room {
+/* What a file of a higher room does for GPUs. */
+struct device_part {
 	/* When the GPU's context has been made and is current, before any work. */
 	CUresult (*open)(const struct device *device);
 
 	/*
 	 * Adds a kernel node behind `after', or the first for NULL, to a graph that is never
-	 * launched (channel_budget.c). The GPU's context is current. NULL: the room has no kernel.
+	 * launched (channel_budget.c). The GPU's context is current. NULL: the part has no kernel.
 	 */
 	CUresult (*add_node)(CUgraph graph, CUgraphNode after, CUgraphNode *ret_node);
 
@@ -71,7 +71,7 @@ struct device_room {
 };
 
 /* Ends with NULL. Defined in server/rooms.c. */
-extern const struct device_room *const device_rooms[];
+extern const struct device_part *const device_parts[];
 
 /* Calls cuInit() and reads every fact. Returns the result of cuInit(), which clients see. */
 CUresult devices_init(void);

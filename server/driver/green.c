@@ -19,7 +19,7 @@
 #include "wire.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 
 /* Each green context has its own channels for its streams. Graphs take the GPU's. */
 #define CHANNELS (DRIVER_CHANNELS_GREEN - 4)
@@ -515,4 +515,4 @@ CUresult green_take_stream(
 	return result;
 }
 
-const struct session_room greens_room = {.end = greens_free};
+const struct session_part greens_part = {.end = greens_free};

@@ -13,7 +13,7 @@
 
 struct session_device;
 struct session;
-struct session_room;
+struct session_part;
 
 /* Which SMs: equal keys have the same SMs. */
 struct green_key {
@@ -61,7 +61,7 @@ unsigned greens_kept(void);
 /* Forgets the kept ones: all contexts have ended. */
 void greens_forget(void);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room greens_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part greens_part;
 
 #endif

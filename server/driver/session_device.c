@@ -17,7 +17,7 @@
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 
 static atomic_uint pressure; /* counts calls of session_devices_reclaim() */
 
@@ -373,9 +373,9 @@ static void session_devices_free(struct session *session, bool device_lost)
 			session_device_free(session, session->devices[i], device_lost);
 }
 
-const struct session_room timeline_room = {.end = timeline_unpin};
+const struct session_part timeline_part = {.end = timeline_unpin};
 
-const struct session_room session_devices_room = {
+const struct session_part session_devices_part = {
 	.begin = session_devices_begin,
 	.end = session_devices_free,
 };

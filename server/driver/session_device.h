@@ -14,7 +14,7 @@
 #include "sm_share.h"
 
 struct session;
-struct session_room;
+struct session_part;
 
 struct session_device {
 	struct device *device; /* not owned */
@@ -67,8 +67,8 @@ void session_devices_reclaim(void);
 /* Whether memory was requested since this session last had nothing unused. */
 bool session_devices_reclaim_wanted(const struct session *session);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room timeline_room;
-extern const struct session_room session_devices_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part timeline_part;
+extern const struct session_part session_devices_part;
 
 #endif

@@ -14,7 +14,7 @@
 #include "wire.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/closed_gpu.h"
 #include "server/driver/deferred.h"
@@ -422,7 +422,7 @@ CUresult do_graph_upload(struct session *session, struct stream *stream, struct 
 	return result == CUDA_SUCCESS ? cuda.cuGraphUpload(graph->real, real) : result;
 }
 
-const struct session_room graphs_room = {
+const struct session_part graphs_part = {
 	.rest = graphs_sweep,
 	.release = graphs_release,
 	.end = graphs_free,

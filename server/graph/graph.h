@@ -17,7 +17,7 @@ struct library;
 struct memory_op;
 struct session_device;
 struct session;
-struct session_room;
+struct session_part;
 
 struct graph_former;
 
@@ -101,7 +101,7 @@ bool graphs_wait_for_ends(struct session *session);
 /* Whether the session may still use all memory of the graph. */
 bool graph_spans_ok(struct session *session, const struct graph *graph);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room graphs_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part graphs_part;
 
 #endif

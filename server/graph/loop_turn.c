@@ -9,7 +9,7 @@
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/device.h"
 #include "server/driver/session_device.h"
@@ -181,4 +181,4 @@ static void loop_turns_end(struct session *session, bool device_lost)
 	}
 }
 
-const struct session_room loop_turns_room = {.end = loop_turns_end};
+const struct session_part loop_turns_part = {.end = loop_turns_end};

@@ -18,7 +18,7 @@
 #include "server/driver/driver.h"
 
 struct session;
-struct session_room;
+struct session_part;
 struct stream;
 
 /* On the stack of the launch. */
@@ -37,7 +37,7 @@ CUresult loop_turn_take(struct session *session, struct stream *stream, struct l
 void loop_turn_give(struct session *session, const struct stream *stream, struct loop_turn *turn,
 	bool is_launched);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room loop_turns_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part loop_turns_part;
 
 #endif

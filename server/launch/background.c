@@ -18,7 +18,7 @@
 #include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/device.h"
 #include "server/driver/session_device.h"
 #include "server/stream/stream.h"
@@ -306,7 +306,7 @@ static void background_end(struct session *session, bool device_lost)
 	unlist(session->background);
 }
 
-const struct session_room background_room = {
+const struct session_part background_part = {
 	.size = sizeof(struct background),
 	.begin = background_begin,
 	.end = background_end,

@@ -23,7 +23,7 @@
 #include "layout.h"
 
 struct session;
-struct session_room;
+struct session_part;
 struct stream;
 
 #define BACKGROUND_RUN_NS 1000000u
@@ -40,7 +40,7 @@ struct queued_kernels {
 	uint64_t launched_ns;
 };
 
-/* The room's part of a session. */
+/* A session's part. */
 struct background {
 	struct session *session;
 	struct background *next; /* in the list of sessions that go first, under its lock */
@@ -86,7 +86,7 @@ static inline void background_watch(struct background *own)
 		background_settle(own, now_ns());
 }
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room background_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part background_part;
 
 #endif

@@ -19,7 +19,7 @@
 #include "server/session/fault.h"
 #include "server/session/reply.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/closed_gpu.h"
 #include "server/driver/deferred.h"
@@ -320,7 +320,7 @@ static void launch_batch_begin(struct session *session, void *part)
 	session->batch->may_hold = !setting_is_off("MPS_HOLD_LAUNCHES");
 }
 
-const struct session_room launch_batches_room = {
+const struct session_part launch_batches_part = {
 	.size = sizeof(struct launch_batch),
 	.begin = launch_batch_begin,
 	.stream_end = chain_cache_free,

@@ -19,7 +19,7 @@
 #include "chain.h"
 
 struct session;
-struct session_room;
+struct session_part;
 struct stream;
 struct chain_cache;
 
@@ -72,7 +72,7 @@ void launch_batch_flush(struct session *session);
  */
 void launch_batch_trim(struct session *session, bool is_idle);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room launch_batches_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part launch_batches_part;
 
 #endif

@@ -17,7 +17,7 @@
 #include "host.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/owner.h"
 #include "server/driver/quiet.h"
 #include "server/driver/session_device.h"
@@ -389,7 +389,7 @@ static void aliases_begin(struct session *session, void *part)
 	session->aliases = part;
 }
 
-const struct session_room aliases_room = {
+const struct session_part aliases_part = {
 	.size = sizeof(struct aliases),
 	.begin = aliases_begin,
 	.end = aliases_fini,

@@ -11,7 +11,7 @@
 #include "server/driver/driver.h"
 
 struct session;
-struct session_room;
+struct session_part;
 struct alias;
 struct alias_run;
 
@@ -27,7 +27,7 @@ bool alias_has(const struct session *session, uint64_t address, uint64_t size);
 /* Frees the closing aliases whose work has ended. */
 void aliases_poll(struct session *session);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room aliases_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part aliases_part;
 
 #endif

@@ -16,7 +16,7 @@
 #include "texel.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/device_quota.h"
 
 /* Bytes written over an array at a time; a row of the widest array is not longer. */
@@ -370,4 +370,4 @@ CUresult do_array_level(struct session *session, uint32_t id, struct array *mipm
 	return CUDA_SUCCESS;
 }
 
-const struct session_room arrays_room = {.end = arrays_free};
+const struct session_part arrays_part = {.end = arrays_free};

@@ -12,7 +12,7 @@
 struct device_quota;
 struct session_device;
 struct session;
-struct session_room;
+struct session_part;
 
 /* An array, a level of a mipmapped array, or a mipmapped array. */
 struct array {
@@ -41,8 +41,8 @@ struct texture {
 struct array *array_ref(struct array *array);
 void array_unref(struct array *array); /* NULL is fine */
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room arrays_room;
-extern const struct session_room textures_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part arrays_part;
+extern const struct session_part textures_part;
 
 #endif

@@ -16,7 +16,7 @@
 #include "memory.h"
 #include "server/util/bitmap.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/arena.h"
 #include "server/driver/quiet.h"
 #include "server/stream/pending_wait.h"
@@ -396,4 +396,4 @@ static void host_fini(struct session *session, bool device_lost)
 	}
 }
 
-const struct session_room host_room = {.end = host_fini};
+const struct session_part host_part = {.end = host_fini};

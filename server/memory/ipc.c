@@ -17,7 +17,7 @@
 #include "server/util/token.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/session_device.h"
 #include "server/driver/va_space.h"
 #include "server/stream/fence.h"
@@ -410,7 +410,7 @@ static void ipc_end(struct session *session, bool device_lost)
 		revoke_all(session);
 }
 
-const struct session_room ipc_room = {.end = ipc_end};
+const struct session_part ipc_part = {.end = ipc_end};
 
 const struct arena_sharing ipc_sharing = {
 	.is_open = ipc_is_open,

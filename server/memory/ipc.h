@@ -10,13 +10,13 @@
 
 struct arena_sharing;
 struct session;
-struct session_room;
+struct session_part;
 
 /* Drops what was closed while work ran that is done now. */
 void ipc_poll(struct session *session);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room ipc_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part ipc_part;
 
 /* ... and for arenas: see arena.h. */
 extern const struct arena_sharing ipc_sharing;

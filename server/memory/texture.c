@@ -11,7 +11,7 @@
 #include "texel.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/session_device.h"
 
 struct texture *session_texture(struct session *session, uint32_t id)
@@ -261,4 +261,4 @@ CUresult do_texture_linear_max(struct session *session, uint32_t device, uint32_
 	return result;
 }
 
-const struct session_room textures_room = {.end = textures_free};
+const struct session_part textures_part = {.end = textures_free};

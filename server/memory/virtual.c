@@ -20,7 +20,7 @@
 #include "server/session/fault.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/va_space.h"
 #include "server/stream/fence.h"
 
@@ -566,4 +566,4 @@ CUresult do_allocation_import(
 	return CUDA_SUCCESS;
 }
 
-const struct session_room virtual_room = {.end = virtual_fini};
+const struct session_part virtual_part = {.end = virtual_fini};

@@ -11,7 +11,7 @@
 
 struct device;
 struct session;
-struct session_room;
+struct session_part;
 
 /* Whether all these bytes, in a region of the session, are mapped with some access. */
 bool virtual_has(const struct session *session, uint64_t address, uint64_t size);
@@ -25,7 +25,7 @@ void virtual_set_exported(struct session *session, uint64_t address, uint64_t si
 /* Ends the closing mappings whose work is done. */
 void virtual_poll(struct session *session);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room virtual_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part virtual_part;
 
 #endif

@@ -16,7 +16,7 @@
 #include "server/util/log.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/quiet.h"
 #include "server/memory/memory.h"
@@ -203,7 +203,7 @@ CUresult do_library_load(struct session *session, uint32_t id, uint64_t size)
 /* Removes it from the tables. The real library stays until the GPUs are idle. */
 void library_end(struct session *session, struct library *library)
 {
-	session_rooms_code_end(session);
+	session_parts_code_end(session);
 	while (library->kernels) {
 		struct kernel *kernel = library->kernels;
 
@@ -318,4 +318,4 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 	return CUDA_SUCCESS;
 }
 
-const struct session_room libraries_room = {.end = libraries_free};
+const struct session_part libraries_part = {.end = libraries_free};

@@ -18,7 +18,7 @@
 #include "server/session/fault.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/session_device.h"
 
 /* The most that a session may have: each needs a compiler's memory. */
@@ -207,4 +207,4 @@ static void linkers_free(struct session *session, bool device_lost)
 	}
 }
 
-const struct session_room linkers_room = {.end = linkers_free};
+const struct session_part linkers_part = {.end = linkers_free};

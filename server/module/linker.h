@@ -10,9 +10,9 @@
 #include <stdbool.h>
 
 struct session;
-struct session_room;
+struct session_part;
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room linkers_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part linkers_part;
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #include "session.h"
-#include "session_room.h"
+#include "session_part.h"
 
 static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t first; /* session << 32 | CUresult; changed under the lock */
@@ -50,7 +50,7 @@ uint32_t fault_session(void)
 	return (uint32_t)(atomic_load(&first) >> 32);
 }
 
-/* Whether it is the first one. The other threads go on when the rooms have seen it, too. */
+/* Whether it is the first one. The other threads go on when the parts have seen it, too. */
 static bool fault_is_first(const struct session *session, CUresult result)
 {
 	bool is_first;
@@ -58,7 +58,7 @@ static bool fault_is_first(const struct session *session, CUresult result)
 	pthread_mutex_lock(&noting);
 	is_first = fault_get() == CUDA_SUCCESS;
 	if (is_first) {
-		session_rooms_fault();
+		session_parts_fault();
 		atomic_store(&first, (uint64_t)session->id << 32 | (uint32_t)result);
 	}
 	pthread_mutex_unlock(&noting);

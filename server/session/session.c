@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "session_room.h"
+#include "session_part.h"
 
 #define TABLES_OF(session)                                                                         \
 	&(session)->greens, &(session)->context_shares, &(session)->linkers,                       \
@@ -40,15 +40,15 @@ static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
 	return ring_receiver_init(&session->receiver, session->ring, session->page);
 }
 
-/* The parts of rooms follow it. */
+/* The memory of the session's parts follows it. */
 #define SESSION_SIZE ALIGN_UP(sizeof(struct session), _Alignof(max_align_t))
 
 static int open_account(struct session *session, struct resource_quotas *quotas,
 	bool (*on_full)(void *session, enum resource resource, uint64_t amount, unsigned round))
 {
 	/* What a session costs with its threads, whatever its client does. */
-	const uint64_t base = SESSION_SIZE + session_rooms_size() + RING_RUN_MAX + KEPT_THREAD +
-			      session_rooms_kept();
+	const uint64_t base = SESSION_SIZE + session_parts_size() + RING_RUN_MAX + KEPT_THREAD +
+			      session_parts_kept();
 	struct account *account =
 		account_new(base, (struct account_owner){on_full, session}, quotas);
 	struct handle_table *const tables[] = {TABLES_OF(session)};
@@ -78,7 +78,7 @@ int session_new(uint32_t id, struct resource_quotas *quotas,
 	struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS])
 {
 	_cleanup_(session_freep) struct session *session =
-		calloc(1, SESSION_SIZE + session_rooms_size());
+		calloc(1, SESSION_SIZE + session_parts_size());
 	int fds[FRAME_WELCOME_FDS] = {-EBADF, -EBADF, -EBADF};
 	int r;
 
@@ -97,7 +97,7 @@ int session_new(uint32_t id, struct resource_quotas *quotas,
 			closep(&fds[i]);
 		return r;
 	}
-	session_rooms_begin(session, (uint8_t *)session + SESSION_SIZE);
+	session_parts_begin(session, (uint8_t *)session + SESSION_SIZE);
 	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
 		ret_fds[i] = fds[i];
 	*ret_session = TAKE_PTR(session);

@@ -6,7 +6,7 @@
  * A session is one client process: its three memories, its objects, and the worker thread
  * that serves it. Only the worker accesses the members, except for the few that say
  * otherwise. Each room above accesses only its own part, which it makes and ends
- * (session_room.h). The loop's side of a client is struct client_conn.
+ * (session_part.h). The loop's side of a client is struct client_conn.
  *
  * Locks, in this order: device, image list, shares, waiters, deferred. A worker holds them
  * briefly. Exception: device::giving_back, before the lock of va_space.c, while memory goes

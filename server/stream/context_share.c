@@ -12,7 +12,7 @@
 #include "wire.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/green.h"
 
 struct context_share *session_context_share(struct session *session, uint32_t id)
@@ -113,4 +113,4 @@ CUresult do_context_share_stream(struct session *session, uint32_t id, struct co
 	return CUDA_SUCCESS;
 }
 
-const struct session_room context_shares_room = {.end = context_shares_free};
+const struct session_part context_shares_part = {.end = context_shares_free};

@@ -14,7 +14,7 @@
 #include "progress.h"
 #include "stream.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/session_device.h"
 
@@ -173,4 +173,4 @@ CUresult do_event_elapsed(
 	return cuda.cuEventElapsedTime(ret_milliseconds, start->real, end->real);
 }
 
-const struct session_room events_room = {.end = events_free};
+const struct session_part events_part = {.end = events_free};

@@ -10,7 +10,7 @@
 #include "server/driver/driver.h"
 
 struct session;
-struct session_room;
+struct session_part;
 struct session_device;
 struct shared_event;
 
@@ -32,7 +32,7 @@ CUresult event_make(struct event *event, struct session_device *sdev);
 void event_use(struct event *event);
 void event_unuse(struct event *event, bool device_lost);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room events_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part events_part;
 
 #endif

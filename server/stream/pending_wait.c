@@ -20,7 +20,7 @@
 #include "wire.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/quiet.h"
 #include "server/driver/session_device.h"
@@ -344,7 +344,7 @@ void pending_waits_release(struct session *session)
 
 	count_graph_calls(session);
 	pending_waits_release_here(session);
-	session_rooms_release(session);
+	session_parts_release(session);
 	pending_waits_forget_passed(session);
 	session->pending_waits->n_released += n_before - session->pending_waits->n;
 	release_oldest(session, pending_waits_release_one);
@@ -379,7 +379,7 @@ static void pending_waits_init(struct session *session, void *part)
 	session->pending_waits = part;
 }
 
-const struct session_room pending_waits_room = {
+const struct session_part pending_waits_part = {
 	.size = sizeof(struct pending_waits),
 	.begin = pending_waits_init,
 	.end = pending_waits_fini,

@@ -25,7 +25,7 @@
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/session_device.h"
 
 /* The most text that is kept for a client that does not take it. */
@@ -366,7 +366,7 @@ static void printf_capture_fault(void)
 	pthread_mutex_unlock(&lock);
 }
 
-const struct session_room printf_capture_room = {
+const struct session_part printf_capture_part = {
 	.size = sizeof(struct printf_capture),
 	.begin = printf_capture_new,
 	.fault = printf_capture_fault,

@@ -25,7 +25,7 @@
 #include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/closed_gpu.h"
 #include "server/driver/green.h"
@@ -272,7 +272,7 @@ static void unlink_unjoined(struct stream *stream)
 
 static void free_real(struct stream *stream, bool device_lost)
 {
-	session_rooms_stream_end(stream, device_lost);
+	session_parts_stream_end(stream, device_lost);
 	if (!device_lost && stream->event)
 		cuda.cuEventDestroy_v2(stream->event);
 	if (!device_lost && stream->real && stream->green)
@@ -322,7 +322,7 @@ bool streams_poll(struct session *session)
 	}
 	if (!session->busy) {
 		pending_waits_are_passed(session);
-		session_rooms_rest(session);
+		session_parts_rest(session);
 	}
 	if (!session->busy && session->has_pending_seqnos)
 		progress_settle_all(session);
@@ -463,4 +463,4 @@ CUresult do_stream_destroy(struct session *session, struct stream *stream)
 	return session->n_closed > STREAMS_CLOSED_MAX ? streams_wait(session) : CUDA_SUCCESS;
 }
 
-const struct session_room streams_room = {.end = streams_free};
+const struct session_part streams_part = {.end = streams_free};

@@ -19,7 +19,7 @@
 
 #include "clock.h"
 #include "server/session/fault.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/session_device.h"
 
@@ -442,4 +442,4 @@ static void tracer_end(struct session *session, bool device_lost)
 	tracer_leave(session, device_lost);
 }
 
-const struct session_room tracer_room = {.end = tracer_end};
+const struct session_part tracer_part = {.end = tracer_end};

@@ -13,7 +13,7 @@
 #include "server/session/trace_writer.h"
 #include "server/driver/driver.h"
 
-struct session_room;
+struct session_part;
 struct stream;
 
 struct trace_work {
@@ -50,7 +50,7 @@ void tracer_mark(struct session *session, uint32_t stream, enum trace_kind kind)
 /* Sleeps as ring_sleep(), and meanwhile checks which work has ended. */
 void tracer_sleep(struct session *session, int timeout_ms);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room tracer_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part tracer_part;
 
 #endif

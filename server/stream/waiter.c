@@ -12,7 +12,7 @@
 #include "server/util/thread.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/device.h"
 
 static void waiters_init(struct session *session, void *part)
@@ -199,7 +199,7 @@ static void waiters_fini(struct session *session, bool device_lost)
 	pthread_cond_destroy(&waiters->wanted);
 }
 
-const struct session_room waiters_room = {
+const struct session_part waiters_part = {
 	.size = sizeof(struct waiters),
 	.kept = WAITERS_MAX * (uint64_t)KEPT_THREAD,
 	.begin = waiters_init,

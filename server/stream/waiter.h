@@ -19,7 +19,7 @@
 
 struct device;
 struct session;
-struct session_room;
+struct session_part;
 
 struct watch {
 	struct watch *next;
@@ -51,7 +51,7 @@ CUresult waiters_watch(
 /* The same for page->n_asked, which is incremented first: a host function can run. */
 CUresult waiters_watch_call(struct session *session, const struct device *device, CUstream real);
 
-/* What is done for each session: see session_room.h. */
-extern const struct session_room waiters_room;
+/* What is done for each session: see session_part.h. */
+extern const struct session_part waiters_part;
 
 #endif

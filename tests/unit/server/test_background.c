@@ -17,7 +17,7 @@
 #include "clock.h"
 #include "open_session.h"
 #include "server/session/counting.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/driver/session_device.h"
 #include "server/launch/background.h"
 
@@ -73,7 +73,7 @@ static void close_other(void)
 {
 	if (!other)
 		return;
-	background_room.end(other, false);
+	background_part.end(other, false);
 	session_free(other);
 	other = NULL;
 }

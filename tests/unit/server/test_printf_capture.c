@@ -16,22 +16,22 @@
 #include <cmocka.h>
 
 #include "server/session/session.h"
-#include "server/session/session_room.h"
+#include "server/session/session_part.h"
 #include "server/stream/printf_capture.h"
 
 #define SESSIONS 3
 
 static struct session *sessions[SESSIONS];
-static void *parts[SESSIONS]; /* of the rooms, of each session */
+static void *parts[SESSIONS]; /* the memory of the parts of each session */
 static struct print_history kernels[SESSIONS];
 static int printer; /* the driver's standard output */
 
-static struct session *make_session(void *room_parts)
+static struct session *make_session(void *memory)
 {
 	struct session *session = calloc(1, sizeof(*session));
 
 	session->page = shm_at((uintptr_t)calloc(1, sizeof(struct page)));
-	session_rooms_begin(session, room_parts);
+	session_parts_begin(session, memory);
 	session->account = account_new(0, (struct account_owner){0}, NULL);
 	return session;
 }
@@ -40,7 +40,7 @@ static int open_sessions(void **state)
 {
 	(void)state;
 	for (int i = 0; i < SESSIONS; i++) {
-		parts[i] = calloc(1, session_rooms_size());
+		parts[i] = calloc(1, session_parts_size());
 		sessions[i] = make_session(parts[i]);
 		kernels[i] = (struct print_history){0};
 	}
@@ -51,7 +51,7 @@ static int close_sessions(void **state)
 {
 	(void)state;
 	for (int i = 0; i < SESSIONS; i++) {
-		printf_capture_room.end(sessions[i], false);
+		printf_capture_part.end(sessions[i], false);
 		account_close(sessions[i]->account);
 		free(parts[i]);
 		free(shm_raw(sessions[i]->page));

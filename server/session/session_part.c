@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Walks through the list of the parts of a session. The loop and workers.
+ *
+ * Invariant: the list is constant, so no lock is needed.
+ */
+
+#include "session_part.h"
+
+#include "base.h"
+
+/* The memory of a part may begin with any type. */
+#define PART_SIZE(part) ALIGN_UP((part)->size, _Alignof(max_align_t))
+
+size_t session_parts_size(void)
+{
+	size_t size = 0;
+
+	for (const struct session_part *const *part = session_parts; *part; part++)
+		size += PART_SIZE(*part);
+	return size;
+}
+
+uint64_t session_parts_kept(void)
+{
+	uint64_t kept = 0;
+
+	for (const struct session_part *const *part = session_parts; *part; part++)
+		kept += (*part)->kept;
+	return kept;
+}
+
+void session_parts_begin(struct session *session, void *memory)
+{
+	uint8_t *at = memory;
+
+	for (const struct session_part *const *part = session_parts; *part; part++) {
+		if ((*part)->begin)
+			(*part)->begin(session, at);
+		at += PART_SIZE(*part);
+	}
+}
+
+void session_parts_rest(struct session *session)
+{
+	for (const struct session_part *const *part = session_parts; *part; part++)
+		if ((*part)->rest)
+			(*part)->rest(session);
+}
+
+void session_parts_release(struct session *session)
+{
+	for (const struct session_part *const *part = session_parts; *part; part++)
+		if ((*part)->release)
+			(*part)->release(session);
+}
+
+void session_parts_stream_end(struct stream *stream, bool device_lost)
+{
+	for (const struct session_part *const *part = session_parts; *part; part++)
+		if ((*part)->stream_end)
+			(*part)->stream_end(stream, device_lost);
+}
+
+void session_parts_code_end(struct session *session)
+{
+	for (const struct session_part *const *part = session_parts; *part; part++)
+		if ((*part)->code_end)
+			(*part)->code_end(session);
+}
+
+void session_parts_fault(void)
+{
+	for (const struct session_part *const *part = session_parts; *part; part++)
+		if ((*part)->fault)
+			(*part)->fault();
+}
+
+void session_parts_end(struct session *session, bool device_lost)
+{
+	for (const struct session_part *const *part = session_parts; *part; part++)
+		if ((*part)->end)
+			(*part)->end(session, device_lost);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SESSION_PART_H
+#define SESSION_PART_H
+
+/*
+ * The parts of a session: what the files of higher rooms keep and do for each session. They are
+ * entries of one list, so that session/ and stream/ include no headers of the rooms above them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct session;
+struct stream;
+
+/* A NULL function is not called. */
+struct session_part {
+	/*
+	 * Size of the part's memory: zeroed bytes that live as long as the session. The session's
+	 * account is charged with them, and with what the system keeps for the part (kept.h).
+	 */
+	size_t size;
+	uint64_t kept;
+
+	/* The loop, when the session is made: stores the pointer to the part's memory. */
+	void (*begin)(struct session *session, void *memory);
+
+	/* The worker: no work of the session is on any GPU now. */
+	void (*rest)(struct session *session);
+
+	/*
+	 * The worker, as the session ends: writes the semaphores that its work on GPUs waits for.
+	 */
+	void (*release)(struct session *session);
+
+	/* The worker: the stream ends, with what was made for it. */
+	void (*stream_end)(struct stream *stream, bool device_lost);
+
+	/* The worker, before code of the session is unloaded. */
+	void (*code_end)(struct session *session);
+
+	/*
+	 * Any thread, once: a GPU fault has ended the context, which is current, and no client
+	 * knows of that yet. Must not wait for the GPU.
+	 */
+	void (*fault)(void);
+
+	/*
+	 * The worker: frees what the session has in the driver; if the device is lost, only the
+	 * server's own memory.
+	 */
+	void (*end)(struct session *session, bool device_lost);
+};
+
+/* In the order in which a session ends, with NULL at the end. Defined in server/rooms.c. */
+extern const struct session_part *const session_parts[];
+
+/* Bytes of the memory of all parts, and of what the system keeps for them. */
+size_t session_parts_size(void);
+uint64_t session_parts_kept(void);
+
+/*
+ * Each of these calls the function of its name in each entry. `memory' has session_parts_size()
+ * bytes.
+ */
+void session_parts_begin(struct session *session, void *memory);
+void session_parts_rest(struct session *session);
+void session_parts_release(struct session *session);
+void session_parts_stream_end(struct stream *stream, bool device_lost);
+void session_parts_code_end(struct session *session);
+void session_parts_fault(void);
+void session_parts_end(struct session *session, bool device_lost);
+
+#endif
