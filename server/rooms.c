@@ -55,7 +55,7 @@ const struct session_part *const session_parts[] = {
 	&virtual_part,
 	&ipc_part,
 	&session_devices_part,
-	&posts_part,
+	&launching_part,
 	NULL,
 };
 

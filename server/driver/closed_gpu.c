@@ -25,7 +25,7 @@ atomic_uint closed_n;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct post *posts; /* under the lock */
+static struct launching *workers; /* under the lock */
 
 void closed_begin(struct closed_gpu *closed, uint64_t until_ns)
 {
@@ -112,7 +112,7 @@ void closed_launched(struct closed_gpu *closed, const struct session *session)
 static bool is_closed_for(
 	const struct session *session, const struct closed_gpu *closed, uint64_t now)
 {
-	return !session->post->is_lone &&
+	return !session->launching->is_lone &&
 	       (atomic_load(&closed->until_ns) > now || atomic_load(&closed->lone_until_ns) > now);
 }
 
@@ -155,66 +155,66 @@ void closed_wait(struct session *session, struct device *device)
 }
 
 /* The order of these atomics and those of closed_begin() matters: one of both sees the other. */
-bool post_late(struct post *post, struct device *device)
+bool launching_begin_late(struct launching *launching, struct device *device)
 {
-	while (is_closed_for(post->session, &device->closed, now_ns())) {
-		if (waits_no_more(post->session))
+	while (is_closed_for(launching->session, &device->closed, now_ns())) {
+		if (waits_no_more(launching->session))
 			return false;
-		atomic_store(&post->is_on, false);
-		closed_wait(post->session, device);
-		atomic_store(&post->is_on, true);
+		atomic_store(&launching->is_on, false);
+		closed_wait(launching->session, device);
+		atomic_store(&launching->is_on, true);
 	}
 	return true;
 }
 
-/* ---- posts */
+/* ---- who is launching */
 
-static void posts_begin(struct session *session, void *part)
+static void launching_init(struct session *session, void *memory)
 {
-	session->post = part;
-	session->post->session = session;
+	session->launching = memory;
+	session->launching->session = session;
 }
 
-void posts_join(struct session *session)
+void launching_join(struct session *session)
 {
-	struct post *post = session->post;
+	struct launching *launching = session->launching;
 
-	if (post->is_listed)
+	if (launching->is_listed)
 		return;
 	pthread_mutex_lock(&lock);
-	post->next = posts;
-	posts = post;
+	launching->next = workers;
+	workers = launching;
 	pthread_mutex_unlock(&lock);
-	post->is_listed = true;
+	launching->is_listed = true;
 }
 
-static void posts_end(struct session *session, bool device_lost)
+static void launching_leave(struct session *session, bool device_lost)
 {
-	struct post **link = &posts;
+	struct launching **link = &workers;
 
 	(void)device_lost;
-	if (!session->post->is_listed)
+	if (!session->launching->is_listed)
 		return;
 	pthread_mutex_lock(&lock);
-	while (*link != session->post)
+	while (*link != session->launching)
 		link = &(*link)->next;
-	*link = session->post->next;
+	*link = session->launching->next;
 	pthread_mutex_unlock(&lock);
 }
 
-const struct session_part posts_part = {
-	.size = sizeof(struct post),
-	.begin = posts_begin,
-	.end = posts_end,
+const struct session_part launching_part = {
+	.size = sizeof(struct launching),
+	.begin = launching_init,
+	.end = launching_leave,
 };
 
-bool posts_any(const struct session *but)
+bool launching_any(const struct session *but)
 {
 	bool is_any = false;
 
 	pthread_mutex_lock(&lock);
-	for (const struct post *post = posts; post && !is_any; post = post->next)
-		is_any = post->session != but && atomic_load(&post->is_on);
+	for (const struct launching *one = workers; one && !is_any; one = one->next)
+		is_any = one->session != but && atomic_load(&one->is_on);
 	pthread_mutex_unlock(&lock);
 	return is_any;
 }

@@ -6,7 +6,7 @@
  * Closed GPUs. Workers give a closed GPU no new work: it is closed for quiet calls and for lone
  * work (quiet.h). It opens by itself when its time is over.
  *
- * A worker posts while it is in a driver call that gives kernels to the GPU.
+ * A worker is launching while it is in a driver call that gives kernels to the GPU.
  */
 
 #include <stdatomic.h>
@@ -20,10 +20,10 @@ struct device;
 struct session;
 struct session_part;
 
-/* A session's part. */
-struct post {
+/* A session's part: whether its worker is launching. */
+struct launching {
 	struct session *session;
-	struct post *next; /* in the list of all, under the lock of closed_gpu.c */
+	struct launching *next; /* in the list of all, under the lock of closed_gpu.c */
 	bool is_listed;
 	atomic_bool is_on; /* the worker gives kernels to a GPU that it found open */
 	bool is_lone;      /* ... or that it has closed itself. The worker's */
@@ -72,44 +72,44 @@ bool closed_end_lone(struct closed_gpu *closed, uint64_t number);
 /* Worker, before new work for the GPU: sleeps while it is closed. */
 void closed_wait(struct session *session, struct device *device);
 
-/* Worker, when the session has opened a GPU. */
-void posts_join(struct session *session);
+/* Worker, when the session has opened a GPU: launching_any() looks at it from now on. */
+void launching_join(struct session *session);
 
-/* Whether a worker posts now, other than that of a session. */
-bool posts_any(const struct session *but);
+/* Whether a worker is launching now, other than that of session `but'. */
+bool launching_any(const struct session *but);
 
-/* As post_begin(), if a GPU is closed. */
-bool post_late(struct post *post, struct device *device);
+/* The second half of launching_begin(), if a GPU is closed. */
+bool launching_begin_late(struct launching *launching, struct device *device);
 
 /*
  * Worker, around the driver call that gives kernels to the GPU: sleeps while the GPU is closed. No
- * quiet call begins until post_end(), so do not sleep between the two calls. False: do not make the
- * driver call, because the session has begun to end, or the device is lost, while the GPU is
- * closed.
+ * quiet call begins until launching_end(), so do not sleep between the two calls. False: do not
+ * make the driver call, because the session has begun to end, or the device is lost, while the GPU
+ * is closed.
  */
-static inline bool post_begin(struct post *post, struct device *device)
+static inline bool launching_begin(struct launching *launching, struct device *device)
 {
-	atomic_store(&post->is_on, true);
-	return likely(!closed_any()) || post_late(post, device);
+	atomic_store(&launching->is_on, true);
+	return likely(!closed_any()) || launching_begin_late(launching, device);
 }
 
-static inline void post_end(struct post *post)
+static inline void launching_end(struct launching *launching)
 {
-	atomic_store_explicit(&post->is_on, false, memory_order_release);
+	atomic_store_explicit(&launching->is_on, false, memory_order_release);
 }
 
 /* `call' gives kernels to the GPU. */
-#define POST(session, device, call)                                                                \
+#define LAUNCHING(session, device, call)                                                           \
 	({                                                                                         \
 		CUresult result_ = CUDA_ERROR_MPS_RPC_FAILURE;                                     \
                                                                                                    \
-		if (post_begin((session)->post, (device)))                                         \
+		if (launching_begin((session)->launching, (device)))                               \
 			result_ = (call);                                                          \
-		post_end((session)->post);                                                         \
+		launching_end((session)->launching);                                               \
 		result_;                                                                           \
 	})
 
 /* What is done for each session: see session_part.h. */
-extern const struct session_part posts_part;
+extern const struct session_part launching_part;
 
 #endif

@@ -104,10 +104,13 @@ static bool note_work(struct quiet *quiet)
 	return context && cuda.cuCtxRecordEvent(context, quiet->work) == CUDA_SUCCESS;
 }
 
-/* Until kernels that others give to the GPU just now are there. Otherwise as the next function. */
-static bool wait_for_posts(const struct call *call, uint64_t until_ns)
+/*
+ * Waits until no other worker is launching, so that its kernels are on the GPU. False: `until_ns'
+ * came first, or the wait is over.
+ */
+static bool wait_for_launching(const struct call *call, uint64_t until_ns)
 {
-	while (posts_any(call->session)) {
+	while (launching_any(call->session)) {
 		if (is_over(call) || now_ns() >= until_ns)
 			return false;
 		nanosleep(&(struct timespec){.tv_nsec = SLEEP_MIN_NS}, NULL);
@@ -115,7 +118,10 @@ static bool wait_for_posts(const struct call *call, uint64_t until_ns)
 	return true;
 }
 
-/* Until the noted work has ended. False: `until_ns' came first (0: no limit), or it is over. */
+/*
+ * Waits until the noted work has ended. False: `until_ns' came first (0: no limit), or the wait is
+ * over.
+ */
 static bool wait_for_work(struct call *call, const struct quiet *quiet, uint64_t until_ns)
 {
 	const uint64_t spin_until_ns = now_ns() + SPIN_NS;
@@ -161,7 +167,7 @@ static bool close_quiet(struct call *call, struct device *device)
 	bool is_quiet;
 
 	closed_begin(&device->closed, start_ns + closed_ns);
-	is_quiet = wait_for_posts(call, start_ns + closed_ns);
+	is_quiet = wait_for_launching(call, start_ns + closed_ns);
 	for (unsigned look = 0; look < 2 && is_quiet && note_work(quiet); look++)
 		is_quiet = wait_for_work(call, quiet, start_ns + closed_ns);
 	if (is_quiet) {
@@ -291,7 +297,7 @@ bool quiet_lone_begin(struct session *session, struct device *device)
 	if (!call_begin(&call, session, device))
 		return false;
 	exclusive_call_end();
-	session->post->is_lone = true;
+	session->launching->is_lone = true;
 	return true;
 }
 
@@ -301,7 +307,7 @@ void quiet_lone_end(struct session *session, struct device *device)
 	struct closed_gpu *closed = &device->closed;
 	CUcontext context = atomic_load(&device->quiet.context);
 
-	session->post->is_lone = false;
+	session->launching->is_lone = false;
 	if (is_off)
 		return;
 	if (context && cuda.cuCtxRecordEvent(context, closed->lone) == CUDA_SUCCESS)

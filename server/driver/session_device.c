@@ -256,7 +256,7 @@ CUresult session_device_open(
 		return result;
 	session->devices[device] = *ret_sdev;
 	atomic_fetch_add(&gpu->n_sessions, 1);
-	posts_join(session);
+	launching_join(session);
 	if (!session->quotas[device])
 		session->quotas[device] = device_quota_ref((*ret_sdev)->memory);
 	log_arrival(session, *ret_sdev);

@@ -329,11 +329,11 @@ static CUresult take_print_turn(
 }
 
 /* A launch that may block is placed already (blocked_streams.h), and must not sleep. */
-static CUresult graph_post(struct session *session, const struct graph *graph, CUstream real)
+static CUresult graph_launch_real(struct session *session, const struct graph *graph, CUstream real)
 {
 	if (may_block(graph))
 		return cuda.cuGraphLaunch(graph->real, real);
-	return POST(session, graph->sdev->device, cuda.cuGraphLaunch(graph->real, real));
+	return LAUNCHING(session, graph->sdev->device, cuda.cuGraphLaunch(graph->real, real));
 }
 
 static CUresult graph_launch(
@@ -347,8 +347,8 @@ static CUresult graph_launch(
 	/* It is unknown which of its nodes is running. */
 	session->last_kernel = NULL;
 	counter_add(session, COUNTER_GRAPH_LAUNCHES, 1);
-	result = TRACED(session, stream, graph_post(session, graph, real), .kind = TRACE_GRAPH,
-		.count = 1, .size = graph->n_nodes);
+	result = TRACED(session, stream, graph_launch_real(session, graph, real),
+		.kind = TRACE_GRAPH, .count = 1, .size = graph->n_nodes);
 	if (may_block(graph))
 		pending_waits_end(session, stream, real);
 	return result;

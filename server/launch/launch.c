@@ -99,7 +99,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		launch_batch_flush(session);
 		counter_add(session, COUNTER_LAUNCHES, 1);
 		return TRACED(session, stream,
-			POST(session, stream->sdev->device, launch_alone(&queued, real)),
+			LAUNCHING(session, stream->sdev->device, launch_alone(&queued, real)),
 			.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);
 	}
 	launch_batch_add(session, stream, real, &queued);
@@ -278,7 +278,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 		session_device_priority(stream->sdev, priority));
 	config.numAttrs += stream_attributes(&attributes[config.numAttrs], attr_mask, &events);
 	result = TRACED(session, stream,
-		POST(session, stream->sdev->device,
+		LAUNCHING(session, stream->sdev->device,
 			cuda.cuLaunchKernelEx(
 				&config, found->function, NULL, size > 0 ? extra : NULL)),
 		.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);

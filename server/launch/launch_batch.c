@@ -139,9 +139,11 @@ static void flush_one_by_one(struct session *session, const struct launch_batch 
 	for (unsigned i = 0; i < n; i++) {
 		CUresult result = reply_pending_error(session);
 
-		if (result == CUDA_SUCCESS)
-			result = fault_note(session,
-				POST(session, device, launch_alone(&launches[i], batch->real)));
+		if (result == CUDA_SUCCESS) {
+			result =
+				LAUNCHING(session, device, launch_alone(&launches[i], batch->real));
+			result = fault_note(session, result);
+		}
 		reply_late(session, result);
 	}
 }

@@ -41,7 +41,7 @@ struct region;
 struct printf_capture;
 struct launch_batch;
 struct background;
-struct post;
+struct launching;
 struct chain_cache;
 struct trace;
 struct tracer;
@@ -144,7 +144,7 @@ struct session {
 	const struct kernel *last_kernel; /* the last one launched; NULL: a graph, or unknown */
 	char last_kernel_name[KERNEL_NAME_MAX];
 	struct background *background;    /* its turn behind other clients */
-	struct post *post;                /* whether it gives kernels to a GPU now */
+	struct launching *launching;      /* whether its worker is launching */
 	struct launch_batch *batch;       /* launches that wait for the next one */
 	struct chain_cache *chain_caches; /* of its streams */
 	unsigned n_chain_caches;

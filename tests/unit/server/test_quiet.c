@@ -256,12 +256,12 @@ static void test_waits_for_posts(void **state)
 	bool may = false;
 
 	(void)state;
-	assert_true(post_begin(harness.session->post, gpu()));
+	assert_true(launching_begin(harness.session->launching, gpu()));
 	assert_false(quiet_call_begin(NULL, gpu(), 10));
 	/* The session's own worker makes the call. */
 	assert_true(quiet_call_begin(harness.session, gpu(), 0));
 	quiet_call_end(gpu());
-	post_end(harness.session->post);
+	launching_end(harness.session->launching);
 	assert_int_equal(pthread_create(&thread, NULL, make_call, &may), 0);
 	pthread_join(thread, NULL);
 	assert_true(may);
@@ -274,9 +274,9 @@ static void test_posts_wait(void **state)
 	(void)state;
 	gpu()->quiet.lasting_ns = 30 * MS;
 	assert_true(quiet_call_begin(NULL, gpu(), 0));
-	assert_true(post_begin(harness.session->post, gpu()));
+	assert_true(launching_begin(harness.session->launching, gpu()));
 	assert_true(now_ns() - start_ns >= 50 * MS);
-	post_end(harness.session->post);
+	launching_end(harness.session->launching);
 	quiet_call_end(gpu());
 }
 
@@ -286,8 +286,8 @@ static void lone(uint64_t lasts_ns)
 	assert_true(is_closed());
 	/* Its own launch does not wait. */
 	closed_wait(harness.session, gpu());
-	assert_true(post_begin(harness.session->post, gpu()));
-	post_end(harness.session->post);
+	assert_true(launching_begin(harness.session->launching, gpu()));
+	launching_end(harness.session->launching);
 	work_lasts(lasts_ns);
 	quiet_lone_end(harness.session, gpu());
 }
@@ -313,8 +313,8 @@ static void test_posts_beside_calls(void **state)
 	(void)state;
 	assert_int_equal(pthread_create(&thread, NULL, make_calls, &is_done), 0);
 	while (!atomic_load(&is_done)) {
-		assert_true(post_begin(harness.session->post, gpu()));
-		post_end(harness.session->post);
+		assert_true(launching_begin(harness.session->launching, gpu()));
+		launching_end(harness.session->launching);
 	}
 	pthread_join(thread, NULL);
 }
@@ -339,8 +339,8 @@ static void test_ending_session_posts_nothing(void **state)
 	gpu()->quiet.lasting_ns = 400 * MS;
 	assert_true(quiet_call_begin(NULL, gpu(), 0));
 	atomic_store(&harness.session->is_ending, true);
-	assert_false(post_begin(harness.session->post, gpu()));
-	post_end(harness.session->post);
+	assert_false(launching_begin(harness.session->launching, gpu()));
+	launching_end(harness.session->launching);
 	atomic_store(&harness.session->is_ending, false);
 	quiet_call_end(gpu());
 }
