@@ -182,7 +182,7 @@ _Static_assert(sizeof(struct ring_control) == RING_DATA_OFFSET, "the ring comes 
 
 /*
  * The address space. Device space is divided into VA windows; window n starts at
- * DEVICE_SPACE + n * SPACE_UNIT, so one look-up finds the owner of a pointer.
+ * DEVICE_SPACE + n * VA_WINDOW, so one look-up finds the owner of a pointer.
  * ThreadSanitizer keeps its shadow at these addresses: its builds use others.
  */
 #if defined(__SANITIZE_THREAD__)
@@ -223,7 +223,7 @@ _Static_assert(sizeof(struct ring_control) == RING_DATA_OFFSET, "the ring comes 
  */
 #define HOST_PIECE (32ull << 20)
 
-#define SPACE_UNIT_SHIFT 32
-#define SPACE_UNIT (1ull << SPACE_UNIT_SHIFT)
+#define VA_WINDOW_SHIFT 32
+#define VA_WINDOW (1ull << VA_WINDOW_SHIFT)
 
 #endif

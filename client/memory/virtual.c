@@ -79,7 +79,7 @@ static CUresult virtual_reserve(
 	range.piece = space_take(size, align, wanted);
 	if (!range.piece) {
 		/* A region begins at a multiple of a VA window. */
-		result = add_region(size + (align > SPACE_UNIT ? align : 0));
+		result = add_region(size + (align > VA_WINDOW ? align : 0));
 		range.piece = result == CUDA_SUCCESS ? space_take(size, align, wanted) : NULL;
 	}
 	if (range.piece) {

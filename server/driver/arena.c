@@ -46,20 +46,20 @@ static void device_disclaim(struct arena *arena, bool device_lost)
 static CUresult arena_reserve(struct arena *arena, struct owner owner, uint32_t from)
 {
 	for (int i = 0; i < OWNER_TRIES; i++) {
-		int unit = owner_take(arena->taken, owner, from, arena->n_units);
+		int va_window = owner_take(arena->taken, owner, from, arena->n_va_windows);
 		CUresult result;
 
-		if (unit < 0)
+		if (va_window < 0)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		arena->unit = (uint32_t)unit;
-		arena->base = owner_address(arena->unit);
+		arena->va_window = (uint32_t)va_window;
+		arena->base = owner_address(arena->va_window);
 		result = arena->backing->claim(arena);
 		if (result == CUDA_SUCCESS)
 			return CUDA_SUCCESS;
-		owner_give_back(arena->taken, arena->unit, arena->n_units);
+		owner_give_back(arena->taken, arena->va_window, arena->n_va_windows);
 		if (result_is_fault(result))
 			return result;
-		from = arena->unit + arena->n_units;
+		from = arena->va_window + arena->n_va_windows;
 	}
 	log_line("Found no addresses for %llu MiB in %d attempts",
 		(unsigned long long)arena->size >> 20, OWNER_TRIES);
@@ -76,7 +76,7 @@ CUresult arena_init_backed(struct arena *arena, const struct arena_backing *back
 		.account = account,
 		.device = device_get(owner.device),
 		.size = size,
-		.n_units = (uint32_t)(size >> SPACE_UNIT_SHIFT),
+		.n_va_windows = (uint32_t)(size >> VA_WINDOW_SHIFT),
 		.page = page,
 		.n_pages = (uint32_t)(size / page),
 	};
@@ -231,7 +231,7 @@ CUresult arena_init(
 {
 	return arena_init_backed(arena, &device_backing, account,
 		(struct owner){session, device->ordinal}, 0,
-		ALIGN_UP(device->facts.total_memory, SPACE_UNIT),
+		ALIGN_UP(device->facts.total_memory, VA_WINDOW),
 		MAX(device->granularity, (uint64_t)ARENA_ALIGN));
 }
 
@@ -473,7 +473,7 @@ void arena_fini(struct arena *arena, bool device_lost)
 		if (arena->chunk_of[i])
 			chunk_end(arena, arena->chunk_of[i], device_lost);
 	arena->backing->disclaim(arena, device_lost);
-	owner_give_back(arena->taken, arena->unit, arena->n_units);
+	owner_give_back(arena->taken, arena->va_window, arena->n_va_windows);
 	device_quota_unref(arena->memory);
 	account_free(arena->taken);
 	account_free(arena->chunk_of);

@@ -42,8 +42,8 @@ struct arena {
 	struct device *device;   /* not owned; NULL: an arena of the host space */
 	uint64_t others;         /* one bit for each other GPU that reaches all of it */
 	uint64_t base, size;     /* the reservation */
-	uint32_t unit, n_units;
-	uint64_t page; /* bytes: granularity of chunks */
+	uint32_t va_window, n_va_windows; /* the first one; how many */
+	uint64_t page;                    /* bytes: granularity of chunks */
 	uint32_t n_pages;
 	uint64_t *taken;             /* a bit for each page of the reservation */
 	struct chunk **chunk_of;     /* by page; NULL: nothing mapped */
@@ -56,7 +56,7 @@ struct arena {
 };
 
 /*
- * Reserves as many VA windows (units) as the GPU has memory. A zero-initialised arena needs
+ * Reserves as many VA windows as the GPU has memory. A zero-initialised arena needs
  * no arena_fini(). CUDA_ERROR_OUT_OF_MEMORY: the device space or the server's own memory is
  * used up. The caller may set `memory' before the first chunk.
  */
@@ -64,8 +64,8 @@ CUresult arena_init(
 	struct arena *arena, struct device *device, uint32_t session, struct account *account);
 
 /*
- * The same with memory that is not of a GPU: `size' bytes (whole units), in chunks of
- * multiples of `page', at or after unit `from'.
+ * The same with memory that is not of a GPU: `size' bytes (whole VA windows), in chunks of
+ * multiples of `page', at or after window `from'.
  */
 CUresult arena_init_backed(struct arena *arena, const struct arena_backing *backing,
 	struct account *account, struct owner owner, uint32_t from, uint64_t size, uint64_t page);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of VA windows (units). Changed under its lock, read without.
+ * The table of VA windows. Changed under its lock, read without.
  *
- * Invariant: the entry of a unit is 0 or names a session that has reserved the unit in the
+ * Invariant: the entry of a window is 0 or names a session that has reserved the window in the
  * driver.
  */
 
@@ -12,61 +12,62 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Units of the host space come after those of the device space. */
-#define DEVICE_UNITS ((uint32_t)((DEVICE_SPACE_END - DEVICE_SPACE) >> SPACE_UNIT_SHIFT))
-#define N_UNITS ((uint32_t)((HOST_SPACE_END - DEVICE_SPACE) >> SPACE_UNIT_SHIFT))
+/* The windows of the host space come after those of the device space. */
+#define DEVICE_VA_WINDOWS ((uint32_t)((DEVICE_SPACE_END - DEVICE_SPACE) >> VA_WINDOW_SHIFT))
+#define N_VA_WINDOWS ((uint32_t)((HOST_SPACE_END - DEVICE_SPACE) >> VA_WINDOW_SHIFT))
 
 _Static_assert(HOST_SPACE == DEVICE_SPACE_END, "one table for both");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic uint64_t units[N_UNITS];      /* session << 32 | device */
-static _Atomic uint64_t last_units[N_UNITS]; /* the same, kept after a unit was given back */
+/* session << 32 | device; the second table keeps this after a window was given back. */
+static _Atomic uint64_t va_windows[N_VA_WINDOWS], last_va_windows[N_VA_WINDOWS];
 
-static struct owner owner_look_up(const _Atomic uint64_t table[N_UNITS], uint64_t address)
+static struct owner owner_look_up(const _Atomic uint64_t table[N_VA_WINDOWS], uint64_t address)
 {
 	uint64_t word;
 
 	if (address < DEVICE_SPACE || address >= HOST_SPACE_END)
 		return (struct owner){0};
 	word = atomic_load_explicit(
-		&table[(address - DEVICE_SPACE) >> SPACE_UNIT_SHIFT], memory_order_relaxed);
+		&table[(address - DEVICE_SPACE) >> VA_WINDOW_SHIFT], memory_order_relaxed);
 	return (struct owner){(uint32_t)(word >> 32), (uint32_t)word};
 }
 
 struct owner owner_of(uint64_t address)
 {
-	return owner_look_up(units, address);
+	return owner_look_up(va_windows, address);
 }
 
 struct owner owner_last(uint64_t address)
 {
-	return owner_look_up(last_units, address);
+	return owner_look_up(last_va_windows, address);
 }
 
-static void owner_set(
-	_Atomic uint64_t table[N_UNITS], uint32_t unit, uint32_t n_units, uint64_t word)
+static void owner_set(_Atomic uint64_t table[N_VA_WINDOWS], uint32_t va_window,
+	uint32_t n_va_windows, uint64_t word)
 {
-	for (uint32_t i = 0; i < n_units; i++)
-		atomic_store_explicit(&table[unit + i], word, memory_order_relaxed);
+	for (uint32_t i = 0; i < n_va_windows; i++)
+		atomic_store_explicit(&table[va_window + i], word, memory_order_relaxed);
 }
 
-/* Returns the first unit, or -ENOSPC. */
-static int owner_find(struct owner owner, uint32_t from, uint32_t n_units)
+/* Returns the number of the first window, or -ENOSPC. */
+static int owner_find(struct owner owner, uint32_t from, uint32_t n_va_windows)
 {
 	bool is_host = owner.device == OWNER_HOST;
-	uint32_t first = is_host ? DEVICE_UNITS : 0, end = is_host ? N_UNITS : DEVICE_UNITS;
+	uint32_t first = is_host ? DEVICE_VA_WINDOWS : 0;
+	uint32_t end = is_host ? N_VA_WINDOWS : DEVICE_VA_WINDOWS;
 	uint32_t n_free = 0;
 	uint64_t word;
 	int r = -ENOSPC;
 
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = MAX(from, first); i < end; i++) {
-		n_free = units[i] == 0 ? n_free + 1 : 0;
-		if (n_free == n_units) {
-			r = (int)(i + 1 - n_units);
+		n_free = va_windows[i] == 0 ? n_free + 1 : 0;
+		if (n_free == n_va_windows) {
+			r = (int)(i + 1 - n_va_windows);
 			word = (uint64_t)owner.session << 32 | owner.device;
-			owner_set(units, (uint32_t)r, n_units, word);
-			owner_set(last_units, (uint32_t)r, n_units, word);
+			owner_set(va_windows, (uint32_t)r, n_va_windows, word);
+			owner_set(last_va_windows, (uint32_t)r, n_va_windows, word);
 			break;
 		}
 	}
@@ -74,25 +75,27 @@ static int owner_find(struct owner owner, uint32_t from, uint32_t n_units)
 	return r;
 }
 
-int owner_take(void *block, struct owner owner, uint32_t from, uint32_t n_units)
+int owner_take(void *block, struct owner owner, uint32_t from, uint32_t n_va_windows)
 {
-	enum resource windows =
+	enum resource resource =
 		owner.device == OWNER_HOST ? RESOURCE_HOST_WINDOWS : RESOURCE_DEVICE_WINDOWS;
 	int r;
 
-	if (n_units == 0 || n_units > N_UNITS || !account_take(block, windows, n_units))
+	if (n_va_windows == 0 || n_va_windows > N_VA_WINDOWS ||
+		!account_take(block, resource, n_va_windows))
 		return -ENOSPC;
-	r = owner_find(owner, from, n_units);
+	r = owner_find(owner, from, n_va_windows);
 	if (r < 0)
-		account_give(block, windows, n_units);
+		account_give(block, resource, n_va_windows);
 	return r;
 }
 
-void owner_give_back(void *block, uint32_t unit, uint32_t n_units)
+void owner_give_back(void *block, uint32_t va_window, uint32_t n_va_windows)
 {
 	pthread_mutex_lock(&lock);
-	owner_set(units, unit, n_units, 0);
+	owner_set(va_windows, va_window, n_va_windows, 0);
 	pthread_mutex_unlock(&lock);
-	account_give(block, unit < DEVICE_UNITS ? RESOURCE_DEVICE_WINDOWS : RESOURCE_HOST_WINDOWS,
-		n_units);
+	account_give(block,
+		va_window < DEVICE_VA_WINDOWS ? RESOURCE_DEVICE_WINDOWS : RESOURCE_HOST_WINDOWS,
+		n_va_windows);
 }

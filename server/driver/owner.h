@@ -3,7 +3,7 @@
 #define OWNER_H
 
 /*
- * Which session owns a VA window (unit) of the device space or of the host space: one
+ * Which session owns a VA window of the device space or of the host space: one
  * look-up from a pointer to its session and GPU. Any thread.
  */
 
@@ -19,33 +19,33 @@ struct owner {
 #define OWNER_HOST UINT32_MAX
 #define OWNER_RESERVED (UINT32_MAX - 1)
 
-/* The owner of the unit that contains `address'. */
+/* The owner of the VA window that contains `address'. */
 struct owner owner_of(uint64_t address);
 
-/* The same; for a unit without an owner, its last owner. */
+/* The same; for a window without an owner, its last owner. */
 struct owner owner_last(uint64_t address);
 
 /*
- * Gives an owner `n_units' adjacent free units of its space, at or after unit `from', which
- * the object of `block' takes from its account. Returns the number of the first unit, or
+ * Gives an owner `n_va_windows' adjacent free windows of its space, at or after window `from'. The
+ * object of `block' takes them from its account. Returns the number of the first window, or
  * -ENOSPC.
  */
-int owner_take(void *block, struct owner owner, uint32_t from, uint32_t n_units);
+int owner_take(void *block, struct owner owner, uint32_t from, uint32_t n_va_windows);
 
-void owner_give_back(void *block, uint32_t unit, uint32_t n_units);
+void owner_give_back(void *block, uint32_t va_window, uint32_t n_va_windows);
 
-/* How many other units are tried if the driver or the machine uses the addresses itself. */
+/* How many other windows are tried if the driver or the machine uses the addresses itself. */
 #define OWNER_TRIES 16
 
-/* The address of a unit, and the unit of an address. */
-static inline uint64_t owner_address(uint32_t unit)
+/* The address of a window, and the window of an address. */
+static inline uint64_t owner_address(uint32_t va_window)
 {
-	return DEVICE_SPACE + ((uint64_t)unit << SPACE_UNIT_SHIFT);
+	return DEVICE_SPACE + ((uint64_t)va_window << VA_WINDOW_SHIFT);
 }
 
-static inline uint32_t owner_unit(uint64_t address)
+static inline uint32_t owner_va_window(uint64_t address)
 {
-	return (uint32_t)((address - DEVICE_SPACE) >> SPACE_UNIT_SHIFT);
+	return (uint32_t)((address - DEVICE_SPACE) >> VA_WINDOW_SHIFT);
 }
 
 #endif

@@ -47,7 +47,7 @@ struct alias {
 struct alias_run {
 	struct alias_run *next;
 	uint64_t base, size;
-	uint32_t unit, n_units;
+	uint32_t va_window, n_va_windows; /* the first one; how many */
 	uint32_t n_aliases;
 	struct alias *slots[];
 };
@@ -83,7 +83,7 @@ static bool alias_reserve(uint64_t address, uint64_t size, int how)
 static void run_free(struct alias_run *run)
 {
 	munmap((void *)(uintptr_t)run->base, run->size);
-	owner_give_back(run, run->unit, run->n_units);
+	owner_give_back(run, run->va_window, run->n_va_windows);
 	account_free(run);
 }
 
@@ -103,31 +103,31 @@ static bool run_claim(const struct session *session, struct alias_run *run)
 	uint32_t from = 0;
 
 	for (int i = 0; i < OWNER_TRIES; i++) {
-		int unit = owner_take(run, owner, from, run->n_units);
+		int va_window = owner_take(run, owner, from, run->n_va_windows);
 
-		if (unit < 0)
+		if (va_window < 0)
 			return false;
-		run->unit = (uint32_t)unit;
-		run->base = owner_address(run->unit);
+		run->va_window = (uint32_t)va_window;
+		run->base = owner_address(run->va_window);
 		if (alias_reserve(run->base, run->size, MAP_FIXED_NOREPLACE))
 			return true;
-		owner_give_back(run, run->unit, run->n_units);
-		from = run->unit + run->n_units;
+		owner_give_back(run, run->va_window, run->n_va_windows);
+		from = run->va_window + run->n_va_windows;
 	}
 	return false;
 }
 
 static struct alias_run *run_new(struct session *session, uint64_t size)
 {
-	uint64_t n_units = ALIGN_UP(size, SPACE_UNIT) >> SPACE_UNIT_SHIFT;
+	uint64_t n_va_windows = ALIGN_UP(size, VA_WINDOW) >> VA_WINDOW_SHIFT;
 	struct alias_run *run;
 
-	size = n_units << SPACE_UNIT_SHIFT;
+	size = n_va_windows << VA_WINDOW_SHIFT;
 	run = account_alloc(
 		session->account, sizeof(*run) + (size >> SLOT_SHIFT) * sizeof(struct alias *), 0);
 	if (!run)
 		return NULL;
-	run->n_units = (uint32_t)n_units;
+	run->n_va_windows = (uint32_t)n_va_windows;
 	run->size = size;
 	if (!run_claim(session, run)) {
 		account_free(run);

@@ -138,7 +138,7 @@ static CUresult region_new(struct session *session, uint64_t size, uint64_t afte
 	region->session = session;
 	region->fd = -EBADF;
 	if (after > HOST_SPACE && after < HOST_SPACE_END)
-		from = owner_unit(after);
+		from = owner_va_window(after);
 	region->pinned =
 		account_alloc(session->account, BITS_WORDS(size / HOST_PAGE) * sizeof(uint64_t), 0);
 	result = region->pinned ? arena_init_backed(&region->arena, &backing, session->account,
@@ -191,7 +191,7 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, 
 	if (is_at_limit(sdev, size) && !lease_extend(session, sdev->device->ordinal, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = region_new(
-		session, ALIGN_UP(size, SPACE_UNIT), after, sdev ? sdev->memory : NULL, &region);
+		session, ALIGN_UP(size, VA_WINDOW), after, sdev ? sdev->memory : NULL, &region);
 	if (result != CUDA_SUCCESS)
 		return result;
 	region->next = session->host_regions;

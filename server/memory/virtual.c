@@ -52,7 +52,7 @@ struct mapping {
 struct region {
 	struct region *next;
 	uint64_t base, size;
-	uint32_t unit, n_units;
+	uint32_t va_window, n_va_windows; /* the first one; how many */
 	struct mapping *mappings;
 	uint32_t n, n_max;
 };
@@ -178,7 +178,7 @@ static void virtual_region_free(struct session *session, struct region *region, 
 		mapping_end(session, region, region->n - 1, device_lost);
 	if (!device_lost)
 		va_space_free(region->base, region->size);
-	owner_give_back(region, region->unit, region->n_units);
+	owner_give_back(region, region->va_window, region->n_va_windows);
 	account_free(region->mappings);
 	account_free(region);
 }
@@ -207,20 +207,20 @@ static CUresult region_reserve(struct session *session, struct region *region)
 	uint32_t from = 0;
 
 	for (int i = 0; i < OWNER_TRIES; i++) {
-		int unit = owner_take(region, owner, from, region->n_units);
+		int va_window = owner_take(region, owner, from, region->n_va_windows);
 		CUresult result;
 
-		if (unit < 0)
+		if (va_window < 0)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		region->unit = (uint32_t)unit;
-		region->base = owner_address(region->unit);
+		region->va_window = (uint32_t)va_window;
+		region->base = owner_address(region->va_window);
 		result = va_space_claim(region->base, region->size);
 		if (result == CUDA_SUCCESS)
 			return CUDA_SUCCESS;
-		owner_give_back(region, region->unit, region->n_units);
+		owner_give_back(region, region->va_window, region->n_va_windows);
 		if (result_is_fault(result))
 			return result;
-		from = region->unit + region->n_units;
+		from = region->va_window + region->n_va_windows;
 	}
 	log_line("Found no addresses for %llu MiB in %d attempts",
 		(unsigned long long)region->size >> 20, OWNER_TRIES);
@@ -230,14 +230,14 @@ static CUresult region_reserve(struct session *session, struct region *region)
 CUresult do_address_region(
 	struct session *session, uint64_t size, uint64_t *ret_address, uint64_t *ret_region_size)
 {
-	uint64_t n_units = ALIGN_UP(size, SPACE_UNIT) >> SPACE_UNIT_SHIFT;
+	uint64_t n_va_windows = ALIGN_UP(size, VA_WINDOW) >> VA_WINDOW_SHIFT;
 	struct region *region = account_alloc(session->account, sizeof(*region), KEPT_RESERVATION);
 	CUresult result;
 
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	region->n_units = (uint32_t)n_units;
-	region->size = n_units << SPACE_UNIT_SHIFT;
+	region->n_va_windows = (uint32_t)n_va_windows;
+	region->size = n_va_windows << VA_WINDOW_SHIFT;
 	result = region_reserve(session, region);
 	if (result != CUDA_SUCCESS) {
 		account_free(region);

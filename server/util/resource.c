@@ -17,7 +17,7 @@
 /* If the machine does not say how much memory it has. */
 #define MACHINE_MEMORY_DEFAULT ((uint64_t)4 << 30)
 
-#define WINDOWS(from, to) (((to) - (from)) >> SPACE_UNIT_SHIFT)
+#define WINDOWS(from, to) (((to) - (from)) >> VA_WINDOW_SHIFT)
 
 static const struct {
 	const char *name;

@@ -40,7 +40,7 @@ static CUresult reserve(CUdeviceptr *ret, size_t size, size_t alignment, CUdevic
 	BEGIN();
 	(void)alignment;
 	(void)flags;
-	*ret = wanted == fake_switches.blocked ? DEVICE_SPACE_END - ALIGN_UP(size, SPACE_UNIT)
+	*ret = wanted == fake_switches.blocked ? DEVICE_SPACE_END - ALIGN_UP(size, VA_WINDOW)
 					       : wanted;
 	table_add(&reserved, *ret, size);
 	fake_counts.reservations++;

@@ -20,7 +20,7 @@ from harness import contains, equal, need_root, wait_for
 
 HOG, OTHER = 12345, 12346
 SESSIONS_EACH = 16  # of one process: the daemon allows no more
-WINDOW = wire.SPACE_UNIT
+WINDOW = wire.VA_WINDOW
 SWITCH = 2  # type of a conditional node
 BODY_NODES = 16 << 10
 

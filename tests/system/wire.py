@@ -41,7 +41,7 @@ NUMBERS = {
     "TIMELINE": "offsetof(struct page, timeline)", "FAULT": "offsetof(struct page, fault)",
     "N_DEVICES": "offsetof(struct page, n_devices)", "DEVICE_SPACE": "DEVICE_SPACE",
     "HOST_SPACE": "HOST_SPACE", "HOST_PIECE": "HOST_PIECE",
-    "HOST_SPACE_END": "HOST_SPACE_END", "SPACE_UNIT": "SPACE_UNIT",
+    "HOST_SPACE_END": "HOST_SPACE_END", "VA_WINDOW": "VA_WINDOW",
     "FRAME_VERSION": "FRAME_VERSION", "HEAD_OF_FRAME": "sizeof(struct frame_head)",
 }
 

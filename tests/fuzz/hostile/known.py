@@ -103,7 +103,7 @@ class Known:
                 return address, size
             offset = dice.choice((0, 8, 256, 4096, size // 2, size - 8, size, size + 4096, 1, -1))
             return (address + offset) & ((1 << 64) - 1), max(size - offset, 0)
-        address = dice.choice((0, 8, wire.DEVICE_SPACE, wire.DEVICE_SPACE + 7 * wire.SPACE_UNIT,
+        address = dice.choice((0, 8, wire.DEVICE_SPACE, wire.DEVICE_SPACE + 7 * wire.VA_WINDOW,
                                wire.HOST_SPACE, wire.HOST_SPACE_END, 1 << 63, (1 << 64) - 4096,
                                dice.getrandbits(64)))
         return address, dice.choice((8, 4096, 1 << 20))

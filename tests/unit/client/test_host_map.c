@@ -17,7 +17,7 @@
 #define N_PAGES 16u
 #define SIZE (N_PAGES * HOST_PAGE)
 /* Each test has a region of its own, as regions stay. */
-#define BASE(n) (HOST_SPACE + (n)*SPACE_UNIT)
+#define BASE(n) (HOST_SPACE + (n)*VA_WINDOW)
 
 static uint8_t *bytes(uint64_t address)
 {

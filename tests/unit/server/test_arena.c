@@ -278,7 +278,7 @@ static void test_addresses_in_use_are_passed_over(void **state)
 	static struct arena other;
 
 	(void)state;
-	fake_switches.blocked = owner_address(arena.unit + arena.n_units);
+	fake_switches.blocked = owner_address(arena.va_window + arena.n_va_windows);
 	assert_int_equal(arena_init(&other, device_get(0), SESSION + 1, NULL), CUDA_SUCCESS);
 	assert_int_not_equal(other.base, fake_switches.blocked);
 	assert_int_equal(owner_of(fake_switches.blocked).session, 0);

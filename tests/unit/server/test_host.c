@@ -231,27 +231,27 @@ static void test_trim(void **state)
 
 static void test_regions(void **state)
 {
-	uint64_t other = new_region(SPACE_UNIT + 1, region + 2 * SPACE_UNIT), address, size, start;
+	uint64_t other = new_region(VA_WINDOW + 1, region + 2 * VA_WINDOW), address, size, start;
 	struct quota *all = resource_of_server(RESOURCE_HOST_WINDOWS);
 	uint64_t limit = all->limit;
 	uint32_t is_pinned;
 
 	(void)state;
-	assert_true(other >= region + 2 * SPACE_UNIT);
-	assert_int_equal(region_size, 2 * SPACE_UNIT);
+	assert_true(other >= region + 2 * VA_WINDOW);
+	assert_int_equal(region_size, 2 * VA_WINDOW);
 	send_host_region_end(other + 1);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 	send_host_region_end(other);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_int_equal(owner_of(other).session, 0);
-	assert_int_equal(send_host_alloc(SPACE_UNIT + 1, 0, &address, &start, &size, &is_pinned),
+	assert_int_equal(send_host_alloc(VA_WINDOW + 1, 0, &address, &start, &size, &is_pinned),
 		CUDA_ERROR_OUT_OF_MEMORY);
 	/* One process leaves half to others; with the existing one, that is one too many. */
-	all->limit = 2 * (WIRE_HOST_MAX >> SPACE_UNIT_SHIFT);
+	all->limit = 2 * (WIRE_HOST_MAX >> VA_WINDOW_SHIFT);
 	assert_int_equal(
 		send_host_region(WIRE_HOST_MAX, 0, 0, &address, &size), CUDA_ERROR_OUT_OF_MEMORY);
 	all->limit = limit;
-	region_size = SPACE_UNIT;
+	region_size = VA_WINDOW;
 	alloc(1, true);
 	send_host_region_end(region);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);

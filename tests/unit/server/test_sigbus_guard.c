@@ -39,7 +39,7 @@ static volatile uint8_t *map(int fd, uint64_t address)
 static void test_cut(void **state)
 {
 	int fd = file_new();
-	volatile uint8_t *p = map(fd, HOST_SPACE + SPACE_UNIT);
+	volatile uint8_t *p = map(fd, HOST_SPACE + VA_WINDOW);
 
 	(void)state;
 	sigbus_guard_init(); /* cmocka sets its own handler around each test */
@@ -67,7 +67,7 @@ static void *look(void *p)
 static void test_in_a_worker(void **state)
 {
 	int fd = file_new();
-	volatile uint8_t *p = map(fd, HOST_SPACE + SPACE_UNIT);
+	volatile uint8_t *p = map(fd, HOST_SPACE + VA_WINDOW);
 	pthread_t thread;
 	void *seen;
 

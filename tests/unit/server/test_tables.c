@@ -63,7 +63,7 @@ static void test_owners(void **state)
 	(void)state;
 	assert_int_equal(first, 0);
 	assert_int_equal(second, 2);
-	assert_int_equal(owner_of(owner_address(1) + SPACE_UNIT - 1).session, 1);
+	assert_int_equal(owner_of(owner_address(1) + VA_WINDOW - 1).session, 1);
 	assert_int_equal(owner_of(owner_address(2)).session, 2);
 	assert_int_equal(owner_of(owner_address(4)).device, 3);
 	assert_int_equal(owner_of(owner_address(5)).session, 0);
@@ -94,12 +94,12 @@ static void test_windows_of_a_session(void **state)
 	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(owners); i++) {
 		uint32_t half = (uint32_t)resource_of_server(windows[i])->limit / 2;
-		int unit = owner_take(block, owners[i], 0, half);
+		int va_window = owner_take(block, owners[i], 0, half);
 
-		assert_true(unit >= 0);
+		assert_true(va_window >= 0);
 		assert_int_equal(account_taken(account, windows[i]), half);
 		assert_int_equal(owner_take(block, owners[i], 0, 1), -ENOSPC);
-		owner_give_back(block, (uint32_t)unit, half);
+		owner_give_back(block, (uint32_t)va_window, half);
 		assert_int_equal(account_taken(account, windows[i]), 0);
 	}
 	account_free(block);

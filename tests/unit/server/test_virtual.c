@@ -295,7 +295,7 @@ static void test_regions(void **state)
 		;
 	/* One process leaves half to others. */
 	taken = account_taken(harness.session->account, RESOURCE_DEVICE_WINDOWS);
-	assert_in_range(taken, limit / 2 - (1ull << 40 >> SPACE_UNIT_SHIFT) + 1, limit / 2);
+	assert_in_range(taken, limit / 2 - (1ull << 40 >> VA_WINDOW_SHIFT) + 1, limit / 2);
 	assert_int_equal(send_address_region(1, &address, &size), CUDA_SUCCESS);
 	assert_int_equal(size, 4 * GIB);
 }
