@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The worker of a session: takes runs of messages out of the ring, serves each and completes
- * it. One thread per session.
+ * The worker of a session: fetches runs of messages out of the ring, executes each message and
+ * completes it. One thread per session.
  *
- * Invariant: between two fetches, every message handed on lies in the receiver's private
+ * Invariant: between two fetches, every message that is executed lies in the receiver's private
  * memory and does not change after it was checked.
  */
 
@@ -84,7 +84,7 @@ static bool is_launch(uint32_t op)
 	       op == OP_GRAPH_LAUNCH_CALLS;
 }
 
-/* Serves a message; `reply' is the result. */
+/* Executes a message; session->reply is the result. */
 static int worker_execute(struct session *session, const struct message_head *msg)
 {
 	const char *why = "";
@@ -111,8 +111,8 @@ static int worker_execute(struct session *session, const struct message_head *ms
 	return 0;
 }
 
-/* Serves what was fetched. 0, or -EBADMSG. */
-static int serve_run(struct session *session)
+/* Executes the run that was fetched. 0, or -EBADMSG. */
+static int execute_run(struct session *session)
 {
 	const struct message_head *msg;
 	int r;
@@ -145,14 +145,14 @@ static bool worker_spin(const struct session *session, struct spin spin)
 	return true;
 }
 
-/* 1: something was fetched and served. 0: the ring was empty. -EBADMSG. */
-static int fetch_and_serve(struct session *session)
+/* Fetches a run and executes it. 1: it has. 0: the ring was empty. -EBADMSG. */
+static int fetch_run(struct session *session)
 {
 	int r = ring_fetch(&session->receiver);
 
 	if (r < 0)
 		log_malformed(session, "ring", "more than it holds");
-	if (r > 0 && serve_run(session) < 0)
+	if (r > 0 && execute_run(session) < 0)
 		r = -EBADMSG;
 	if (r < 0 || atomic_load(&session->is_ending))
 		session->batch->n = 0;
@@ -162,14 +162,14 @@ static int fetch_and_serve(struct session *session)
 	return r;
 }
 
-int worker_serve(struct session *session)
+int worker_fetch(struct session *session)
 {
 	int r;
 
 	if (unlikely(session->has_pending_seqnos))
 		streams_poll(session);
 	do
-		r = fetch_and_serve(session);
+		r = fetch_run(session);
 	while (r > 0 && unlikely(launch_batch_is_held(session->batch)) &&
 		worker_spin(session, (struct spin){.length_ns = HELD_NS}));
 	if (unlikely(session->batch->n > 0))
@@ -269,7 +269,8 @@ static void worker_rest(struct session *session, int *sleep_ms)
 	session_set_at_work(session, streams_are_at_work(session));
 }
 
-static void serve_until_end(struct session *session)
+/* Until the session has to end. */
+static void worker_loop(struct session *session)
 {
 	int sleep_ms = SLEEP_MIN_MS;
 	uint64_t idle_since_ns = 0;
@@ -279,7 +280,7 @@ static void serve_until_end(struct session *session)
 
 		if (unlikely(trace_has_changed(session)))
 			tracer_sync(session);
-		r = worker_serve(session);
+		r = worker_fetch(session);
 		if (unlikely(session_devices_reclaim_wanted(session)) && streams_poll(session))
 			session_devices_trim(session);
 		if (r < 0) {
@@ -302,7 +303,7 @@ static void serve_until_end(struct session *session)
 	}
 }
 
-/* For a later fault report: the name goes with the library. */
+/* Keeps the name for a fault report: unloading the library frees it. */
 static void keep_last_kernel_name(struct session *session)
 {
 	if (session->last_kernel)
@@ -327,8 +328,8 @@ static void *worker_run(void *arg)
 {
 	struct session *session = arg;
 
-	serve_until_end(session);
-	/* A dropped client's hang-up tells the loop. */
+	worker_loop(session);
+	/* A dropped client hangs up, and the server's loop then sets `is_ending'. */
 	while (!atomic_load(&session->is_ending))
 		ring_sleep(&session->receiver, SLEEP_MAX_MS);
 	watchdog_begin(&session->watchdog, WATCHDOG_CLEAN_UP);

@@ -20,9 +20,9 @@ void session_end(struct session *session);
 void session_clean_up(struct session *session);
 
 /*
- * Serves what is in the ring now. 1: served something, 0: the ring was empty. -EBADMSG:
- * malformed; the reason is in the log.
+ * Fetches the messages that are in the ring now, and executes them. 1: there were some. 0: the ring
+ * was empty. -EBADMSG: a message is malformed; the log has the reason.
  */
-int worker_serve(struct session *session);
+int worker_fetch(struct session *session);
 
 #endif

@@ -144,7 +144,7 @@ int harness_serve(void)
 	int r;
 
 	do
-		r = worker_serve(harness.session);
+		r = worker_fetch(harness.session);
 	while (r > 0);
 	return r;
 }

@@ -30,7 +30,7 @@ int harness_try_open(void);
 /* Ends it like a client's death, and checks that the driver has everything back. */
 void harness_close(void);
 
-/* Serves until nothing is left. 0, or -EBADMSG as worker_serve(). */
+/* Serves until nothing is left. 0, or -EBADMSG as worker_fetch(). */
 int harness_serve(void);
 
 /* Writes bytes into the ring, from its beginning, and reports `tail' bytes. */
