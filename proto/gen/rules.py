@@ -378,7 +378,7 @@ def gen_test_rules(spec):
     out = [banner("For each message: a valid one, one that breaks each rule, a round trip.\n"
                   "For test_wire.c.")]
     out.append('#include <string.h>\n')
-    out.append('#include "tests/proto/rules.h"\n#include "send.h"\n#include "serve.h"\n')
+    out.append('#include "serve.h"\n#include "tests/proto/rules.h"\n#include "send.h"\n')
     for name in spec.handles:
         out += [f"struct {name} *session_{name}(struct session *session, uint32_t id)", "{",
                 "\t(void)session;", f"\treturn id == {BAD_ID:#x} ? NULL : object(id);", "}", ""]

@@ -192,14 +192,13 @@ def gen_stubs_c(spec, headers):
 
 
 STUBS_TOP = """\
-#include "client.h"
-
 #include "base.h"
-#include "client/stream/event.h"
-#include "client/stream/stream.h"
+#include "client.h"
 #include "client/transport/real.h"
 #include "client/transport/route.h"
 #include "client/transport/trace.h"
+#include "client/stream/event.h"
+#include "client/stream/stream.h"
 
 #define EXPORT __attribute__((visibility("default")))
 """
@@ -247,6 +246,7 @@ def gen_absent_c(headers):
 ABSENT_TOP = """\
 #include "tests/softgpu/driver/driver.h"
 
+/* The other headers include cuda.h, which has the names of all versions only through driver.h. */
 #include <cudaProfiler.h>
 
 #include "cuda_interop.h"

@@ -10,10 +10,12 @@
  * Made from proto/cuda.spec by proto/gen.py.
  */
 
+#include "tests/softgpu/driver/driver.h"
+
+/* The other headers include cuda.h, which has the names of all versions only through driver.h. */
 #include <cudaProfiler.h>
 
 #include "cuda_interop.h"
-#include "tests/softgpu/driver/driver.h"
 
 #define ABSENT __attribute__((weak, visibility("default")))
 #pragma GCC diagnostic ignored "-Wunused-parameter"
