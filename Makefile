@@ -66,7 +66,7 @@ all: $(PROGRAMS) $(BUILD)/bin/mps-run $(CHECK) $(LIBRARY) $(BUILD)/lib/libcuda.s
 # ---- what is generated
 
 GENERATED := $(addprefix $(GEN)/,spec_hash.h wire.h send.h send.c client.h stubs.c procs.h procs.c \
-	cuda_api.h cuda_api.c serve.h serve.c wire.c absent.c client.syms symbols.h calls.md coverage.md \
+	cuda_api.h cuda_api.c dispatch.h dispatch.c wire.c absent.c client.syms symbols.h calls.md coverage.md \
 	test_rules.c)
 
 # The hash that two builds compare covers the layout of shared memory and frames.
@@ -108,7 +108,7 @@ $(eval $(call compile,test,-iquote . -DMPS_SCRIBBLE -DCMOCKA_DISABLE_DEPRECATION
 DAEMON_SRC := $(wildcard daemon/*.c daemon/*/*.c) proto/frame.c proto/device_name.c proto/limit_text.c proto/async_close.c \
 	proto/trust.c proto/quote.c
 SERVER_SRC := $(wildcard server/*.c server/*/*.c) proto/frame.c proto/device_name.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
-	proto/async_close.c proto/fd_kind.c proto/trust.c proto/quote.c $(GEN)/serve.c $(GEN)/cuda_api.c $(GEN)/wire.c
+	proto/async_close.c proto/fd_kind.c proto/trust.c proto/quote.c $(GEN)/dispatch.c $(GEN)/cuda_api.c $(GEN)/wire.c
 # Not in the library: what `mps-run --check' runs.
 CHECK_SRC := $(wildcard client/check/*.c) proto/frame.c proto/trust.c proto/quote.c
 CLIENT_SRC := $(filter-out client/check/%,$(wildcard client/*/*.c)) proto/frame.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \

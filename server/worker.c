@@ -104,7 +104,7 @@ static int worker_execute(struct session *session, const struct message_head *ms
 	 */
 	if (session->batch->n > 0 && msg->op != OP_LAUNCH && msg->op != OP_SEQNO_WRITE)
 		launch_batch_flush(session);
-	if (unlikely(serve_message(session, msg, &session->reply, &why) < 0)) {
+	if (unlikely(dispatch_message(session, msg, &session->reply, &why) < 0)) {
 		log_malformed(session, op_name(msg->op), why);
 		return -EBADMSG;
 	}

@@ -146,7 +146,7 @@ unit_test_client_timeline := client/stream/timeline.c client/util/sleep.c
 unit_test_client_context := client/entry/hooks.c client/device/context.c client/stream/context_share.c client/device/current.c client/context/primary.c \
 	client/context/context_calls.c client/context/limit.c client/device/storage.c $(LOG) client/context/coredump.c
 unit_test_client_trace := client/transport/trace.c $(LOG) $(GEN)/wire.c
-unit_test_proto_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
+unit_test_proto_wire := $(addprefix $(GEN)/,test_rules.c send.c dispatch.c wire.c)
 PTX := $(wildcard tests/softgpu/ptx/*.c tests/softgpu/ptx/*/*.c)
 $(foreach t,ptx ptx_exec ptx_load ptx_matrix ptx_texture,$(eval unit_test_softgpu_$(t) := $(PTX)))
 unit_test_server_fatbin := server/module/fatbin.c tests/softgpu/ptx/parse/fatbin.c

@@ -6,7 +6,7 @@ Run by tests/unit/proto/test_wire.c, whose half of this is in tests/proto/rules.
 
 from dataclasses import dataclass
 
-from .serve import do_params
+from .dispatch import do_params
 from .spec import HEAD_SIZE, SCALARS, element_size, layout
 from .text import banner, wrapped
 from .wire import lowest, number, op_macro, prototype
@@ -20,7 +20,7 @@ GOOD_ADDRESS = 0x200000000000
 
 @dataclass
 class Refusal:
-    why: str           # the reason from serve_message(); "": only the result shows the refusal
+    why: str           # the reason from dispatch_message(); "": only the result shows the refusal
     result: str
     offset: int
     width: int
@@ -378,7 +378,7 @@ def gen_test_rules(spec):
     out = [banner("For each message: a valid one, one that breaks each rule, a round trip.\n"
                   "For test_wire.c.")]
     out.append('#include <string.h>\n')
-    out.append('#include "serve.h"\n#include "tests/proto/rules.h"\n#include "send.h"\n')
+    out.append('#include "dispatch.h"\n#include "tests/proto/rules.h"\n#include "send.h"\n')
     for name in spec.handles:
         out += [f"struct {name} *session_{name}(struct session *session, uint32_t id)", "{",
                 "\t(void)session;", f"\treturn id == {BAD_ID:#x} ? NULL : object(id);", "}", ""]

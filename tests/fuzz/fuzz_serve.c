@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzzer: messages in a row, each directly into serve_message() of a session that has opened its
+ * Fuzzer: messages in a row, each directly into dispatch_message() of a session that has opened its
  * GPU and has memory, a stream, a library and a kernel, so that the handlers are reached too.
  */
 
@@ -45,7 +45,7 @@ static bool serve_one(const uint8_t *data, size_t size)
 	memcpy(head, data, size);
 	head->size = (uint32_t)size;
 	head->reserved = 0;
-	r = serve_message(harness.session, head, &harness.session->reply, &why);
+	r = dispatch_message(harness.session, head, &harness.session->reply, &why);
 	free(head);
 	return r == 0;
 }

@@ -11,7 +11,9 @@
 
 #include "wire.h"
 
-/* Overwrites `width' bytes of a valid message. serve_message() then returns `why' or `result'. */
+/*
+ * Overwrites `width' bytes of a valid message. dispatch_message() then returns `why' or `result'.
+ */
 struct rule {
 	const char *why;
 	CUresult result;

@@ -66,7 +66,7 @@ def list_leads(steps, following):
     done = {step[1][len("do_"):] for step in following if step[1].startswith("do_")}
     if following[0][1].startswith("local_"):
         return True  # the program calls
-    if sent & done or (sent and any(name.startswith("serve_") for _, name in following)):
+    if sent & done or (sent and any(name.startswith("dispatch_") for _, name in following)):
         return True
     if frames(steps[-1]) & frames(following[0]):
         return True

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "serve.h"
+#include "dispatch.h"
 #include "tests/proto/rules.h"
 #include "send.h"
 

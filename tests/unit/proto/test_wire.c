@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Runs the generated code of each message: send_X() into serve_message() and back,
+ * Runs the generated code of each message: send_X() into dispatch_message() and back,
  * every rule kept and broken on both sides, every prefix, a word too many, and each
  * word overwritten with dangerous values. Messages lie in memory of exactly their
  * size, so that a sanitizer sees a read past the end.
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "serve.h"
+#include "dispatch.h"
 #include "client/transport/call.h"
 #include "tests/proto/rules.h"
 
@@ -118,7 +118,7 @@ static void serve_into(struct message_head *msg, struct reply *reply)
 	int r;
 
 	memset(reply, 0xa5, sizeof(*reply));
-	r = serve_message((struct session *)&session, msg, reply, &why);
+	r = dispatch_message((struct session *)&session, msg, reply, &why);
 	if (r < 0)
 		printf("%s refused: %s\n", op_name(msg->op), why);
 	EXPECT(r == 0);
@@ -166,7 +166,7 @@ static int serve_copy(const void *message, uint32_t size, struct reply *reply, c
 		abort();
 	memcpy(copy, message, size);
 	run.n_done = 0;
-	r = serve_message((struct session *)&session, copy, reply, ret_why);
+	r = dispatch_message((struct session *)&session, copy, reply, ret_why);
 	free(copy);
 	return r;
 }

@@ -9,7 +9,7 @@
  * Made from proto/cuda.spec by proto/gen.py.
  */
 
-#include "serve.h"
+#include "dispatch.h"
 
 #include <assert.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static int refused(struct reply *reply, CUresult result)
 	return 0;
 }
 
-static int serve_scalars(struct session *session, const struct message_head *head,
+static int dispatch_scalars(struct session *session, const struct message_head *head,
 	struct reply *reply, const char **ret_why)
 {
 	const struct msg_scalars *msg = (const void *)head;
@@ -81,8 +81,8 @@ static int serve_scalars(struct session *session, const struct message_head *hea
 	return 0;
 }
 
-static int serve_ask(struct session *session, const struct message_head *head, struct reply *reply,
-	const char **ret_why)
+static int dispatch_ask(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
 {
 	const struct msg_ask *msg = (const void *)head;
 	struct reply_ask *body = (void *)reply->body;
@@ -145,8 +145,8 @@ static int serve_ask(struct session *session, const struct message_head *head, s
 	return 0;
 }
 
-static int serve_poke(struct session *session, const struct message_head *head, struct reply *reply,
-	const char **ret_why)
+static int dispatch_poke(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
 {
 	if (head->size != sizeof(*head))
 		return malformed(ret_why, "poke: size: exact");
@@ -156,8 +156,8 @@ static int serve_poke(struct session *session, const struct message_head *head, 
 	return 0;
 }
 
-static int serve_wait(struct session *session, const struct message_head *head, struct reply *reply,
-	const char **ret_why)
+static int dispatch_wait(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
 {
 	if (head->size != sizeof(*head))
 		return malformed(ret_why, "wait: size: exact");
@@ -167,8 +167,8 @@ static int serve_wait(struct session *session, const struct message_head *head, 
 	return 0;
 }
 
-static int serve_try(struct session *session, const struct message_head *head, struct reply *reply,
-	const char **ret_why)
+static int dispatch_try(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
 {
 	const struct msg_try *msg = (const void *)head;
 	struct reply_try *body = (void *)reply->body;
@@ -185,7 +185,7 @@ static int serve_try(struct session *session, const struct message_head *head, s
 	return 0;
 }
 
-int serve_message(struct session *session, const struct message_head *msg, struct reply *reply,
+int dispatch_message(struct session *session, const struct message_head *msg, struct reply *reply,
 	const char **ret_why)
 {
 	reply->result = CUDA_SUCCESS;
@@ -194,15 +194,15 @@ int serve_message(struct session *session, const struct message_head *msg, struc
 		return malformed(ret_why, "head: reserved: not zero");
 	switch (msg->op) {
 	case OP_SCALARS:
-		return serve_scalars(session, msg, reply, ret_why);
+		return dispatch_scalars(session, msg, reply, ret_why);
 	case OP_ASK:
-		return serve_ask(session, msg, reply, ret_why);
+		return dispatch_ask(session, msg, reply, ret_why);
 	case OP_POKE:
-		return serve_poke(session, msg, reply, ret_why);
+		return dispatch_poke(session, msg, reply, ret_why);
 	case OP_WAIT:
-		return serve_wait(session, msg, reply, ret_why);
+		return dispatch_wait(session, msg, reply, ret_why);
 	case OP_TRY:
-		return serve_try(session, msg, reply, ret_why);
+		return dispatch_try(session, msg, reply, ret_why);
 	default:
 		return malformed(ret_why, "unknown message");
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SERVE_H
-#define SERVE_H
+#ifndef DISPATCH_H
+#define DISPATCH_H
 
 /*
  * A client's message, from bytes to the call of its handler. Worker thread of the
@@ -28,7 +28,7 @@ struct reply {
  * bytes readable. 0: `reply' is filled in, also for a message without a reply.
  * -EBADMSG: malformed; `*ret_why' names message, field and rule.
  */
-int serve_message(struct session *session, const struct message_head *msg, struct reply *reply,
+int dispatch_message(struct session *session, const struct message_head *msg, struct reply *reply,
 	const char **ret_why);
 
 /* The object of a session with an ID of its client; NULL if there is none. */

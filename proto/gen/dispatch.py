@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""serve.h and serve.c: the server's decoders: checks, object look-ups, the call of the handler."""
+"""dispatch.h and dispatch.c: the server's decoders: checks, object look-ups, the handler's call."""
 
 from .spec import HEAD_SIZE, layout
 from .text import banner, wrapped
@@ -12,9 +12,9 @@ def do_params(spec, message):
             + out_params(spec, message))
 
 
-def gen_serve_h(spec):
+def gen_dispatch_h(spec):
     out = [banner("A client's message, from bytes to the call of its handler. Worker thread of the\n"
-                  "session.", "SERVE_H")]
+                  "session.", "DISPATCH_H")]
     out.append('#include <cuda.h>\n\n#include "wire.h"\n')
     out.append("struct session;")
     out += [f"struct {name};" for name in spec.handles]
@@ -46,7 +46,7 @@ struct reply {
  * bytes readable. 0: `reply' is filled in, also for a message without a reply.
  * -EBADMSG: malformed; `*ret_why' names message, field and rule.
  */
-int serve_message(struct session *session, const struct message_head *msg, struct reply *reply,
+int dispatch_message(struct session *session, const struct message_head *msg, struct reply *reply,
 	const char **ret_why);
 """
 
@@ -160,7 +160,7 @@ def gen_one(spec, message):
     fields = [f for f in message.fields if f.is_in]
     params = ["struct session *session", "const struct message_head *head", "struct reply *reply",
               "const char **ret_why"]
-    out = [wrapped(f"static int serve_{message.name}(", params, ")"), "{"]
+    out = [wrapped(f"static int dispatch_{message.name}(", params, ")"), "{"]
     if fields:
         out.append(f"\tconst struct msg_{message.name} *msg = (const void *)head;")
     if answer:
@@ -197,11 +197,11 @@ def slot_lines(message):
     return ["\tif (head->reply != 0)", bad(message, "reply", "no slot", 2)]
 
 
-def gen_serve_c(spec):
+def gen_dispatch_c(spec):
     out = [banner("The decoders of a client's messages. Worker thread of the session.\n\n"
                   "Invariant: a handler gets only arguments that satisfy every rule of the spec,\n"
                   "objects that exist, and memory of its own session.")]
-    out.append('#include "serve.h"\n\n#include <assert.h>\n#include <string.h>\n')
+    out.append('#include "dispatch.h"\n\n#include <assert.h>\n#include <string.h>\n')
     out.append(HELPERS)
     kinds = {f.kind for m in spec.messages for f in m.fields if f.is_in}
     if kinds & {"string", "bytes", "list"}:
@@ -215,7 +215,7 @@ def gen_serve_c(spec):
     out.append(DISPATCH_HEAD)
     for message in spec.messages:
         out.append(f"\tcase {op_macro(message)}:")
-        out.append(f"\t\treturn serve_{message.name}(session, msg, reply, ret_why);")
+        out.append(f"\t\treturn dispatch_{message.name}(session, msg, reply, ret_why);")
     out.append('\tdefault:\n\t\treturn malformed(ret_why, "unknown message");\n\t}\n}')
     return "\n".join(out) + "\n"
 
@@ -255,7 +255,7 @@ static bool string_ok(const uint8_t *string, uint32_t size)
 """
 
 DISPATCH_HEAD = """\
-int serve_message(struct session *session, const struct message_head *msg, struct reply *reply,
+int dispatch_message(struct session *session, const struct message_head *msg, struct reply *reply,
 	const char **ret_why)
 {
 	reply->result = CUDA_SUCCESS;
