@@ -265,7 +265,7 @@ struct frame_fault {
 	uint32_t how;
 	uint64_t address;                     /* 0: unknown */
 	uint32_t ordinal;                     /* of the GPU, or FAULT_DEVICE_UNKNOWN */
-	uint32_t n_suspects;                  /* including those for which `clients' has no room */
+	uint32_t n_suspects;                  /* including those for which `clients' has no space */
 	uint64_t clients[FAULT_SUSPECTS_MAX]; /* IDs, then zeros; one ID if the client is known */
 	char result_name[64];
 	char kernel[FRAME_TEXT_MAX]; /* the known client's last launch; may be empty */
@@ -351,7 +351,7 @@ size_t frame_size(unsigned type);
 void frame_init(void *frame, enum frame_type type, unsigned n_fds);
 
 /*
- * Sends a whole frame with its descriptors; waits for room up to `timeout_ms'.
+ * Sends a whole frame with its descriptors; waits for space up to `timeout_ms'.
  * -ETIMEDOUT, -EPIPE, -errno. After an error the connection is unusable, because it
  * may have part of a frame on it.
  */

@@ -46,7 +46,7 @@
 #define STAGING_LARGE (16u << 20)
 #define STAGING_SIZE (STAGING_SMALL + STAGING_LARGE)
 
-/* CU_DEVICE_ATTRIBUTE_MAX of CUDA 13.0, and room for attributes of later drivers. */
+/* CU_DEVICE_ATTRIBUTE_MAX of CUDA 13.0, and space for attributes of later drivers. */
 #define DEVICE_ATTRIBUTES 192u
 
 /*

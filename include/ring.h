@@ -33,7 +33,7 @@ struct ring_sender {
 	uint8_t __shm *data;
 	const struct page __shm *page;
 	uint32_t tail; /* the original; `control' gets copies */
-	uint32_t head; /* the server's, as read when there was too little room last */
+	uint32_t head; /* the server's, as read when there was too little space last */
 	uint32_t seq;
 };
 
@@ -43,7 +43,7 @@ void ring_sender_init(
 /*
  * Puts one message into the ring. `parts[0]' begins with a struct message_head
  * whose op and reply are set; ring_push() fills in size and seq, in that memory.
- * Waits for room up to `timeout_ms' and calls `is_alive' meanwhile. 0, -EMSGSIZE,
+ * Waits for space up to `timeout_ms' and calls `is_alive' meanwhile. 0, -EMSGSIZE,
  * -ETIMEDOUT, -EPIPE (not alive).
  */
 int ring_push(struct ring_sender *sender, struct ring_part *parts, unsigned n_parts, int timeout_ms,
@@ -71,7 +71,7 @@ int ring_receiver_init(
 void ring_receiver_fini(struct ring_receiver *receiver);
 
 /*
- * Copies the new messages into private memory, once, and frees their room in the
+ * Copies the new messages into private memory, once, and frees their space in the
  * ring. 1: there are messages to take. 0: nothing. -EBADMSG: `tail' is wrong.
  */
 int ring_fetch(struct ring_receiver *receiver);

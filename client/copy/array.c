@@ -132,7 +132,7 @@ static CUresult array_new(
 	array->shape = *shape;
 	array->n_levels = n_levels;
 	result = array_send_create(array);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_make_room(context->device))
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_make_space(context->device))
 		result = array_send_create(array);
 	if (result != CUDA_SUCCESS) {
 		slab_give(&arrays, array);

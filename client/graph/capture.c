@@ -26,15 +26,15 @@ CUresult point_add(struct capture_point *point, const CUgraphNode *tips,
 	const CUgraphEdgeData *data, size_t n_tips)
 {
 	static const CUgraphEdgeData plain;
-	size_t n_room = point->n_tips + n_tips + 1;
+	size_t n_max = point->n_tips + n_tips + 1;
 	CUgraphEdgeData *more_data;
 	CUgraphNode *more;
 
-	more = array_resize(point->tips, n_room, sizeof(CUgraphNode));
+	more = array_resize(point->tips, n_max, sizeof(CUgraphNode));
 	if (!more)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	point->tips = more;
-	more_data = array_resize(point->data, n_room, sizeof(*more_data));
+	more_data = array_resize(point->data, n_max, sizeof(*more_data));
 	if (!more_data)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	point->data = more_data;

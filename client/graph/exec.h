@@ -45,7 +45,7 @@ struct exec {
 	uint64_t source;            /* struct graph::unique of the graph that it was made from */
 	struct graph_launch memory; /* the memory that a launch allocates and frees */
 	struct exec_call *calls;
-	uint32_t n_calls, n_calls_room;
+	uint32_t n_calls, n_calls_max;
 	struct exec_bounce *bounces;
 	uint32_t n_bounces;
 	uint32_t n_numbers;    /* number of the server's nodes */

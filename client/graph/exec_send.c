@@ -189,14 +189,14 @@ static CUresult send_call(struct exec *exec, struct graph_node *node, uint32_t n
 	struct exec_call *call;
 	CUresult result;
 
-	if (exec->n_calls == exec->n_calls_room) {
-		uint32_t n_room = MAX(2 * exec->n_calls_room, 4u);
+	if (exec->n_calls == exec->n_calls_max) {
+		uint32_t n_max = MAX(2 * exec->n_calls_max, 4u);
 
-		call = array_resize(exec->calls, n_room, sizeof(*call));
+		call = array_resize(exec->calls, n_max, sizeof(*call));
 		if (!call)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		exec->calls = call;
-		exec->n_calls_room = n_room;
+		exec->n_calls_max = n_max;
 	}
 	call = &exec->calls[exec->n_calls];
 	*call = (struct exec_call){.node = node, .number = number, .chunk = lowered->chunk};

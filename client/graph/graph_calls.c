@@ -108,7 +108,7 @@ CUresult local_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 struct listing {
 	CUgraphNode *nodes, *others;
 	CUgraphEdgeData *data;
-	size_t n_room, n;
+	size_t n_max, n;
 	bool is_lossy; /* a listed edge has data, and the program did not ask for it */
 };
 
@@ -119,7 +119,7 @@ static void list_edge(struct listing *listing, const struct graph_node *node,
 
 	if (data && listing->nodes && !listing->data && memcmp(data, &plain, sizeof(plain)) != 0)
 		listing->is_lossy = true;
-	if (listing->nodes && listing->n < listing->n_room) {
+	if (listing->nodes && listing->n < listing->n_max) {
 		listing->nodes[listing->n] = (CUgraphNode)node;
 		if (listing->others)
 			listing->others[listing->n] = (CUgraphNode)other;
@@ -133,14 +133,14 @@ static CUresult list_end(const struct listing *listing, size_t *ret_n)
 {
 	if (listing->is_lossy)
 		return CUDA_ERROR_LOSSY_QUERY;
-	if (listing->nodes && listing->n_room == 0)
+	if (listing->nodes && listing->n_max == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = listing->n; listing->nodes && i < listing->n_room; i++) {
+	for (size_t i = listing->n; listing->nodes && i < listing->n_max; i++) {
 		listing->nodes[i] = NULL;
 		if (listing->others)
 			listing->others[i] = NULL;
 	}
-	*ret_n = listing->nodes ? MIN(listing->n, listing->n_room) : listing->n;
+	*ret_n = listing->nodes ? MIN(listing->n, listing->n_max) : listing->n;
 	return CUDA_SUCCESS;
 }
 
@@ -153,7 +153,7 @@ static CUresult list_nodes(CUgraph handle, CUgraphNode *nodes, size_t *n, bool r
 	graph = graph_find(handle);
 	if (!graph || !n)
 		return CUDA_ERROR_INVALID_VALUE;
-	listing.n_room = *n;
+	listing.n_max = *n;
 	for (const struct graph_node *node = graph->first; node; node = node->next)
 		if (!roots_only || node->n_before == 0)
 			list_edge(&listing, node, NULL, NULL);
@@ -191,7 +191,7 @@ CUresult local_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode
 	graph = graph_find(hGraph);
 	if (!graph || !numEdges || !from != !to || (edgeData && !from))
 		return CUDA_ERROR_INVALID_VALUE;
-	listing.n_room = *numEdges;
+	listing.n_max = *numEdges;
 	for (const struct graph_node *node = graph->first; node; node = node->next)
 		for (uint32_t i = 0; i < node->n_after; i++)
 			list_edge(&listing, node, node->after[i], edge_to(node, node->after[i]));
@@ -213,7 +213,7 @@ CUresult local_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dep
 	node = node_find(hNode);
 	if (!node || !numDependencies || (edgeData && !dependencies))
 		return CUDA_ERROR_INVALID_VALUE;
-	listing.n_room = *numDependencies;
+	listing.n_max = *numDependencies;
 	for (uint32_t i = 0; i < node->n_before; i++)
 		list_edge(&listing, node->before[i].node, NULL, &node->before[i].data);
 	return list_end(&listing, numDependencies);
@@ -235,7 +235,7 @@ CUresult local_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *d
 	node = node_find(hNode);
 	if (!node || !numDependentNodes || (edgeData && !dependentNodes))
 		return CUDA_ERROR_INVALID_VALUE;
-	listing.n_room = *numDependentNodes;
+	listing.n_max = *numDependentNodes;
 	for (uint32_t i = 0; i < node->n_after; i++)
 		list_edge(&listing, node->after[i], NULL, edge_to(node, node->after[i]));
 	return list_end(&listing, numDependentNodes);

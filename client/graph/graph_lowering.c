@@ -27,9 +27,9 @@ static CUresult lowering_add(struct lowering *lowering, const struct lowered_nod
 {
 	struct lowered_node *grown;
 
-	if (lowering->n == lowering->n_room) {
-		lowering->n_room = MAX(2 * lowering->n_room, 4u);
-		grown = array_resize(lowering->list, lowering->n_room, sizeof(*grown));
+	if (lowering->n == lowering->n_max) {
+		lowering->n_max = MAX(2 * lowering->n_max, 4u);
+		grown = array_resize(lowering->list, lowering->n_max, sizeof(*grown));
 		if (!grown)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		lowering->list = grown;

@@ -37,7 +37,7 @@ struct lowered_node {
 /* A zero-initialised lowering is empty. */
 struct lowering {
 	struct lowered_node *list; /* owned */
-	uint32_t n, n_room;
+	uint32_t n, n_max;
 };
 
 /* How many bytes of bounce memory the op needs; 0: none. */

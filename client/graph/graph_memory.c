@@ -112,7 +112,7 @@ CUresult graph_memory_at(uint64_t address, struct graph_memory **ret_memory)
 /* Nodes still to be visited. Zero-initialised it is empty. */
 struct walk {
 	struct graph_node **list; /* owned */
-	size_t n, n_room;
+	size_t n, n_max;
 	uint64_t number;
 };
 
@@ -129,14 +129,14 @@ static bool walk_add(struct walk *walk, const struct graph_node *node)
 			memcmp(&node->before[i].data, &plain, sizeof(plain)) != 0)
 			continue;
 		before->walked = walk->number;
-		if (walk->n == walk->n_room) {
-			size_t n_room = MAX(2 * walk->n_room, (size_t)16);
+		if (walk->n == walk->n_max) {
+			size_t n_max = MAX(2 * walk->n_max, (size_t)16);
 
-			grown = array_resize(walk->list, n_room, sizeof(struct graph_node *));
+			grown = array_resize(walk->list, n_max, sizeof(struct graph_node *));
 			if (!grown)
 				return false;
 			walk->list = grown;
-			walk->n_room = n_room;
+			walk->n_max = n_max;
 		}
 		walk->list[walk->n++] = before;
 	}

@@ -120,7 +120,7 @@ static CUresult cluster_check(const struct launch *launch, const struct kernel *
 static CUresult cooperative_check(
 	const struct launch *launch, struct kernel *kernel, const struct device *device)
 {
-	uint64_t room = share_sms(device);
+	uint64_t n_fit = share_sms(device);
 	uint32_t blocks = 0;
 	CUresult result = occupancy_blocks(kernel, device,
 		launch->block[0] * launch->block[1] * launch->block[2], launch->shared_bytes,
@@ -128,11 +128,11 @@ static CUresult cooperative_check(
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	room *= blocks;
+	n_fit *= blocks;
 	/* Uses division: the product of three dimensions may exceed 64 bits. */
 	for (unsigned i = 0; i < 3; i++)
-		room /= launch->grid[i];
-	return room > 0 ? CUDA_SUCCESS : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+		n_fit /= launch->grid[i];
+	return n_fit > 0 ? CUDA_SUCCESS : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 }
 
 static CUresult attrs_check(

@@ -211,7 +211,7 @@ CUresult local_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = allocation_send_create(allocation, prop);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_make_room(device))
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_make_space(device))
 		result = allocation_send_create(allocation, prop);
 	if (result != CUDA_SUCCESS) {
 		slab_give(&allocations, allocation);
@@ -278,8 +278,8 @@ static CUresult allocation_export_fd(struct allocation *allocation, int *ret_fd)
 {
 	CUresult result;
 
-	/* The answer to a process that has no room for its descriptor would be lost. */
-	if (!descriptor_has_room())
+	/* The answer to a process that has no space for its descriptor would be lost. */
+	if (!descriptor_has_space())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&server.reading);
 	result = send_allocation_export(allocation_id(allocation));

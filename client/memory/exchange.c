@@ -168,11 +168,11 @@ static int find_pieces(struct exchange *exchange)
 	_cleanup_free_ char *line = NULL;
 	uint64_t at = exchange->start;
 	struct area area;
-	size_t n_room = 0;
+	size_t line_size = 0;
 	ssize_t n;
 	int r;
 
-	while (maps && (n = getline(&line, &n_room, maps)) > 0) {
+	while (maps && (n = getline(&line, &line_size, maps)) > 0) {
 		line[n - 1] = 0;
 		if (!area_parse(line, &area))
 			continue;
@@ -210,14 +210,14 @@ static int find_intact(struct exchange *exchange)
 	_cleanup_fclose_ FILE *maps = fopen("/proc/thread-self/maps", "re");
 	_cleanup_free_ char *line = NULL;
 	struct area area;
-	size_t n_room = 0;
+	size_t line_size = 0;
 	ssize_t n;
 	int r = 0;
 
 	exchange->n_intact = 0;
 	if (!maps)
 		return -errno;
-	while (r == 0 && (n = getline(&line, &n_room, maps)) > 0) {
+	while (r == 0 && (n = getline(&line, &line_size, maps)) > 0) {
 		line[n - 1] = 0;
 		if (area_parse(line, &area) && area.inode == exchange->inode &&
 			area.filesystem == exchange->filesystem)

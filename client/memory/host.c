@@ -66,8 +66,8 @@ static CUresult region_new(uint64_t size, uint32_t payer)
 	uint64_t address, region_size, after = 0;
 	int r = -EEXIST;
 
-	/* The answer to a process that has no room for its descriptor would be lost. */
-	if (!descriptor_has_room())
+	/* The answer to a process that has no space for its descriptor would be lost. */
+	if (!descriptor_has_space())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&server.reading);
 	for (int i = 0; i < REGION_TRIES && r == -EEXIST; i++) {
@@ -163,7 +163,7 @@ static CUresult pinned_alloc(struct memory_range *range)
 	bool is_managed = range->kind == MEMORY_MANAGED;
 	CUresult result = host_block_new(device->index, is_managed, range->size, &range->address);
 
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && is_managed && pools_make_room(device))
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && is_managed && pools_make_space(device))
 		result = host_block_new(device->index, is_managed, range->size, &range->address);
 	return result;
 }

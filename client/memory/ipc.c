@@ -330,8 +330,8 @@ static CUresult get_dmabuf(CUdeviceptr address, size_t size, int *ret_fd)
 {
 	CUresult result;
 
-	/* The answer to a process that has no room for its descriptor would be lost. */
-	if (!descriptor_has_room())
+	/* The answer to a process that has no space for its descriptor would be lost. */
+	if (!descriptor_has_space())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&server.reading);
 	result = send_memory_dmabuf(address, size);

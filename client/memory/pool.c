@@ -319,7 +319,7 @@ bool pools_trim_device(const struct device *device)
 }
 
 /* After the wait, stream_waited() may have released the memory already. */
-bool pools_make_room(const struct device *device)
+bool pools_make_space(const struct device *device)
 {
 	bool is_waiting = device_has_pending(device);
 

@@ -129,7 +129,7 @@ bool pools_free_ended(void);
 bool pools_trim_device(const struct device *device);
 
 /* The same after a wait for memory that was freed in the order of streams. */
-bool pools_make_room(const struct device *device);
+bool pools_make_space(const struct device *device);
 
 void pool_get_size(struct pool *pool, struct pool_size *ret_size);
 void pool_reset_high(struct pool *pool, bool of_used);

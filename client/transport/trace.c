@@ -29,7 +29,7 @@
 #define STRING_SHOWN 80
 
 /* Space reserved for the result. */
-#define END_ROOM 160
+#define END_SPACE 160
 
 _Atomic uint32_t trace_state;
 
@@ -164,18 +164,18 @@ static void follow_fork(void)
  */
 _printf_(2, 3) static void trace_append(struct trace *trace, const char *format, ...)
 {
-	size_t room = sizeof(trace->text) - END_ROOM - trace->n_text;
+	size_t space = sizeof(trace->text) - END_SPACE - trace->n_text;
 	va_list args;
 	int n;
 
 	if (trace->is_full)
 		return;
 	va_start(args, format);
-	n = vsnprintf(trace->text + trace->n_text, room, format, args);
+	n = vsnprintf(trace->text + trace->n_text, space, format, args);
 	va_end(args);
 	if (n > 0)
-		trace->n_text += MIN((uint32_t)n, (uint32_t)room - 1);
-	trace->is_full = n > 0 && (size_t)n >= room;
+		trace->n_text += MIN((uint32_t)n, (uint32_t)space - 1);
+	trace->is_full = n > 0 && (size_t)n >= space;
 }
 
 static void add_name(struct trace *trace, const char *name)
@@ -342,7 +342,7 @@ static void write_line(const struct trace *trace)
 static int format_event_end(
 	const struct trace *trace, char *end, const char *result, uint64_t took_ns)
 {
-	return snprintf(end, END_ROOM,
+	return snprintf(end, END_SPACE,
 		"%s\"result\":\"%s\"},\"ts\":%llu.%03llu,\"dur\":%llu.%03llu},\n",
 		trace->n_args > 0 ? "," : "", result, (unsigned long long)trace->start_ns / 1000,
 		(unsigned long long)trace->start_ns % 1000, (unsigned long long)took_ns / 1000,
@@ -362,10 +362,10 @@ static void add_end(struct trace *trace, CUresult result, uint64_t took_ns)
 	if (state.is_json)
 		n = format_event_end(trace, end, name, took_ns);
 	else
-		n = snprintf(end, END_ROOM, ") = %s %llu.%03llu\n", name,
+		n = snprintf(end, END_SPACE, ") = %s %llu.%03llu\n", name,
 			(unsigned long long)took_ns / 1000, (unsigned long long)took_ns % 1000);
 	if (n > 0)
-		trace->n_text += MIN((uint32_t)n, END_ROOM - 1);
+		trace->n_text += MIN((uint32_t)n, END_SPACE - 1);
 }
 
 bool trace_begin(uint64_t *ret_start_ns)

@@ -124,7 +124,7 @@ const struct descriptor *descriptor_standard(int fd)
 	return &standard[fd];
 }
 
-bool descriptor_has_room(void)
+bool descriptor_has_space(void)
 {
 	_cleanup_close_ int fd = open("/", O_PATH | O_CLOEXEC);
 

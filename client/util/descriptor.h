@@ -49,6 +49,6 @@ int descriptor_write(const struct descriptor *descriptor, const void *bytes, siz
 const struct descriptor *descriptor_standard(int fd);
 
 /* Whether this process may have one more descriptor. */
-bool descriptor_has_room(void);
+bool descriptor_has_space(void);
 
 #endif

@@ -32,7 +32,7 @@
  * is the driver's.
  */
 #define NOTICE_BYTES 128u
-#define NO_ROOM                                                                                    \
+#define NO_SPACE                                                                                   \
 	"The provided buffer is not large enough to hold all messages. "                           \
 	"Some messages will be missing\n"
 
@@ -191,25 +191,25 @@ CUresult local_cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags)
  * after a notice if lines are missing. Returns the number of bytes, without a NUL;
  * 0 if nothing fits or there are no lines.
  */
-static size_t gather_lines(unsigned from, char *buffer, size_t room)
+static size_t gather_lines(unsigned from, char *buffer, size_t space)
 {
 	unsigned n_wanted = next - from, n = MIN(n_wanted, next - first);
 	size_t size = 0, all = 0;
-	bool has_room;
+	bool has_space;
 	int notice = 0;
 
 	for (unsigned i = next - n; i != next; i++)
 		all += strlen(lines[i % LINES_MAX]);
-	has_room = all <= room;
-	if (n < n_wanted || !has_room) {
-		room -= MIN(room, NOTICE_BYTES);
-		while (n > 0 && all > room)
+	has_space = all <= space;
+	if (n < n_wanted || !has_space) {
+		space -= MIN(space, NOTICE_BYTES);
+		while (n > 0 && all > space)
 			all -= strlen(lines[(next - n--) % LINES_MAX]);
 		if (n == 0)
 			return 0;
-		notice = has_room ? snprintf(buffer, NOTICE_BYTES,
-					    "[%u earlier messages are missing]\n", n_wanted - n)
-				  : snprintf(buffer, NOTICE_BYTES, NO_ROOM);
+		notice = has_space ? snprintf(buffer, NOTICE_BYTES,
+					     "[%u earlier messages are missing]\n", n_wanted - n)
+				   : snprintf(buffer, NOTICE_BYTES, NO_SPACE);
 	}
 	size = (size_t)notice;
 	for (unsigned i = next - n; i != next; i++) {
@@ -240,17 +240,17 @@ static CUresult take_lines(CUlogIterator *iterator, char *buffer, size_t *size)
 CUresult local_cuLogsDumpToMemory(
 	CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags)
 {
-	size_t room;
+	size_t space;
 	CUresult result;
 
 	if (!buffer || !size || *size == 0 || flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	room = *size - 1;
-	result = take_lines(iterator, buffer, &room);
+	space = *size - 1;
+	result = take_lines(iterator, buffer, &space);
 	/* Like the driver, leave the buffer unchanged if there are no lines. */
-	if (room > 0 || result != CUDA_SUCCESS)
-		buffer[room] = '\0';
-	*size = room;
+	if (space > 0 || result != CUDA_SUCCESS)
+		buffer[space] = '\0';
+	*size = space;
 	return result;
 }
 

@@ -95,10 +95,10 @@ static int find_area(
 	_cleanup_fclose_ FILE *maps = fopen("/proc/thread-self/maps", "re");
 	_cleanup_free_ char *line = NULL;
 	struct area area, whole = {0};
-	size_t n_room = 0;
+	size_t line_size = 0;
 	ssize_t n;
 
-	while (maps && (n = getline(&line, &n_room, maps)) > 0) {
+	while (maps && (n = getline(&line, &line_size, maps)) > 0) {
 		line[n - 1] = 0;
 		if (!area_parse(line, &area) || area.end <= address)
 			continue;

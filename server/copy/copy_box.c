@@ -134,13 +134,13 @@ static CUresult copy_whole(const struct box_end *dst, const struct box_end *src,
 static uint64_t parts_before_cut(
 	const struct box_end *end, uint64_t n, uint64_t size, uint64_t step)
 {
-	uint64_t room = host_cut(end->at.address, UINT64_MAX);
+	uint64_t left = host_cut(end->at.address, UINT64_MAX);
 
 	if (end->array)
 		return n;
-	if (room < size)
+	if (left < size)
 		return 0;
-	return n == 1 ? 1 : MIN(n, 1 + (room - size) / step);
+	return n == 1 ? 1 : MIN(n, 1 + (left - size) / step);
 }
 
 static void advance_rows(struct box_end *end, uint64_t n)

@@ -313,7 +313,7 @@ static bool chunk_share(struct arena *arena, struct chunk *chunk)
 	return true;
 }
 
-/* Cuts a piece off a shared chunk. False: it has no room for the piece. */
+/* Cuts a piece off a shared chunk. False: it has no space for the piece. */
 static bool chunk_cut(struct chunk *chunk, uint32_t n_slots, uint64_t *ret_address)
 {
 	int64_t slot;

@@ -96,7 +96,7 @@ static unsigned count_others(const struct session *session)
  * A blocked stream may wait for something behind another wait of the same client, so a session with
  * a blocked stream may have more.
  */
-static bool has_room(const struct session *session)
+static bool has_space(const struct session *session)
 {
 	unsigned n = 1 + count_of(session);
 
@@ -151,7 +151,7 @@ static bool try_take(const struct session *session, const struct stream *stream,
 	entry = blocked_find(session, stream->id);
 	if (entry) {
 		entry->serial = serial;
-	} else if (has_room(session)) {
+	} else if (has_space(session)) {
 		entries[blocked_n] = (struct entry){session, stream->id, serial};
 		atomic_fetch_add(&blocked_n, 1);
 	} else {

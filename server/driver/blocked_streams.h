@@ -26,7 +26,7 @@
  * contexts, ending arrays and, sometimes, graphs. Beside a blocked stream no client could
  * write the semaphore that the stream waits for. So such calls are exclusive: they are made while
  * no stream is blocked. Most of them are quiet calls as well (quiet.h). The same holds for streams
- * and graphs for which the driver may have no room (channel_budget.h).
+ * and graphs for which the driver may have no space (channel_budget.h).
  *
  * A queue takes 1 020 calls. When it is full the next call waits, again with the driver's lock
  * held. So while any stream is blocked, no stream gets far ahead of the GPU.

@@ -91,7 +91,7 @@ static void channel_budget_add(struct channel_budget *budget, struct channel_par
 	part->n_growths = budget->n_growths;
 }
 
-/* Under the lock: whether there is room beside what the session has to leave to others. */
+/* Under the lock: whether there is space beside what the session has to leave to others. */
 static bool is_there(
 	const struct channel_budget *budget, const struct channel_part *part, bool is_blocked)
 {

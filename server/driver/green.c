@@ -328,7 +328,7 @@ static void key_fill(struct green_key *key, const struct green *of, struct devic
 /* Counts one more. False: sessions already have the most that are possible. */
 static bool count_one(void)
 {
-	/* A kept one makes room when it ends. */
+	/* A kept one makes space when it ends. */
 	if (atomic_fetch_add(&n_greens, 1) < GREENS_OF_SERVER_MAX || green_evict())
 		return true;
 	atomic_fetch_sub(&n_greens, 1);

@@ -86,7 +86,7 @@ CUresult do_graph_conditions(struct session *session, struct graph *graph, uint3
 }
 
 /* Room for the bodies, which count as nodes. */
-static CUresult bodies_make_room(struct session *session, struct graph *graph, uint32_t n)
+static CUresult bodies_make_space(struct session *session, struct graph *graph, uint32_t n)
 {
 	struct graph_body *grown;
 
@@ -148,7 +148,7 @@ CUresult do_graph_conditional(struct session *session, struct graph *graph, uint
 					      depth_of(graph, graph->body) >= WIRE_GRAPH_DEPTH_MAX))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = bodies_make_room(session, graph, n_bodies);
+		result = bodies_make_space(session, graph, n_bodies);
 	if (result == CUDA_SUCCESS)
 		result = conditional_add(session, graph, &node, &conditional);
 	graph_node_put(session, graph, number, &node, result);

@@ -107,7 +107,7 @@ CUresult graph_node_find(struct session *session, struct graph *graph, uint32_t 
 	return session_device_enter(session, graph->sdev);
 }
 
-static bool node_make_room(struct session *session, struct graph *graph)
+static bool node_make_space(struct session *session, struct graph *graph)
 {
 	uint32_t n_nodes_max = MAX(2 * graph->n_nodes_max, 8u);
 	struct graph_node *grown;
@@ -127,7 +127,7 @@ static bool node_make_room(struct session *session, struct graph *graph)
 void graph_node_put(struct session *session, struct graph *graph, uint32_t number,
 	struct graph_node *node, CUresult result)
 {
-	if (result == CUDA_SUCCESS && !graph->real && !node_make_room(session, graph))
+	if (result == CUDA_SUCCESS && !graph->real && !node_make_space(session, graph))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
 		graph->n_waits += graph_count_waits(node->ops, node->n_ops);

@@ -165,7 +165,7 @@ void background_settle(struct background *own, uint64_t now)
  * How many of `n' kernels may be queued in addition to those that are, with that bound. Below
  * the bound, `least' may be.
  */
-static unsigned room_left(
+static unsigned space_left(
 	const struct background *own, uint64_t depth_ns, unsigned least, unsigned n)
 {
 	uint64_t queued_ns = own->n_kernels * own->kernel_ns;
@@ -180,10 +180,10 @@ static unsigned room_left(
 
 /* ---- delays */
 
-/* One launch, or several, that wait for room in the queue. */
-struct room_wait {
+/* One launch, or several, that wait for space in the queue. */
+struct space_wait {
 	uint32_t ordinal;
-	unsigned n, least;          /* kernels; a graph needs room for all: `least' is `n' */
+	unsigned n, least;          /* kernels; a graph needs space for all: `least' is `n' */
 	uint64_t start_ns, look_ns; /* of the first look and of the last one; 0: none yet */
 	bool is_delayed;            /* at the last look, by the work of others */
 };
@@ -196,7 +196,7 @@ static bool are_others_at_work(struct background *own, enum others others, uint6
 }
 
 static bool is_delayed(
-	struct background *own, enum others others, const struct room_wait *wait, uint64_t now)
+	struct background *own, enum others others, const struct space_wait *wait, uint64_t now)
 {
 	if (!are_others_at_work(own, others, now) || now < own->runs_until_ns)
 		return false;
@@ -207,22 +207,22 @@ static bool is_delayed(
 }
 
 /* While the work of others delays the launch, and otherwise. */
-static unsigned shallow_room(const struct background *own, const struct room_wait *wait)
+static unsigned shallow_space(const struct background *own, const struct space_wait *wait)
 {
-	unsigned room = room_left(own, BACKGROUND_SHALLOW_NS, 0, wait->n);
+	unsigned space = space_left(own, BACKGROUND_SHALLOW_NS, 0, wait->n);
 
-	return room < wait->least ? 0 : room;
+	return space < wait->least ? 0 : space;
 }
 
-static unsigned deep_room(struct background *own, const struct room_wait *wait, uint64_t now)
+static unsigned deep_space(struct background *own, const struct space_wait *wait, uint64_t now)
 {
 	if (now - wait->start_ns >= delay_ns + STUCK_NS)
 		own->is_depth_ignored = true;
-	return own->is_depth_ignored ? wait->n : room_left(own, BACKGROUND_DEPTH_NS, 1, wait->n);
+	return own->is_depth_ignored ? wait->n : space_left(own, BACKGROUND_DEPTH_NS, 1, wait->n);
 }
 
 /* One look: how many kernels may go; 0: look again. */
-static unsigned look(struct session *session, struct room_wait *wait)
+static unsigned look(struct session *session, struct space_wait *wait)
 {
 	struct background *own = session->background;
 	enum others others = look_at_others(wait->ordinal);
@@ -237,13 +237,13 @@ static unsigned look(struct session *session, struct room_wait *wait)
 	if (others == OTHERS_NONE)
 		return wait->n;
 	wait->is_delayed = is_delayed(own, others, wait, now);
-	return wait->is_delayed ? shallow_room(own, wait) : deep_room(own, wait, now);
+	return wait->is_delayed ? shallow_space(own, wait) : deep_space(own, wait, now);
 }
 
-static unsigned wait_for_room(
+static unsigned wait_for_space(
 	struct session *session, const struct stream *stream, unsigned least, unsigned n)
 {
-	struct room_wait wait = {.ordinal = stream->sdev->device->ordinal, .n = n, .least = least};
+	struct space_wait wait = {.ordinal = stream->sdev->device->ordinal, .n = n, .least = least};
 	unsigned n_now;
 
 	if (session->limits.priority < PRIORITY_BACKGROUND) {
@@ -262,13 +262,13 @@ unsigned background_wait(struct session *session, const struct stream *stream, u
 {
 	if (likely(session->background->goes_first) || delay_ns == 0)
 		return n;
-	return wait_for_room(session, stream, 1, n);
+	return wait_for_space(session, stream, 1, n);
 }
 
 void background_wait_graph(struct session *session, const struct stream *stream, unsigned n)
 {
 	if (unlikely(!session->background->goes_first) && delay_ns > 0)
-		wait_for_room(session, stream, n, n);
+		wait_for_space(session, stream, n, n);
 }
 
 void background_note(struct session *session, struct stream *stream, unsigned n)

@@ -100,8 +100,8 @@ static CUresult add_kernels(struct chain *chain, const struct queued_launch *lau
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		struct buffer_params room;
-		CUDA_KERNEL_NODE_PARAMS params = node_params(&launches[i], &room);
+		struct buffer_params buffer;
+		CUDA_KERNEL_NODE_PARAMS params = node_params(&launches[i], &buffer);
 
 		if (!chain_pay(chain, n, launches[i].params_size))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -169,8 +169,8 @@ static CUresult set_kernels(struct chain *chain, const struct queued_launch *lau
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		struct buffer_params room;
-		CUDA_KERNEL_NODE_PARAMS params = node_params(&launches[i], &room);
+		struct buffer_params buffer;
+		CUDA_KERNEL_NODE_PARAMS params = node_params(&launches[i], &buffer);
 
 		if (unlikely(!chain_pay(chain, n, launches[i].params_size)))
 			return CUDA_ERROR_OUT_OF_MEMORY;

@@ -154,7 +154,7 @@ static void set_slots(const struct alias *alias, struct alias *value)
 }
 
 /* The address of `size' free bytes in the run; 0: there are none. */
-static uint64_t run_room(const struct alias_run *run, uint64_t size, uint64_t align)
+static uint64_t run_find_space(const struct alias_run *run, uint64_t size, uint64_t align)
 {
 	uint64_t n = count_slots(size), step = MAX(align, SLOT) >> SLOT_SHIFT;
 	uint64_t n_slots = run->size >> SLOT_SHIFT, i;
@@ -174,7 +174,7 @@ static bool alias_place(struct session *session, struct alias *alias, uint64_t a
 	struct alias_run *run = session->aliases->runs;
 
 	for (; run && alias->start == 0; run = run->next) {
-		alias->start = run_room(run, alias->span, align);
+		alias->start = run_find_space(run, alias->span, align);
 		alias->run = run;
 	}
 	if (alias->start == 0) {

@@ -213,7 +213,7 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 
 	if (result == CUDA_SUCCESS) {
 		size = MAX(MIN(bytes, CLEAR_MAX), first.width);
-		/* The session's limit must have room for `scratch' while the array is made. */
+		/* The session's limit must have space for `scratch' while the array is made. */
 		result = memory_take(session, array->sdev, size, &scratch);
 	}
 	if (result != CUDA_SUCCESS)
@@ -300,7 +300,7 @@ static CUresult array_make_real(struct session *session, struct array *array,
 	CUresult result = try_real(array, shape, n_levels, size);
 
 	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
-			     memory_make_room(session, array->sdev, size, i);
+			     memory_make_space(session, array->sdev, size, i);
 		i++)
 		result = try_real(array, shape, n_levels, size);
 	return result;

@@ -292,7 +292,7 @@ CUresult do_host_alloc(struct session *session, uint64_t size, uint32_t payer,
 	if (result == CUDA_SUCCESS)
 		result = host_alloc(session, size, sdev, &region, ret_address);
 	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && is_at_limit(sdev, size) &&
-			     memory_make_room(session, sdev, ALIGN_UP(size, HOST_PAGE), i);
+			     memory_make_space(session, sdev, ALIGN_UP(size, HOST_PAGE), i);
 		i++)
 		result = host_alloc(session, size, sdev, &region, ret_address);
 	if (result != CUDA_SUCCESS)

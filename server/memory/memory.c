@@ -27,7 +27,7 @@
 #define IDLE_ROUNDS 100
 #define RECLAIM_ROUNDS 5
 #define CLOSING_ROUNDS 500
-/* Rounds that ask for a larger lease of the group's limit (lease.h) before they make room here. */
+/* Rounds that ask for a larger lease of the group's limit (lease.h) before they make space here. */
 #define LEASE_ROUNDS 2
 #define SLEEP_MS 10
 
@@ -88,7 +88,7 @@ static bool is_at_own_limit(const struct session_device *sdev, uint64_t size)
 }
 
 /* Reclaims what the session keeps unused, or what it has freed but the driver has not. */
-static bool make_own_room(struct session *session, struct session_device *sdev, unsigned round)
+static bool make_own_space(struct session *session, struct session_device *sdev, unsigned round)
 {
 	bool has_unused = session->has_unused || session->has_unused_host;
 	bool has_closing =
@@ -107,7 +107,7 @@ static bool make_own_room(struct session *session, struct session_device *sdev, 
 	return true;
 }
 
-static bool make_any_room(struct session *session, struct session_device *sdev, unsigned round)
+static bool make_any_space(struct session *session, struct session_device *sdev, unsigned round)
 {
 	/* Managed memory is not memory of the GPU, but counts for the group. */
 	bool has_unused_host = session->has_unused_host && sdev->memory->group;
@@ -129,7 +129,7 @@ static bool make_any_room(struct session *session, struct session_device *sdev, 
 	return true;
 }
 
-bool memory_make_room(
+bool memory_make_space(
 	struct session *session, struct session_device *sdev, uint64_t size, unsigned round)
 {
 	bool is_at_own = is_at_own_limit(sdev, size);
@@ -137,7 +137,8 @@ bool memory_make_room(
 	if (!is_at_own && round < LEASE_ROUNDS &&
 		lease_extend(session, sdev->device->ordinal, size))
 		return session_device_enter(session, sdev) == CUDA_SUCCESS;
-	if (is_at_own ? !make_own_room(session, sdev, round) : !make_any_room(session, sdev, round))
+	if (is_at_own ? !make_own_space(session, sdev, round)
+		      : !make_any_space(session, sdev, round))
 		return false;
 	virtual_poll(session);
 	return session_device_enter(session, sdev) == CUDA_SUCCESS;
@@ -153,7 +154,7 @@ CUresult memory_take(
 		return result;
 	bytes = ALIGN_UP(size, sdev->arena.page);
 	for (unsigned i = 0;
-		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, sdev, bytes, i);
+		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_space(session, sdev, bytes, i);
 		i++)
 		result = arena_alloc(&sdev->arena, size, ret_address);
 	return result;

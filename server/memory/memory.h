@@ -14,7 +14,7 @@
  * others, because programs believe that it is free. Returns whether to try again, with the
  * GPU current.
  */
-bool memory_make_room(
+bool memory_make_space(
 	struct session *session, struct session_device *sdev, uint64_t size, unsigned round);
 
 /* As arena_alloc(), but reclaims memory if needed. */

@@ -368,7 +368,8 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 		prop.allocFlags.gpuDirectRDMACapable = 1;
 	result = virtual_create(sdev, size, &prop, &handle);
 	for (unsigned i = 0;
-		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, sdev, size, i); i++)
+		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_space(session, sdev, size, i);
+		i++)
 		result = virtual_create(sdev, size, &prop, &handle);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -392,7 +393,7 @@ CUresult do_allocation_release(struct session *session, struct allocation *alloc
 	return CUDA_SUCCESS;
 }
 
-/* Makes room for one more mapping. */
+/* Makes space for one more mapping. */
 static bool virtual_grow(struct session *session, struct region *region)
 {
 	uint32_t n_max = region->n_max ? 2 * region->n_max : 16;

@@ -5,7 +5,7 @@
  * writes 8 bytes of a constant or 4 of an instruction.
  *
  * Invariant: no byte is used before a check that it lies within the file, and no more table
- * entries are read than the file has room for. A write may hit a head or a name: each is
+ * entries are read than the file has space for. A write may hit a head or a name: each is
  * checked whenever it is read, and names end with the file at the latest.
  */
 
@@ -269,7 +269,7 @@ struct placing {
 	struct cubin *cubin;
 	struct cubin_file file;
 	uint64_t address;
-	uint64_t n_left; /* entries that the file has room for */
+	uint64_t n_left; /* entries that the file has space for */
 };
 
 /* A table of relocations, and the section that its entries change. */

@@ -131,7 +131,7 @@ CUresult kernel_find(struct session *session, struct kernel *kernel,
 	return CUDA_SUCCESS;
 }
 
-CUresult kernel_make_room(
+CUresult kernel_make_ready(
 	struct session *session, struct kernel *kernel, const struct session_device *sdev)
 {
 	struct device_kernel *found = &kernel->on_devices[sdev->device->ordinal];

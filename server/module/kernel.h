@@ -22,7 +22,7 @@ struct device_kernel {
 	uint32_t threads_max; /* per block */
 	uint32_t dynamic_shared_max;
 	uint32_t local_bytes; /* per thread */
-	bool is_ready;        /* kernel_make_room() was successful */
+	bool is_ready;        /* kernel_make_ready() was successful */
 };
 
 struct kernel {
@@ -48,13 +48,13 @@ CUresult kernel_find(struct session *session, struct kernel *kernel,
 void kernel_replace(struct kernel *kernel);
 
 /* Makes the GPU allocate local memory for the kernel, before its first launch there. */
-CUresult kernel_make_room(
+CUresult kernel_make_ready(
 	struct session *session, struct kernel *kernel, const struct session_device *sdev);
 
 static inline CUresult kernel_ready(struct session *session, struct kernel *kernel,
 	const struct session_device *sdev, const struct device_kernel *found)
 {
-	return likely(found->is_ready) ? CUDA_SUCCESS : kernel_make_room(session, kernel, sdev);
+	return likely(found->is_ready) ? CUDA_SUCCESS : kernel_make_ready(session, kernel, sdev);
 }
 
 /*

@@ -87,7 +87,7 @@ CUresult library_charge(
 	if (!charge)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned i = 0; !device_quota_charge(sdev->memory, size); i++) {
-		if (memory_make_room(session, sdev, size, i))
+		if (memory_make_space(session, sdev, size, i))
 			continue;
 		account_free(charge);
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -61,8 +61,8 @@ bool lease_next_want(struct group *group, struct frame_lease *frame);
 void lease_lose_reply(struct group *group);
 
 /*
- * The worker: if the lease of the session's group lacks room for `size' bytes, asks the daemon
- * for more and waits. True: there is room now. False: there is not, or the lease did not lack it.
+ * The worker: if the lease of the session's group lacks space for `size' bytes, asks the daemon
+ * for more and waits. True: there is space now. False: there is not, or the lease did not lack it.
  */
 bool lease_extend(struct session *session, uint32_t ordinal, uint64_t size);
 

@@ -34,7 +34,7 @@ bool park_is_over(const struct session *session, struct stream *stream)
 	return stream->parked == 0;
 }
 
-/* For an answer, or for room in the ring. */
+/* For an answer, or for space in the ring. */
 static bool somebody_waits(const struct session *session)
 {
 	const struct ring_receiver *receiver = &session->receiver;

@@ -71,7 +71,7 @@ void pending_waits_forget_passed(struct session *session);
 bool pending_waits_begin(struct session *session, struct stream *stream);
 void pending_waits_end(struct session *session, struct stream *stream, CUstream real);
 
-/* Makes room for `n' more in the list. */
+/* Makes space for `n' more in the list. */
 CUresult pending_waits_reserve(struct session *session, uint32_t n);
 
 /* The operation behind a wait: notes that the pending waits up to `serial' are passed. */

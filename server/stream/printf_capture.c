@@ -91,7 +91,7 @@ static void log_text(char *bytes, size_t n)
 			log_line("Printed by a kernel of one of several clients: %s", line);
 }
 
-/* Moves new text to `text', as far as it has room. NULL: to the log. */
+/* Moves new text to `text', as far as it has space. NULL: to the log. */
 static void printf_capture_collect(struct printf_capture *text)
 {
 	char piece[4096 + 1];
@@ -119,8 +119,8 @@ static bool is_alone(const struct printf_capture *text)
 	return printers == text && !text->next;
 }
 
-/* Makes room for `more' bytes. If that fails, the client loses text. */
-static void printf_capture_make_room(struct session *session, size_t more)
+/* Makes space for `more' bytes. If that fails, the client loses text. */
+static void printf_capture_make_space(struct session *session, size_t more)
 {
 	struct printf_capture *text = session->text;
 	size_t size = MAX(2 * text->size, text->n_bytes + more);
@@ -136,7 +136,7 @@ static void printf_capture_make_room(struct session *session, size_t more)
 }
 
 /* The allocation may wait, so it is not under the lock. */
-static void make_room_for_caught(struct session *session)
+static void make_space_for_caught(struct session *session)
 {
 	size_t more;
 
@@ -144,7 +144,7 @@ static void make_room_for_caught(struct session *session)
 	more = is_alone(session->text) ? n_caught() : 0;
 	pthread_mutex_unlock(&lock);
 	if (more > 0)
-		printf_capture_make_room(session, more);
+		printf_capture_make_space(session, more);
 }
 
 /* The driver writes its buffer when a stream is synchronised, even one without work. */
@@ -184,7 +184,7 @@ void printf_capture_flush(struct session *session)
 		return;
 	is_over = streams_poll(session);
 	make_driver_write(session);
-	make_room_for_caught(session);
+	make_space_for_caught(session);
 	pthread_mutex_lock(&lock);
 	collect_from(text);
 	if (is_over)

@@ -191,7 +191,7 @@ static void write_untimed(struct tracer *tracer, struct trace_record *record, co
 	trace_writer_add(&tracer->writer, record, name);
 }
 
-/* Writes work that lasted from `start_ns' to `end_ns', as far as the work before leaves room. */
+/* Writes work that lasted from `start_ns' to `end_ns', as far as the work before leaves space. */
 static void write_timed(
 	struct tracer *tracer, struct piece *piece, uint64_t start_ns, uint64_t end_ns)
 {

@@ -32,7 +32,7 @@ static uint32_t find_after(const struct ranges *ranges, uint64_t address)
 	return low;
 }
 
-/* Makes room for one more range; NULL without memory. */
+/* Makes space for one more range; NULL without memory. */
 static struct range *ranges_grow(struct ranges *ranges)
 {
 	uint32_t n_max = ranges->n_max ? 2 * ranges->n_max : 16;

@@ -57,7 +57,7 @@ static void resource_start(void)
 {
 	uint64_t machine = machine_memory("");
 
-	/* The small tables of a build with ThreadSanitizer have no room for so many newcomers. */
+	/* The small tables of a build with ThreadSanitizer have no space for so many newcomers. */
 	for (unsigned i = 0; i < RESOURCES; i++)
 		server.of[i].limit =
 			rules[i].size - MIN(RESOURCE_NEWCOMERS * rules[i].own, rules[i].size / 2);

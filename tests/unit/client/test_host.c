@@ -106,7 +106,7 @@ static void let_try(void)
 		nanosleep(&sleep_time, NULL);
 }
 
-bool pools_make_room(const struct device *device)
+bool pools_make_space(const struct device *device)
 {
 	(void)device;
 	return false;
