@@ -99,8 +99,8 @@ static int worker_execute(struct session *session, const struct message_head *ms
 	}
 	session->n_messages++;
 	/*
-	 * Everything else comes after the launches that wait for the next one. A seqno may go
-	 * with them.
+	 * Launches that wait for the next launch go first, before any other message. A seqno may
+	 * go with them.
 	 */
 	if (session->batch->n > 0 && msg->op != OP_LAUNCH && msg->op != OP_SEQNO_WRITE)
 		launch_batch_flush(session);
@@ -134,7 +134,7 @@ static int execute_run(struct session *session)
 	return r;
 }
 
-/* Whether a message came while spinning. */
+/* Spins until a message comes. False: the spin was over before. */
 static bool worker_spin(const struct session *session, struct spin spin)
 {
 	while (!ring_has_more(&session->receiver)) {
@@ -177,7 +177,7 @@ int worker_fetch(struct session *session)
 	return r;
 }
 
-/* A client's copies have fewer helpers while others are at work. */
+/* Tells the client how many sessions are at work: its copies have fewer helpers then. */
 static void publish_n_at_work(struct session *session)
 {
 	uint32_t n = at_work_count();
@@ -203,7 +203,7 @@ static unsigned count_processors(void)
 /* How to spin after the last message. */
 static struct spin choose_spin(struct session *session)
 {
-	/* A client at work has a thread, too. */
+	/* Each session at work has its worker, and a thread of the client. */
 	unsigned n_threads = 2 * at_work_count(), n = count_processors();
 
 	if (!session->busy || is_spin_fixed)

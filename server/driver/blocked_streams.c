@@ -221,7 +221,7 @@ static bool is_over(const struct backoff *backoff, unsigned most_ms)
 	return most_ms > 0 && backoff->total_ns >= most_ms * UINT64_C(1000000);
 }
 
-/* For a moment no other stream becomes blocked, so that the call gets its turn. */
+/* For FIRST_NS no session gets its first blocked stream, so that the call gets its turn. */
 bool exclusive_call_begin(struct session *session, unsigned most_ms)
 {
 	struct backoff rest = {.ns = SLEEP_MIN_NS};

@@ -3,8 +3,8 @@
 /*
  * Closes and opens GPUs, and makes workers wait meanwhile. Any worker, and the deferred thread.
  *
- * Invariant: no worker waits for a closed GPU beyond `until_ns' and `lone_until_ns', so whoever has
- * closed it can hold whatever lock it needs.
+ * Invariant: no worker waits for a closed GPU beyond `until_ns' and `lone_until_ns', so a thread
+ * that has closed a GPU may hold any lock.
  */
 
 #include "closed_gpu.h"
@@ -92,7 +92,7 @@ static void look(struct closed_gpu *closed)
 
 bool closed_keep(struct closed_gpu *closed)
 {
-	look(closed); /* The one before has ended. */
+	look(closed); /* The lone work before has ended. */
 	atomic_store(&closed->lone_until_ns, now_ns() + CLOSED_MAX_NS);
 	if (now_ns() < atomic_load(&closed->until_ns))
 		return true;
@@ -108,7 +108,7 @@ void closed_launched(struct closed_gpu *closed, const struct session *session)
 	atomic_store(&closed->lone_number, atomic_fetch_add(&n_lone, 1) + 1);
 }
 
-/* The worker that has closed it for lone work finds it open. */
+/* The worker that has closed the GPU for lone work finds it open. */
 static bool is_closed_for(
 	const struct session *session, const struct closed_gpu *closed, uint64_t now)
 {

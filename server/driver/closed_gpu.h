@@ -32,7 +32,7 @@ struct launching {
 /* A GPU's part. Zero-initialised is open. */
 struct closed_gpu {
 	unsigned n;                     /* calls and lone work; under the lock of closed_gpu.c */
-	_Atomic uint64_t until_ns;      /* for calls, it is closed until then; 0: it is open */
+	_Atomic uint64_t until_ns;      /* closed for calls until then; 0: open */
 	_Atomic uint64_t lone_until_ns; /* the same for lone work */
 	CUevent lone;                   /* behind the last lone work. Made by quiet_init() */
 	_Atomic uint64_t lone_number;   /* of lone work that keeps the GPU closed; 0: none */
@@ -54,19 +54,26 @@ static inline bool closed_any(void)
 	return atomic_load(&closed_n) > 0;
 }
 
-/* Closes the GPU for a call, until then at most; 0: it stays open. The second function follows. */
+/*
+ * Closes the GPU for a call, until `until_ns' at the latest. 0: counts the call, and does not close
+ * the GPU. Each closed_begin() is paired with a closed_end().
+ */
 void closed_begin(struct closed_gpu *closed, uint64_t until_ns);
 void closed_end(struct closed_gpu *closed);
 
 /*
- * Around the launch of lone work on a GPU that is closed for a call. The first keeps the GPU closed
- * for CLOSED_MAX_NS. False: it was open for a moment, so it is open again. The second follows the
- * launch and the record of `lone': the GPU then opens when that event has passed.
+ * Around the launch of lone work on a GPU that is closed for a call. closed_keep() keeps the GPU
+ * closed for CLOSED_MAX_NS. False: the GPU was open for a moment, so it is open again.
+ * closed_launched() follows the launch and the record of `lone': the GPU opens when that event has
+ * passed.
  */
 bool closed_keep(struct closed_gpu *closed);
 void closed_launched(struct closed_gpu *closed, const struct session *session);
 
-/* Opens the GPU after the lone work of that number; 0: it was not launched. False: it was open. */
+/*
+ * Opens the GPU after the lone work of that number. 0: the work was not launched. False: the GPU
+ * was open.
+ */
 bool closed_end_lone(struct closed_gpu *closed, uint64_t number);
 
 /* Worker, before new work for the GPU: sleeps while it is closed. */

@@ -22,9 +22,9 @@
 #include "server/session/session.h"
 
 /*
- * For how long a GPU is closed at first, unless it is quiet before: work that has just ended says
- * more, up to the second number. After that the GPU is open for OPEN_FACTOR times as long, so that
- * kernels that wait for each other cannot keep it closed.
+ * For how long a GPU is closed at first, unless it becomes quiet before. If earlier work lasted
+ * longer, the GPU is closed for longer, up to the second number. After that the GPU is open for
+ * OPEN_FACTOR times as long, so that kernels that wait for each other cannot keep it closed.
  */
 #define CLOSED_MIN_NS UINT64_C(20000000)
 #define CLOSED_LEARNT_NS UINT64_C(1000000000)
@@ -40,14 +40,14 @@ static bool is_off;
 /* One call that waits for its turn. */
 struct call {
 	struct session *session; /* NULL: none */
-	uint32_t first, end;     /* the GPUs; `end' is no longer one of them */
-	bool was_ending;         /* the session was, at first: it goes on waiting */
+	uint32_t first, end;     /* GPUs [first, end) */
+	bool was_ending;         /* the session was ending when the call began: it still waits */
 	uint64_t start_ns;
-	uint64_t end_ns;    /* 0: no limit */
+	uint64_t end_ns;    /* the call gives up then; 0: no limit */
 	uint64_t closed_ns; /* for how long a GPU is closed next, at least */
-	uint64_t open_ns;   /* for how long it is open before, at least */
+	uint64_t open_ns;   /* for how long the GPU is open before that, at least */
 	bool is_lone;       /* closes the GPU even if no session has work */
-	bool is_said;
+	bool is_said;       /* server.log says that the session waits */
 };
 
 void quiet_start(void)
@@ -157,8 +157,8 @@ static void note_lasting(struct quiet *quiet, uint64_t lasting_ns)
 }
 
 /*
- * Whether the GPU is quiet, and closed then. The second look finds copies of workers that found the
- * GPU open just before.
+ * Closes the GPU if it becomes quiet in time; returns whether it did. The second look finds copies
+ * by workers that found the GPU open just before.
  */
 static bool close_quiet(struct call *call, struct device *device)
 {
@@ -186,7 +186,10 @@ static void open_all(uint32_t first, uint32_t end)
 		closed_end(&device_get(i)->closed);
 }
 
-/* Whether all the GPUs are closed. If not, all are open, and `ret_i' is one that is not quiet. */
+/*
+ * Closes all GPUs of the call; returns whether it did. If not, all are open, and `ret_i' is one
+ * that is not quiet.
+ */
 static bool close_all(struct call *call, uint32_t *ret_i)
 {
 	for (uint32_t i = call->first; i < call->end; i++)
@@ -198,20 +201,23 @@ static bool close_all(struct call *call, uint32_t *ret_i)
 	return true;
 }
 
-/* The session's work counts at once, that of others when their workers have looked at it. */
+/*
+ * Whether the call need not wait. The session's own work counts immediately; work of another
+ * session counts once its worker has published it.
+ */
 static bool is_needless(const struct session *session)
 {
 	return is_off || (at_work_count() == 0 && !(session && session->busy));
 }
 
-/* For the end of the call, which opens them. */
+/* Counts the GPUs as closed, because the end of the call opens them. */
 static void count_as_closed(const struct call *call)
 {
 	for (uint32_t i = call->first; i < call->end; i++)
 		closed_begin(&device_get(i)->closed, 0);
 }
 
-/* While the GPU is open. False: it is over. */
+/* Waits while the GPU is open, until it may be closed again. False: the wait is over. */
 static bool wait_for_next(struct call *call, struct quiet *quiet)
 {
 	const uint64_t start_ns = now_ns();
@@ -227,7 +233,7 @@ static bool wait_for_next(struct call *call, struct quiet *quiet)
 	return true;
 }
 
-/* 0: no limit. */
+/* Until the call gives up. 0: no limit. */
 static unsigned ms_left(const struct call *call)
 {
 	uint64_t now = now_ns();

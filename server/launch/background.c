@@ -206,7 +206,7 @@ static bool is_delayed(
 	return false;
 }
 
-/* While the work of others delays the launch, and otherwise. */
+/* How many kernels may go while work of other clients delays the launch. */
 static unsigned shallow_space(const struct background *own, const struct space_wait *wait)
 {
 	unsigned space = space_left(own, BACKGROUND_SHALLOW_NS, 0, wait->n);
@@ -214,6 +214,8 @@ static unsigned shallow_space(const struct background *own, const struct space_w
 	return space < wait->least ? 0 : space;
 }
 
+/* How many kernels may go if no work delays the launch: all, if the queue has not moved for long.
+ */
 static unsigned deep_space(struct background *own, const struct space_wait *wait, uint64_t now)
 {
 	if (now - wait->start_ns >= delay_ns + STUCK_NS)
