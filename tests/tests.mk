@@ -11,6 +11,7 @@ UNIT := $(foreach s,$(UNIT_SRC),$(BUILD)/tests/$(call unit_name,$(s)))
 # The files that a unit test is linked with: its unit_ line here, else only itself.
 unit_test_proto_ring := proto/ring.c proto/shm.c
 unit_test_proto_frame := proto/frame.c
+unit_test_proto_disable := proto/disable.c
 unit_test_proto_limit_text := proto/limit_text.c
 unit_test_proto_async_close := proto/async_close.c
 unit_test_proto_fd_kind := proto/fd_kind.c
@@ -136,7 +137,7 @@ unit_test_client_image := client/module/image.c
 unit_test_client_mapping := client/util/mapping.c
 unit_test_client_host_map := client/util/host_map.c client/util/descriptor.c client/util/quiet.c proto/shm.c
 unit_test_client_exchange := client/memory/exchange.c client/util/stop_threads.c \
-	client/util/sleep.c client/util/mapping.c client/util/quiet.c proto/shm.c
+	client/util/sleep.c client/util/mapping.c client/util/quiet.c proto/disable.c proto/shm.c
 unit_libs_test_client_exchange := -Wl,--wrap=syscall -pthread
 unit_libs_test_client_mapping := -Wl,--wrap=madvise
 unit_test_client_graph_lowering := client/graph/graph_lowering.c
