@@ -27,6 +27,7 @@
 
 #include "cuda.h"
 #include "device_frame.h"
+#include "disable.h"
 #include "server.h"
 #include "start_settings.h"
 #include "worker.h"
@@ -112,6 +113,15 @@ static void raise_limits(void)
 	}
 }
 
+static void report_unknown_words(void)
+{
+	const char *at = NULL, *word;
+	int length;
+
+	while ((word = disable_next_unknown(&at, &length)))
+		log_line(DISABLE_UNKNOWN, length, word);
+}
+
 int main(int argc, char **argv)
 {
 	static struct server server;
@@ -154,6 +164,7 @@ int main(int argc, char **argv)
 		log_line("Cannot start the process that receives descriptors: %s. The next client "
 			 "that sends one tries again",
 			strerrordesc_np(-r));
+	report_unknown_words();
 	worker_init();
 	background_init();
 	if (printf_capture_init() < 0)

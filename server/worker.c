@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "bound.h"
+#include "disable.h"
 #include "processors.h"
-#include "setting.h"
 #include "spin.h"
 #include "server/util/log.h"
 #include "server/util/thread.h"
@@ -63,12 +63,12 @@
 #define SLEEP_MAX_MS 200
 #define SLEEP_MS 60000
 
-/* MPS_SPIN=0: threads spin for SPIN_NS whatever other clients do. Set once. */
+/* MPS_DISABLE=spin: threads spin for SPIN_NS whatever other clients do. Set once. */
 static bool is_spin_fixed;
 
 void worker_init(void)
 {
-	is_spin_fixed = setting_is_off("MPS_SPIN");
+	is_spin_fixed = disable_has(DISABLE_SPIN);
 }
 
 static void log_malformed(const struct session *session, const char *op, const char *why)

@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "setting.h"
+#include "disable.h"
 #include "shm.h"
 #include "client/util/log.h"
 #include "client/util/quiet.h"
@@ -86,7 +86,7 @@ static const struct {
 	int r;
 	const char *why;
 } reasons[] = {
-	{-ECANCELED, "MPS_CLIENT_MOVE_REGISTERED=0 forbids to exchange the pages of registered "
+	{-ECANCELED, "MPS_DISABLE=registered forbids to exchange the pages of registered "
 		     "memory" USE_PINNED},
 	{-EINVAL, "kernels can access registered memory only if it is private memory that the "
 		  "program may read and write, or a shared mapping of a file in memory "
@@ -348,7 +348,7 @@ static void exchange_free(struct exchange *exchange)
 
 static bool is_forbidden(void)
 {
-	return setting_is_off("MPS_CLIENT_MOVE_REGISTERED");
+	return disable_has(DISABLE_REGISTERED);
 }
 
 /* ---- fork(): the child gets copies of the bytes, in the mappings that are aside */

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "setting.h"
+#include "disable.h"
 #include "client/util/compat.h"
 #include "client/util/log.h"
 
@@ -64,10 +64,10 @@ static bool is_driver(const char *file)
 	return strncmp(name, DRIVER, len) == 0 && (name[len] == '\0' || name[len] == '.');
 }
 
-/* Servers set this variable: /etc/ld.so.preload may preload this library into them too. */
+/* Servers add this word: /etc/ld.so.preload may preload this library into them too. */
 static bool is_told_not_to(void)
 {
-	return setting_is_off("MPS_CLIENT_DLOPEN");
+	return disable_has(DISABLE_DLOPEN);
 }
 
 /* Returns the file to open, and the function that opens it. */

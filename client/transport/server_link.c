@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include "bounds.h"
+#include "disable.h"
 #include "frame.h"
 #include "handshake.h"
 #include "reconnect.h"
-#include "setting.h"
 #include "wire.h"
 #include "client/util/log.h"
 #include "client/util/sleep.h"
@@ -73,6 +73,17 @@ int server_link_map_memories(const int fds[FRAME_WELCOME_FDS], struct server_mem
 	return 0;
 }
 
+static void read_disabled(struct server_link *link)
+{
+	const char *at = NULL, *word;
+	int length;
+
+	while ((word = disable_next_unknown(&at, &length)))
+		log_warn(DISABLE_UNKNOWN, length, word);
+	link->is_without_helpers = disable_has(DISABLE_HELPERS);
+	link->is_without_long_spin = disable_has(DISABLE_SPIN);
+}
+
 int server_link_open(struct server_link *link, char *why, size_t why_size, CUresult *ret_result)
 {
 	struct handshake hands = {.why = why, .why_size = why_size};
@@ -90,8 +101,7 @@ int server_link_open(struct server_link *link, char *why, size_t why_size, CUres
 		return r;
 	}
 	descriptor_note(&link->sock, hands.sock);
-	link->is_without_helpers = setting_is_off("MPS_CLIENT_HELPERS");
-	link->is_without_long_spin = setting_is_off("MPS_CLIENT_SPIN");
+	read_disabled(link);
 	return 0;
 }
 

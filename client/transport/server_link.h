@@ -31,8 +31,8 @@ struct server_link {
 	struct ring_control __shm *control;
 	const struct page __shm *page;
 	uint8_t __shm *staging;
-	bool is_without_helpers;   /* MPS_CLIENT_HELPERS=0: one thread copies */
-	bool is_without_long_spin; /* MPS_CLIENT_SPIN=0: a thread that waits sleeps after 50 us */
+	bool is_without_helpers;   /* MPS_DISABLE=helpers: one thread copies */
+	bool is_without_long_spin; /* MPS_DISABLE=spin: a thread that waits sleeps after 50 us */
 	pthread_mutex_t reading;   /* held from a question until its descriptor has been received */
 	pthread_mutex_t sending;   /* held from a descriptor until its message has been sent */
 };

@@ -23,11 +23,8 @@ static const char *const passed_on[] = {
 	"MPS_BACKGROUND_DELAY_US",
 	"MPS_CLIENT_HOST_MIB",
 	"MPS_CUDA_LIBRARY",
+	"MPS_DISABLE",
 	"MPS_GRACE_MS",
-	"MPS_HOLD_LAUNCHES",
-	"MPS_QUIET_CALLS",
-	"MPS_SHARE_TURNS",
-	"MPS_SPIN",
 	"PATH",
 };
 

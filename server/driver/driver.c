@@ -11,8 +11,8 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "disable.h"
 #include "find_cuda.h"
 #include "server/util/log.h"
 
@@ -37,7 +37,9 @@ int driver_open(void)
 	 * If /etc/ld.so.preload has loaded the client library here, it must not return itself for
 	 * libcuda.
 	 */
-	setenv("MPS_CLIENT_DLOPEN", "0", 1);
+	r = disable_add(DISABLE_DLOPEN);
+	if (r < 0)
+		return r;
 	library = dlopen(library_path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		log_line("Cannot open the CUDA driver %s: %s. Install the NVIDIA driver, or set "

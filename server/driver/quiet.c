@@ -16,7 +16,7 @@
 #include "closed_gpu.h"
 #include "deferred.h"
 #include "device.h"
-#include "setting.h"
+#include "disable.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -34,7 +34,7 @@
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 2000000
 
-/* MPS_QUIET_CALLS=0: calls wait in the driver. Set once. */
+/* MPS_DISABLE=quiet: calls wait in the driver. Set once. */
 static bool is_off;
 
 /* One call that waits for its turn. */
@@ -52,7 +52,7 @@ struct call {
 
 void quiet_start(void)
 {
-	is_off = setting_is_off("MPS_QUIET_CALLS");
+	is_off = disable_has(DISABLE_QUIET);
 }
 
 void quiet_init(struct device *device, CUcontext context)

@@ -35,7 +35,7 @@ struct quiet {
 	_Atomic uint64_t lasting_ns; /* how long work has lasted before calls */
 };
 
-/* Reads MPS_QUIET_CALLS, before the first context. */
+/* Reads MPS_DISABLE, before the first context. */
 void quiet_start(void);
 
 /* When the GPU's context has been made and is current. */
@@ -54,7 +54,7 @@ void quiet_call_end(struct device *device);
 
 /*
  * Around the launch of lone work. False: the session has begun to end, or the device is lost.
- * Nothing is closed if MPS_QUIET_CALLS=0.
+ * Nothing is closed with MPS_DISABLE=quiet.
  */
 bool quiet_lone_begin(struct session *session, struct device *device);
 void quiet_lone_end(struct session *session, struct device *device);

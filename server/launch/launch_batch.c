@@ -14,7 +14,7 @@
 
 #include "background.h"
 #include "chain.h"
-#include "setting.h"
+#include "disable.h"
 #include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/session/reply.h"
@@ -319,7 +319,7 @@ CUresult do_seqno_write(struct session *session, uint32_t id, uint64_t value)
 static void launch_batch_begin(struct session *session, void *part)
 {
 	session->batch = part;
-	session->batch->may_hold = !setting_is_off("MPS_HOLD_LAUNCHES");
+	session->batch->may_hold = !disable_has(DISABLE_HOLD);
 }
 
 const struct session_part launch_batches_part = {

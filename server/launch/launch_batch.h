@@ -42,7 +42,7 @@ struct launch_batch {
 	struct stream *lone; /* of a launch that had no other before it in the batch; or NULL */
 	uint64_t lone_at;    /* ... the number of its message */
 	bool is_held;        /* the first launch was held */
-	bool may_hold;       /* MPS_HOLD_LAUNCHES */
+	bool may_hold;       /* unless MPS_DISABLE=hold */
 	bool keeps_stack;    /* a chain keeps the stack of a GPU large (cu_limit.h) */
 	char held[HELD_PARAMS_MAX];
 };

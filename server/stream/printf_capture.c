@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "setting.h"
+#include "disable.h"
 #include "stream.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
@@ -40,13 +40,13 @@ static struct printf_capture *printers; /* the sessions with a turn */
 static int n_waiting;                   /* sessions that wait for a turn alone */
 static int caught = -EBADF;             /* replaces standard output */
 static off_t n_read;                    /* offset in it */
-static bool shares;                     /* unless MPS_SHARE_TURNS=0: set once */
+static bool shares;                     /* unless MPS_DISABLE=turns: set once */
 
 int printf_capture_init(void)
 {
 	_cleanup_close_ int fd = memfd_create("mps-text", MFD_CLOEXEC);
 
-	shares = !setting_is_off("MPS_SHARE_TURNS");
+	shares = !disable_has(DISABLE_TURNS);
 	/* Every write appends, wherever the server reads. */
 	if (fd < 0 || fcntl(fd, F_SETFL, O_APPEND) < 0 || dup2(fd, STDOUT_FILENO) < 0)
 		return -errno;

@@ -274,6 +274,16 @@ def test_variables_are_documented():
     equal(said, daemon - {"CUDA_VISIBLE_DEVICES"})
 
 
+def test_disabled_words_are_documented():
+    """docs/settings.md has each word of MPS_DISABLE, and the manual pages those of their program."""
+    known = re.search('DISABLE_WORDS "(.*)"', document("include", "disable.h")).group(1).split(", ")
+    rows = re.findall(r"^\| `(\w+)` \| ((?:servers|clients|, )+) \|", document("docs", "settings.md"), re.M)
+    equal([word for word, _ in rows], known)
+    for program, page in (("servers", "mps-control.1"), ("clients", "mps-run.1")):
+        part = document("docs", "man", page).partition("\n.B MPS_DISABLE\n")[2].partition("\n.RE\n")[0]
+        equal(re.findall(r"^\.B (\w+)$", part, re.M), [word for word, of in rows if program in of])
+
+
 # ---- settings
 
 def test_limits():

@@ -181,7 +181,7 @@ def test_driver_by_other_names():
         equal(opened(service, program, names=ours[::2] + others, preload=False, env=system),
               (2 + len(others)) * [42])
         equal(opened(service, program, names=ours + others, env=system), 3 * [0] + len(others) * [42])
-        equal(opened(service, program, names=ours[::2], env=dict(system, MPS_CLIENT_DLOPEN="0")), 2 * [42])
+        equal(opened(service, program, names=ours[::2], env=dict(system, MPS_DISABLE="dlopen")), 2 * [42])
         code, out, _ = service.run(program, "libnone.so", env=system)
         equal(code, 1, out)
         contains(out, "libnone.so: cannot open shared object file")

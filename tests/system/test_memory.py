@@ -154,10 +154,10 @@ def test_exchanged_pages():
         service.run_ok("registered_private", "--rounds", "3")
         gives_back(service, server, before)
         code, out, err = service.run("registered_private",
-                                     env={"MPS_CLIENT_MOVE_REGISTERED": "0"})
+                                     env={"MPS_DISABLE": "registered"})
         equal(code, 1, out + err)
         assert "operation not supported (801)" in out, out
-        assert "MPS_CLIENT_MOVE_REGISTERED=0 forbids" in err, err
+        assert "MPS_DISABLE=registered forbids" in err, err
     killed("registered_private")
 
 

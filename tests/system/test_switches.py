@@ -5,19 +5,18 @@
 
 import harness
 import mps
-from harness import equal
+from harness import contains, equal
 
-SERVER = ("MPS_BACKGROUND_DELAY_US", "MPS_HOLD_LAUNCHES", "MPS_QUIET_CALLS", "MPS_SHARE_TURNS",
-          "MPS_SPIN")
-CLIENT = ("MPS_CLIENT_HELPERS", "MPS_CLIENT_SPIN")
+WORDS = ("helpers", "hold", "quiet", "spin", "turns")
+UNKNOWN = ('The word "%s" in MPS_DISABLE is unknown and has no effect. '
+           "The known words: dlopen, helpers, hold, quiet, registered, spin, turns")
 # Of the programs at the same time; 2 is background.
 PRIORITIES = ("0", "2", "2")
 
 
-def run_at_random(off):
-    """Random orders of work, alone, beside others and in the background, without the means in `off'."""
+def run_at_random(settings):
+    """Random orders of work, alone, beside others and in the background."""
     dice = harness.dice()
-    settings = {name: "0" for name in off}
     with mps.Service(settings) as service:
         seeds = [str(dice.randrange(1 << 31)) for _ in range(1 + len(PRIORITIES))]
         service.run_ok("awaited", seeds[0], env=settings)
@@ -26,22 +25,38 @@ def run_at_random(off):
                    for number, priority in zip(seeds[1:], PRIORITIES)]
         for number, process in zip(seeds[1:], several):
             code, out, err = service.finish(process)
-            equal((code, out), (0, "awaited: ok\n"), "awaited %s without %s: %s" % (
-                number, ", ".join(off), err))
+            equal((code, out), (0, "awaited: ok\n"), "awaited %s with %s: %s" % (
+                number, settings, err))
         assert "Printed by" not in service.server_log(), "a kernel has printed"
 
 
 def test_all_on():
-    run_at_random(())
+    run_at_random({})
 
 
 def test_all_off():
-    run_at_random(SERVER + CLIENT)
+    run_at_random({"MPS_DISABLE": ",".join(WORDS), "MPS_BACKGROUND_DELAY_US": "0"})
 
 
 def test_each_off():
-    for name in SERVER + CLIENT:
-        run_at_random((name,))
+    for word in WORDS:
+        run_at_random({"MPS_DISABLE": word})
+    run_at_random({"MPS_BACKGROUND_DELAY_US": "0"})
+
+
+def test_unknown_words():
+    """The server's log and the client's name each, and the known words still have an effect."""
+    with mps.Service({"MPS_DISABLE": "holds, spin,0"}) as service:
+        code, out, err = service.run("registered_private",
+                                     env={"MPS_DISABLE": "registered,helper spin"})
+        equal(code, 1, out + err)
+        contains(err, UNKNOWN % "helper")
+        contains(err, "MPS_DISABLE=registered forbids")
+        equal(err.count("is unknown"), 1, err)
+        log = service.server_log()
+        contains(log, UNKNOWN % "holds")
+        contains(log, UNKNOWN % "0")
+        equal(log.count("is unknown"), 2, log)
 
 
 if __name__ == "__main__":

@@ -369,9 +369,9 @@ static void test_refused(void **state)
 	assert_int_equal(try_exchange(pages, PAGE + 1, &first), 0);
 	assert_int_equal(try_exchange(pages + PAGE + 8, 8, &exchange), -EEXIST);
 	exchange_end(first);
-	setenv("MPS_CLIENT_MOVE_REGISTERED", "0", 1);
+	setenv("MPS_DISABLE", "registered", 1);
 	assert_int_equal(try_exchange(pages, SIZE, &exchange), -ECANCELED);
-	unsetenv("MPS_CLIENT_MOVE_REGISTERED");
+	unsetenv("MPS_DISABLE");
 	check_bytes(pages);
 	munmap(shared, PAGE);
 	munmap(pages, SIZE);

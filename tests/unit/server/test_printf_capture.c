@@ -254,7 +254,7 @@ static bool init(void)
 static void test_switched_off(void **state)
 {
 	(void)state;
-	setenv("MPS_SHARE_TURNS", "0", 1);
+	setenv("MPS_DISABLE", "turns", 1);
 	close(printer);
 	assert_true(init());
 	be_silent(0, 2 * SILENT_TURNS);

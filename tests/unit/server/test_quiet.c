@@ -66,7 +66,7 @@ static int close_quiet(void **state)
 {
 	at_work_change(false);
 	cuda = real;
-	unsetenv("MPS_QUIET_CALLS");
+	unsetenv("MPS_DISABLE");
 	quiet_start();
 	return close_session(state);
 }
@@ -408,7 +408,7 @@ static void test_driver_without_events(void **state)
 static void test_switched_off(void **state)
 {
 	(void)state;
-	setenv("MPS_QUIET_CALLS", "0", 1);
+	setenv("MPS_DISABLE", "quiet", 1);
 	quiet_start();
 	work_lasts(1000000 * MS);
 	assert_true(quiet_call_begin(harness.session, gpu(), 0));
