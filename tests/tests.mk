@@ -424,5 +424,5 @@ install-compat:
 # ---- lint
 
 .PHONY: lint
-lint: $(GEN)/.stamp
-	@CUDA_HOME=$(CUDA_HOME) GEN=$(GEN) tests/lint
+lint: all
+	@CUDA_HOME=$(CUDA_HOME) GEN=$(GEN) MPS_BUILD=$(abspath $(BUILD)) tests/lint
