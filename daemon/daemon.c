@@ -23,20 +23,18 @@
 #include "daemon/state/tenant.h"
 #include "daemon/conn/admission.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/pending.h"
 #include "daemon/server/probe.h"
 #include "daemon/server/server.h"
+#include "daemon/server/servers_record.h"
+#include "daemon/server/state_text.h"
 #include "daemon/watch/counting.h"
 #include "daemon/watch/faults.h"
 #include "daemon/watch/metrics_server.h"
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
-#include "daemon/command/command_conn.h"
 #include "daemon/command/new_conn.h"
 #include "daemon/command/reload.h"
-#include "daemon/command/state_text.h"
-
-/* How soon an action that had to wait is tried again. */
-#define RETRY_MS 250
 
 /* The longest interval between checks for idle servers and tenants. */
 #define IDLE_CHECK_MAX_MS 10000
@@ -82,21 +80,9 @@ static void force_shutdown_later(struct daemon *daemon, uint64_t timeout_ms)
 	uv_timer_start(&daemon->quit_timer, on_quit_timeout, timeout_ms, 0);
 }
 
-struct settings daemon_default_settings(const struct daemon *daemon)
+/* A second call can only shorten the wait. */
+static void quit(struct daemon *daemon, int64_t timeout_ms)
 {
-	const struct settings *const layers[LAYERS] = {
-		[LAYER_ENVIRONMENT] = &daemon->environment,
-		[LAYER_DEFAULT] = &daemon->default_file,
-		[LAYER_DEFAULT_COMMAND] = &daemon->default_commands,
-	};
-
-	return settings_fold(layers, &daemon->devices);
-}
-
-void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
-{
-	if (conn)
-		list_add_tail(&daemon->quit_conns, &conn->wait);
 	if (!daemon->is_quitting) {
 		daemon->is_quitting = true;
 		probe_stop(daemon);
@@ -110,7 +96,6 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
 		force_shutdown(daemon);
 	else if (timeout_ms > 0 && !daemon->is_over)
 		force_shutdown_later(daemon, (uint64_t)timeout_ms);
-	daemon_check_quit(daemon);
 }
 
 /* Closes everything that is still open; the loop then ends by itself. */
@@ -157,11 +142,12 @@ static void resume_quit_conns(struct daemon *daemon)
 		/* Its end of file shows the peer that this process has exited. */
 		conn->keeps_fd = true;
 		list_remove(&conn->wait);
-		command_resume(conn);
+		pending_end(conn);
 	}
 }
 
-void daemon_check_quit(struct daemon *daemon)
+/* Whatever could complete a quit: it is looked at once a turn. */
+static void check_quit(struct daemon *daemon)
 {
 	if (!daemon->is_quitting || uv_is_closing((uv_handle_t *)&daemon->quit_timer))
 		return;
@@ -170,7 +156,7 @@ void daemon_check_quit(struct daemon *daemon)
 			return;
 		daemon->is_over = true;
 		manager_say_stopping(daemon);
-		daemon_record(daemon);
+		servers_record(daemon);
 		record_release(daemon->listener.directory);
 		listener_stop(daemon);
 		metrics_server_close(daemon);
@@ -182,23 +168,6 @@ void daemon_check_quit(struct daemon *daemon)
 }
 
 /* ---- while it runs */
-
-static void on_retry_timer(uv_timer_t *timer)
-{
-	struct daemon *daemon = timer->data;
-
-	if (daemon->is_probe_due)
-		probe_again(daemon);
-	if (daemon->is_record_due)
-		daemon_record(daemon);
-	slots_progress(daemon);
-}
-
-void daemon_retry_soon(struct daemon *daemon)
-{
-	if (!uv_is_active((uv_handle_t *)&daemon->retry_timer))
-		uv_timer_start(&daemon->retry_timer, on_retry_timer, RETRY_MS, 0);
-}
 
 static void on_idle_timer(uv_timer_t *timer)
 {
@@ -215,14 +184,35 @@ static void on_idle_timer(uv_timer_t *timer)
 		uv_timer_stop(timer);
 }
 
-void daemon_watch_idle(struct daemon *daemon)
+static void watch_idle(struct daemon *daemon)
 {
 	uint64_t idle_ms = (uint64_t)daemon->config.idle_s * 1000;
 	uint64_t check_ms =
 		idle_ms ? MIN(MAX(idle_ms / 4, 250), IDLE_CHECK_MAX_MS) : IDLE_CHECK_MAX_MS;
 
-	if (!uv_is_active((uv_handle_t *)&daemon->idle_timer))
+	if (daemon->n_tenants > 0 && !uv_is_active((uv_handle_t *)&daemon->idle_timer) &&
+		!uv_is_closing((uv_handle_t *)&daemon->idle_timer))
 		uv_timer_start(&daemon->idle_timer, on_idle_timer, check_ms, check_ms);
+}
+
+/*
+ * After each turn of the loop: does what events of the turn may have made possible or necessary, so
+ * that they need not call for it.
+ */
+static void settle(struct daemon *daemon)
+{
+	watch_idle(daemon);
+	if (daemon->is_quit_wanted)
+		quit(daemon, daemon->quit_timeout_ms);
+	daemon->is_quit_wanted = false;
+	check_quit(daemon);
+}
+
+void daemon_turn(struct daemon *daemon, uv_run_mode mode)
+{
+	settle(daemon);
+	uv_run(&daemon->loop, mode);
+	settle(daemon);
 }
 
 /* ---- the beginning */
@@ -266,7 +256,7 @@ static void on_signal(uv_signal_t *handle, int number)
 		break;
 	default:
 		log_control(&daemon->logs, "Received signal %d: the daemon shuts down", number);
-		daemon_quit(daemon, 0, NULL);
+		daemon_want_quit(daemon, 0);
 	}
 }
 
@@ -289,33 +279,6 @@ static uint64_t wall_clock_ns(void)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-void daemon_record(struct daemon *daemon)
-{
-	static struct record records[SERVERS_MAX_MAX];
-	_cleanup_free_ char *state = state_text_format(daemon);
-	size_t n = 0;
-	int r;
-
-	list_for_each (item, &daemon->servers)
-		if (n < SERVERS_MAX_MAX)
-			records[n++] =
-				server_record(container_of(item, struct server, link_in_daemon));
-	r = state ? record_store(daemon->listener.directory, records, n,
-			    daemon->is_quitting && n == 0 ? "" : state)
-		  : -ENOMEM;
-	if (r == 0 && daemon->is_record_due)
-		log_control(&daemon->logs, "The record of servers in %s is written again",
-			daemon->config.pipe_directory);
-	else if (r < 0 && !daemon->is_record_due)
-		log_control(&daemon->logs,
-			"Cannot write the record of servers in %s: %s: if this daemon dies, the "
-			"next daemon does not adopt them, nor keep what commands have set",
-			daemon->config.pipe_directory, strerror(-r));
-	daemon->is_record_due = r < 0;
-	if (r < 0 && !daemon->is_over)
-		daemon_retry_soon(daemon);
 }
 
 /* The slot that the server belonged to; NULL: its user is not served. */
@@ -347,7 +310,7 @@ static void adopt_recorded_servers(struct daemon *daemon)
 	}
 	if (state)
 		state_text_parse(daemon, state);
-	daemon_record(daemon);
+	servers_record(daemon);
 }
 
 /* The sums of a client are kept before commands hear that it has ended. */
@@ -359,13 +322,8 @@ static const struct server_watch *const server_watches[] = {
 	NULL,
 };
 
-int daemon_start(struct daemon *daemon, struct error_message *error)
+static void init_state(struct daemon *daemon)
 {
-	int r = uv_loop_init(&daemon->loop);
-
-	if (r < 0)
-		return error_message_set(
-			error, r, "Cannot create an event loop: %s", uv_strerror(r));
 	daemon->new_conn_ops = &new_conn_ops;
 	daemon->server_watches = server_watches;
 	list_init(&daemon->tenants);
@@ -383,6 +341,16 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 	daemon->start_ms = uv_now(&daemon->loop);
 	/* They differ from those of an earlier daemon, whose servers may still use them. */
 	daemon->last_client_id = daemon->start_time_ns;
+}
+
+int daemon_start(struct daemon *daemon, struct error_message *error)
+{
+	int r = uv_loop_init(&daemon->loop);
+
+	if (r < 0)
+		return error_message_set(
+			error, r, "Cannot create an event loop: %s", uv_strerror(r));
+	init_state(daemon);
 	r = listener_start(daemon);
 	if (r < 0)
 		return error_message_set(
@@ -423,7 +391,7 @@ static bool is_loop_needed(struct daemon *daemon)
 void daemon_run(struct daemon *daemon)
 {
 	while (is_loop_needed(daemon))
-		uv_run(&daemon->loop, UV_RUN_ONCE);
+		daemon_turn(daemon, UV_RUN_ONCE);
 	if (!reload_abandon(daemon))
 		assert(uv_loop_close(&daemon->loop) == 0);
 	faults_fini(&daemon->faults);

@@ -20,7 +20,7 @@
 #include "trust.h"
 #include "daemon/text/process.h"
 #include "daemon/text/same_file.h"
-#include "daemon/command/command_conn.h"
+#include "daemon/command/command_reply.h"
 
 /* For the connection only: commands take as long as the daemon's own deadlines allow. */
 #define CONNECT_MS 5000

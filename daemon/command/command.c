@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_conn.h"
 #include "command_fault.h"
+#include "command_reply.h"
 #include "command_terminate.h"
 #include "commands.h"
 #include "reload.h"
@@ -21,9 +21,6 @@
 #include "daemon/state/slot.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/probe.h"
-#include "daemon/watch/counting.h"
-#include "daemon/watch/termination.h"
-#include "daemon/watch/tracing.h"
 
 /* The command is about GPUs: it waits until the machine's GPUs are known. */
 #define NEEDS_GPUS ""
@@ -188,22 +185,4 @@ void command_run(struct conn *conn, char *line)
 			return;
 	}
 	command->run(conn, &tokens);
-}
-
-void command_on_deadline(struct conn *conn)
-{
-	/*
-	 * quit sets no deadline: its servers bound it. Commands that wait for the probe are
-	 * bounded by it.
-	 */
-	if (conn->termination)
-		termination_on_deadline(conn);
-	else if (conn->is_counting)
-		counting_on_deadline(conn);
-	else if (conn->is_tracing)
-		tracing_on_deadline(conn);
-	else if (conn->is_reloading)
-		reload_on_deadline(conn);
-	else
-		slot_on_starter_deadline(conn);
 }

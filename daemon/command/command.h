@@ -14,14 +14,11 @@ struct conn;
 
 /*
  * Runs a line, which it modifies. On return the reply is queued, or the
- * connection `is_waiting' and command_resume() follows.
+ * command is pending (pending.h).
  */
 void command_run(struct conn *conn, char *line);
 
 /* Prints all commands to standard output. */
 void commands_print(void);
-
-/* The command that the connection waits for has exceeded its deadline. */
-void command_on_deadline(struct conn *conn);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "command_scope.h"
 #include "commands.h"
 #include "limit_text.h"
@@ -22,6 +22,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
+#include "daemon/server/viewer.h"
 
 #define COMMAND_TEXT 256
 
@@ -35,7 +36,7 @@ void command_get_client_list(struct conn *conn, const struct tokens *tokens)
 	list_for_each (item, &server->clients) {
 		const struct client *client = container_of(item, struct client, link);
 
-		if (scope_sees_client(conn, server, client))
+		if (viewer_sees_client(conn, server, client))
 			command_reply(conn, "%d", client->pid);
 	}
 }
@@ -61,7 +62,7 @@ static void list_device_clients(
 	list_for_each (item, &server->clients) {
 		const struct client *client = container_of(item, struct client, link);
 
-		if (scope_sees_client(conn, server, client) &&
+		if (viewer_sees_client(conn, server, client) &&
 			client_has_context(client, device->ordinal))
 			command_reply(conn, "%d.1", client->pid);
 	}
@@ -85,7 +86,7 @@ void command_get_device_client_list(struct conn *conn, const struct tokens *toke
 	}
 	list_for_each (item, &conn->daemon->servers) {
 		server = container_of(item, struct server, link_in_daemon);
-		if (scope_sees_server(conn, server))
+		if (viewer_sees_server(conn, server))
 			list_server_devices(conn, server);
 	}
 }
@@ -202,7 +203,7 @@ static void ps_show_server(struct conn *conn, const struct server *server,
 		struct row row = {
 			.server = server, .client = container_of(item, struct client, link)};
 
-		if (scope_sees_client(conn, server, row.client))
+		if (viewer_sees_client(conn, server, row.client))
 			ps_show_client(conn, &row, options, json);
 	}
 }

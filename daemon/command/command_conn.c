@@ -16,118 +16,17 @@
 
 #include "bounds.h"
 #include "command.h"
+#include "command_reply.h"
 #include "daemon/text/line_buffer.h"
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/admission.h"
 #include "daemon/conn/conn.h"
-#include "daemon/watch/termination.h"
+#include "daemon/conn/pending.h"
 
-/*
- * How many bytes a connection may leave unread, and for how long. A reply may
- * have a line for each client: of one user, or of all users.
- */
-#define OUT_MAX ((size_t)32 << 20)
-#define GUEST_OUT_MAX ((size_t)4 << 20)
+/* How long a connection may leave a reply unread. */
 #define OUT_MS 5000
-
-static const char eot = COMMAND_EOT;
-
-static void flush_replies(struct conn *conn)
-{
-	while (conn->kind == CONN_COMMAND && conn->out_size > 0) {
-		ssize_t n = send(conn->fd, conn->out, conn->out_size, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return;
-		if (n < 0) {
-			conn_close(conn);
-			return;
-		}
-		conn->out_size -= (size_t)n;
-		memmove(conn->out, conn->out + n, conn->out_size);
-	}
-}
-
-static void put_reply(struct conn *conn, const char *bytes, size_t size)
-{
-	if (conn->kind != CONN_COMMAND)
-		return;
-	if (conn->out_size + size > conn->out_room) {
-		size_t max = daemon_trusts(conn->daemon, conn->cred.uid) ? OUT_MAX : GUEST_OUT_MAX;
-		size_t room = MAX(MIN(2 * conn->out_room, max), MAX(conn->out_size + size, 4096));
-		char *out = room <= max ? realloc(conn->out, room) : NULL;
-
-		if (!out) {
-			conn_close(conn);
-			return;
-		}
-		conn->out = out;
-		conn->out_room = room;
-	}
-	memcpy(conn->out + conn->out_size, bytes, size);
-	conn->out_size += size;
-}
-
-static void put_reply_line(struct conn *conn, const char *line)
-{
-	put_reply(conn, line, strlen(line));
-	put_reply(conn, "\n", 1);
-}
-
-/* Marks the reply as a failure for the command line, once for each command. */
-static void put_failure_mark(struct conn *conn, const char *line)
-{
-	char mark[sizeof(conn->command) + 4];
-
-	if (!conn->wants_marks || conn->is_marked)
-		return;
-	conn->is_marked = true;
-	snprintf(mark, sizeof(mark), "%c%s: ", COMMAND_NAK, conn->command);
-	put_reply(conn, mark, strlen(mark));
-	put_reply_line(conn, line);
-}
-
-static void reply_line(struct conn *conn, bool is_failure, const char *format, va_list args)
-{
-	char line[LINE_MAX_SIZE + 1];
-
-	vsnprintf(line, sizeof(line), format, args);
-	line_clean(line);
-	conn_log(conn, "%s", line);
-	if (is_failure)
-		put_failure_mark(conn, line);
-	put_reply_line(conn, line);
-}
-
-void command_reply(struct conn *conn, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	reply_line(conn, false, format, args);
-	va_end(args);
-}
-
-void command_reply_text(struct conn *conn, const char *text)
-{
-	if (!conn->is_watching)
-		conn_log(conn, "%zu bytes", text ? strlen(text) : 0);
-	if (text)
-		put_reply_line(conn, text);
-}
-
-void command_fail(struct conn *conn, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	reply_line(conn, true, format, args);
-	va_end(args);
-}
 
 /* Stores the name of the command, the first token. */
 static void note_command_name(struct conn *conn, const char *line)
@@ -147,7 +46,7 @@ static void run_command_line(struct conn *conn, char *line)
 	if (length > 0 && line[length - 1] == '\r')
 		line[--length] = '\0';
 	if (length == 1 && line[0] == COMMAND_EOT) {
-		put_reply(conn, &eot, 1);
+		command_reply_eot(conn);
 		return;
 	}
 	if (length == 1 && line[0] == COMMAND_NAK) {
@@ -197,7 +96,7 @@ static void skip_input_line(struct conn *conn)
 
 static bool is_command_idle(const struct conn *conn)
 {
-	return conn->kind == CONN_COMMAND && !conn->is_waiting && conn->out_size == 0;
+	return conn->kind == CONN_COMMAND && !conn->pending && conn->out_size == 0;
 }
 
 static bool has_hung_up(const struct conn *conn)
@@ -220,20 +119,20 @@ static void run_input_lines(struct conn *conn)
 	conn->was_queued = false;
 	while (is_command_idle(conn) && take_input_line(conn, line)) {
 		run_command_line(conn, line);
-		flush_replies(conn);
+		command_reply_flush(conn);
 	}
 	if (is_command_idle(conn) && conn->in_size == sizeof(conn->in.text)) {
 		note_command_name(conn, "");
 		command_fail(conn, "A command has at most %d bytes", COMMAND_MAX - 1);
 		conn->is_skipping = true;
 		skip_input_line(conn);
-		flush_replies(conn);
+		command_reply_flush(conn);
 	}
 	/* Its quit is done: the command line waits for the exit, and not for further input. */
 	if (is_command_idle(conn) && conn->keeps_fd && conn->wants_marks && !conn->has_end_mark) {
 		conn->has_end_mark = true;
-		put_reply(conn, &eot, 1);
-		flush_replies(conn);
+		command_reply_eot(conn);
+		command_reply_flush(conn);
 	}
 	if (is_command_idle(conn) && conn->at_end)
 		conn_close(conn);
@@ -241,7 +140,7 @@ static void run_input_lines(struct conn *conn)
 		return;
 	conn_watch(conn);
 	/* A command that waits has set its own deadline, if it has one. */
-	if (!conn->is_waiting)
+	if (!conn->pending)
 		conn_set_deadline(conn, conn->out_size > 0                       ? OUT_MS
 					: conn->in_size > 0 || conn->is_skipping ? INTRODUCTION_MS
 										 : 0);
@@ -249,10 +148,10 @@ static void run_input_lines(struct conn *conn)
 
 static void on_command_deadline(struct conn *conn)
 {
-	if (conn->is_waiting)
-		command_on_deadline(conn);
-	else
+	if (!conn->pending)
 		conn_close(conn);
+	else if (conn->pending->on_deadline)
+		conn->pending->on_deadline(conn);
 }
 
 static void on_command_resume(uv_timer_t *timer)
@@ -261,22 +160,22 @@ static void on_command_resume(uv_timer_t *timer)
 
 	if (conn->kind != CONN_COMMAND)
 		return;
-	flush_replies(conn);
+	command_reply_flush(conn);
 	run_input_lines(conn);
 }
 
-void command_resume(struct conn *conn)
+static void command_resume(struct conn *conn)
 {
 	if (conn->kind != CONN_COMMAND)
 		return;
-	conn->is_waiting = false;
+	conn->pending = NULL;
 	/* Deferred, since the caller iterates over lists that the next command may change. */
 	uv_timer_start(&conn->timer, on_command_resume, 0, 0);
 }
 
 static int command_events(const struct conn *conn)
 {
-	if (conn->is_waiting)
+	if (conn->pending)
 		return 0;
 	if (conn->out_size > 0)
 		return UV_WRITABLE;
@@ -302,7 +201,7 @@ static void read_input(struct conn *conn)
 static void on_command_event(struct conn *conn, int events)
 {
 	if (events & UV_WRITABLE)
-		flush_replies(conn);
+		command_reply_flush(conn);
 	if (is_command_idle(conn) && !conn->at_end && (events & UV_READABLE))
 		read_input(conn);
 	if (conn->kind == CONN_COMMAND)
@@ -366,13 +265,14 @@ static const struct conn_ops queued_ops = {
 
 static void on_command_close(struct conn *conn)
 {
-	termination_drop(conn);
+	if (conn->pending && conn->pending->on_close)
+		conn->pending->on_close(conn);
 	begin_next(conn->daemon, conn->tenant->account);
 }
 
 static enum eviction_merit command_merit(const struct conn *conn)
 {
-	return conn->is_waiting ? MERIT_ANSWERED : MERIT_PARTLY_READ;
+	return conn->pending ? MERIT_ANSWERED : MERIT_PARTLY_READ;
 }
 
 static const struct conn_ops command_ops = {
@@ -381,6 +281,9 @@ static const struct conn_ops command_ops = {
 	.on_deadline = on_command_deadline,
 	.on_close = on_command_close,
 	.merit = command_merit,
+	.run = command_run,
+	.resume = command_resume,
+	.reply = command_reply_line,
 };
 
 /* The connection stays CONN_NEW, with that kind's deadline, until its first line is complete. */

@@ -7,13 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "command_scope.h"
 #include "commands.h"
 #include "daemon/text/json.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/server.h"
+#include "daemon/server/viewer.h"
 
 enum form {
 	FORM_TABLE,
@@ -173,7 +174,7 @@ static void query_show_all(
 	list_for_each (item, &conn->daemon->servers) {
 		const struct server *server = container_of(item, struct server, link_in_daemon);
 
-		if (!scope_sees_server(conn, server))
+		if (!viewer_sees_server(conn, server))
 			continue;
 		if (form == FORM_TABLE)
 			command_reply(conn, "%s", "");

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "command_scope.h"
 #include "quote.h"
 #include "daemon/text/json.h"

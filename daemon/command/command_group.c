@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "command_scope.h"
 #include "commands.h"
 #include "limit_text.h"
@@ -19,6 +19,7 @@
 #include "daemon/state/groups.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/group_shares.h"
+#include "daemon/server/servers_record.h"
 
 #define OPTIONS_ACCEPTED                                                                           \
 	"-active_thread_percentage PERCENTAGE, -device_pinned_mem_limit DEVICE SIZE and "          \
@@ -141,7 +142,7 @@ static void group_apply(struct conn *conn, struct group *group, const struct cha
 {
 	group->commands = change->commands;
 	group_shares_changed(conn->daemon, group);
-	daemon_record(conn->daemon);
+	servers_record(conn->daemon);
 	if (change->unchecked)
 		scope_note_unchecked(conn, scope_devices(conn), change->unchecked);
 }
@@ -211,7 +212,7 @@ static void group_delete(struct conn *conn, const struct tokens *tokens)
 		return;
 	}
 	groups_remove(&conn->daemon->groups, group);
-	daemon_record(conn->daemon);
+	servers_record(conn->daemon);
 }
 
 /* ---- get, list */

@@ -9,12 +9,13 @@
 
 #include <string.h>
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "command_scope.h"
 #include "commands.h"
 #include "limit_text.h"
 #include "daemon/config/settings.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/default_settings.h"
 #include "daemon/state/groups.h"
 #include "daemon/conn/conn.h"
 
@@ -151,7 +152,7 @@ static int32_t limit_priority(const struct conn *conn, const struct scope *scope
 {
 	int32_t priority = scope_settings(conn, scope).priority;
 
-	return priority < 0 ? daemon_default_settings(conn->daemon).priority : priority;
+	return priority < 0 ? default_settings(conn->daemon).priority : priority;
 }
 
 void command_set_priority(struct conn *conn, const struct tokens *tokens)

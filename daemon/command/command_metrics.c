@@ -6,7 +6,7 @@
  * Invariant: a user sees the counters that stats shows to that user.
  */
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "commands.h"
 #include "daemon/conn/conn.h"
 #include "daemon/watch/counting.h"

@@ -7,12 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "command_scope.h"
 #include "commands.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/partitions.h"
 #include "daemon/conn/conn.h"
+#include "daemon/server/servers_record.h"
 
 /* Without -S the daemon does not know the command, as the vendor's daemon. */
 static bool check_partitioned(struct conn *conn, const struct tokens *tokens)
@@ -105,7 +106,7 @@ static void add_partition(struct conn *conn, const struct frame_device *device, 
 		command_fail(conn, "The daemon is out of memory");
 		return;
 	}
-	daemon_record(conn->daemon);
+	servers_record(conn->daemon);
 	partition_name(partition, device, name);
 	command_reply(conn, "Partition %s created", name);
 }
@@ -126,7 +127,7 @@ static void remove_partition(struct conn *conn, const struct frame_device *devic
 		return;
 	}
 	partition_free(partition);
-	daemon_record(conn->daemon);
+	servers_record(conn->daemon);
 	command_reply(conn, "Partition %s/%s removed", uuid, id);
 }
 

@@ -7,7 +7,7 @@
  * error of the file.
  */
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "command_scope.h"
 #include "commands.h"
 #include "reload.h"

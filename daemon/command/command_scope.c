@@ -12,15 +12,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "daemon/text/json.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/default_settings.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/group_shares.h"
 #include "daemon/server/server.h"
+#include "daemon/server/servers_record.h"
 
 /* ---- permission */
 
@@ -46,30 +48,6 @@ bool scope_permits(struct conn *conn, const char *command, uid_t owner)
 bool scope_permits_config(struct conn *conn, const char *command)
 {
 	return scope_permits(conn, command, conn->daemon->config.uid);
-}
-
-bool scope_sees_server(const struct conn *conn, const struct server *server)
-{
-	return server->tenant->uid == conn->cred.uid || daemon_trusts(conn->daemon, conn->cred.uid);
-}
-
-bool scope_sees_client(
-	const struct conn *conn, const struct server *server, const struct client *client)
-{
-	if (daemon_trusts(conn->daemon, conn->cred.uid))
-		return true;
-	/* Another user's server may claim that its clients are this user's. */
-	return scope_sees_server(conn, server) && client->uid == conn->cred.uid;
-}
-
-bool scope_sees_all(const struct conn *conn)
-{
-	return daemon_trusts(conn->daemon, conn->cred.uid);
-}
-
-bool scope_sees_user(const struct conn *conn, uid_t uid)
-{
-	return uid == conn->cred.uid || scope_sees_all(conn);
 }
 
 /* ---- servers and groups */
@@ -159,7 +137,7 @@ struct settings scope_settings(const struct conn *conn, const struct scope *scop
 	if (scope->group)
 		return groups_settings(scope->group, scope->devices);
 	if (!scope->server)
-		return daemon_default_settings(daemon);
+		return default_settings(daemon);
 	return server_settings(scope->server,
 		daemon->config.is_multiuser ? conn->cred.uid : scope->server->tenant->uid);
 }
@@ -169,7 +147,7 @@ void scope_changed(struct conn *conn, const struct scope *scope)
 	if (scope->group)
 		group_shares_changed(conn->daemon, scope->group);
 	if (!scope->is_wish)
-		daemon_record(conn->daemon);
+		servers_record(conn->daemon);
 }
 
 /* ---- GPUs */

@@ -26,18 +26,6 @@ bool scope_permits(struct conn *conn, const char *command, uid_t owner);
 bool scope_permits_config(struct conn *conn, const char *command);
 
 /*
- * Whether a list shows the server or client to the connection's user: its own,
- * and everything to a trusted user.
- */
-bool scope_sees_server(const struct conn *conn, const struct server *server);
-bool scope_sees_client(
-	const struct conn *conn, const struct server *server, const struct client *client);
-
-/* The same of a user's sums; and whether the connection's user sees everything. */
-bool scope_sees_user(const struct conn *conn, uid_t uid);
-bool scope_sees_all(const struct conn *conn);
-
-/*
  * The server of that PID, if the connection may see it or (`is_to_change')
  * change it; else NULL, and the connection is answered.
  */

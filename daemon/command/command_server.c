@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "command_scope.h"
 #include "commands.h"
 #include "daemon/text/json.h"
@@ -14,6 +14,7 @@
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/pending.h"
 #include "daemon/server/server.h"
 
 /* A larger value would overflow a timer; this is eleven days. */
@@ -111,7 +112,6 @@ void command_start_server(struct conn *conn, const struct tokens *tokens)
 		command_fail(conn, "The daemon is out of memory");
 		return;
 	}
-	conn->is_waiting = true;
 	slot_add_starter(slot, conn);
 }
 
@@ -151,6 +151,8 @@ static bool parse_quit_timeout(struct conn *conn, const struct tokens *tokens, i
 	return true;
 }
 
+static const struct pending pending_quit = {0};
+
 void command_quit(struct conn *conn, const struct tokens *tokens)
 {
 	struct daemon *daemon = conn->daemon;
@@ -162,8 +164,10 @@ void command_quit(struct conn *conn, const struct tokens *tokens)
 	if (timeout_s >= 0)
 		log_control(&daemon->logs, "quit command issued with timeout of %lld",
 			(long long)timeout_s);
-	conn->is_waiting = true;
-	daemon_quit(daemon, timeout_s < 0 ? -1 : timeout_s * 1000, conn);
+	/* The servers bound the wait. */
+	pending_begin(conn, &pending_quit, 0);
+	list_add_tail(&daemon->quit_conns, &conn->wait);
+	daemon_want_quit(daemon, timeout_s < 0 ? -1 : timeout_s * 1000);
 }
 
 void command_log_level(struct conn *conn, const struct tokens *tokens)

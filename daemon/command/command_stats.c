@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "command_scope.h"
 #include "commands.h"
 #include "daemon/text/amount.h"
@@ -21,6 +21,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
+#include "daemon/server/viewer.h"
 #include "daemon/watch/counting.h"
 
 #define COMMAND_TEXT 256
@@ -114,7 +115,7 @@ static void write_clients(struct conn *conn, struct json *json)
 		list_for_each (inner, &server->clients) {
 			const struct client *client = container_of(inner, struct client, link);
 
-			if (scope_sees_client(conn, server, client))
+			if (viewer_sees_client(conn, server, client))
 				write_client(conn, json, server, client);
 		}
 	}
@@ -162,7 +163,7 @@ static void write_users(struct conn *conn, struct json *json)
 		const struct counts *ended = usage ? &usage->ended : &none;
 		struct counts sum;
 
-		if (!scope_sees_user(conn, tenant->uid))
+		if (!viewer_sees_user(conn, tenant->uid))
 			continue;
 		sum = sum_of(conn->daemon, ended, is_of_user, tenant);
 		json_open(json, NULL, '{');
@@ -196,7 +197,7 @@ static void reply_json(struct conn *conn)
 	write_amount(&json, "time_ns", uv_hrtime());
 	write_clients(conn, &json);
 	write_users(conn, &json);
-	if (scope_sees_all(conn))
+	if (viewer_sees_all(conn))
 		write_groups(conn, &json);
 	json_close(&json, '}');
 	scope_reply_json(conn, &json);
@@ -259,7 +260,7 @@ static void reply_table(struct conn *conn)
 		list_for_each (inner, &server->clients) {
 			const struct client *client = container_of(inner, struct client, link);
 
-			if (scope_sees_client(conn, server, client))
+			if (viewer_sees_client(conn, server, client))
 				print_client(conn, client);
 		}
 	}

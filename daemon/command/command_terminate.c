@@ -9,7 +9,7 @@
 
 #include "command_terminate.h"
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "command_scope.h"
 #include "cuda.h"
 #include "daemon/text/tokenize.h"

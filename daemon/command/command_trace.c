@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "command_scope.h"
 #include "commands.h"
 #include "daemon/text/json.h"
@@ -18,6 +18,7 @@
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/server.h"
+#include "daemon/server/viewer.h"
 #include "daemon/watch/trace_text.h"
 #include "daemon/watch/tracing.h"
 #include "daemon/cli/cli_trace.h"
@@ -54,7 +55,7 @@ static void start_all(struct conn *conn)
 		struct server *server = container_of(item, struct server, link_in_daemon);
 
 		/* The server of all users traces the user's clients. */
-		if (!scope_sees_server(conn, server) && !conn->daemon->config.is_multiuser)
+		if (!viewer_sees_server(conn, server) && !conn->daemon->config.is_multiuser)
 			continue;
 		n++;
 		start(conn, server);

@@ -13,10 +13,12 @@
 
 #include "daemon/config/config_report.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/default_settings.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
 #include "daemon/server/group_shares.h"
 #include "daemon/server/server.h"
+#include "daemon/server/servers_record.h"
 
 static const struct settings no_settings = {.priority = -1};
 
@@ -109,7 +111,7 @@ static void renew_servers(struct daemon *daemon, const struct settings *old_file
 
 static void apply_defaults(struct daemon *daemon, const struct config_report *report)
 {
-	const struct settings before = daemon_default_settings(daemon);
+	const struct settings before = default_settings(daemon);
 	const struct settings commands = daemon->default_commands;
 	const struct settings old_file = daemon->default_file;
 	struct settings now;
@@ -118,7 +120,7 @@ static void apply_defaults(struct daemon *daemon, const struct config_report *re
 	settings_take(
 		&daemon->default_commands, &no_settings, &daemon->default_file, &daemon->devices);
 	renew_servers(daemon, &old_file);
-	now = daemon_default_settings(daemon);
+	now = default_settings(daemon);
 	report_changes(daemon, "default", &before, &commands, &now, report);
 }
 
@@ -277,7 +279,7 @@ void file_limits_apply(
 	apply_defaults(daemon, report);
 	report_users(daemon, old, report);
 	apply_groups(daemon, report);
-	daemon_record(daemon);
+	servers_record(daemon);
 	report_unknown_devices(daemon, report);
 }
 

@@ -10,11 +10,12 @@
 
 #include <string.h>
 
-#include "command_conn.h"
+#include "command_reply.h"
 #include "file_limits.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/admission.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/pending.h"
 #include "daemon/watch/metrics_server.h"
 
 /* The name service of the system has this time to find the users of the file. */
@@ -93,11 +94,8 @@ static void apply_keys(struct daemon *daemon)
 			config_key_apply(key, &daemon->config);
 	daemon->logs.options.size_max = (uint64_t)daemon->config.log_max_mib << 20;
 	daemon->guest_conns_max = admission_guests_max(daemon->config.servers_max);
-	if (daemon->n_tenants > 0) {
-		/* Its interval depends on MPS_IDLE_S. */
-		uv_timer_stop(&daemon->idle_timer);
-		daemon_watch_idle(daemon);
-	}
+	/* Its interval depends on MPS_IDLE_S: daemon_turn() starts it again. */
+	uv_timer_stop(&daemon->idle_timer);
 }
 
 static void apply_metrics(struct daemon *daemon, const struct config_report *report)
@@ -228,8 +226,8 @@ static void say_result(struct reload *reload, int r)
 			command_fail(conn, "%s", line);
 		else
 			command_reply(conn, "%s", line);
-		reload_drop(conn);
-		command_resume(conn);
+		list_remove(&conn->wait);
+		pending_end(conn);
 	}
 }
 
@@ -277,6 +275,18 @@ static void reload_next(struct daemon *daemon)
 	uv_queue_work(&daemon->loop, &reload->work, read_file, on_file_read);
 }
 
+static void on_deadline(struct conn *conn)
+{
+	command_fail(conn,
+		"The system has not yet found the names of users in %.200s: the file is applied "
+		"as soon as it has",
+		conn->daemon->config_file.path);
+	list_remove(&conn->wait);
+	pending_end(conn);
+}
+
+static const struct pending pending_reload = {.on_deadline = on_deadline};
+
 void reload_start(struct daemon *daemon, struct conn *conn)
 {
 	struct reload *reload = daemon->next_reload;
@@ -290,27 +300,10 @@ void reload_start(struct daemon *daemon, struct conn *conn)
 	}
 	if (conn) {
 		reload->is_command = true;
-		conn->is_waiting = conn->is_reloading = true;
+		pending_begin(conn, &pending_reload, RELOAD_MS);
 		list_add_tail(&reload->conns, &conn->wait);
-		conn_set_deadline(conn, RELOAD_MS);
 	}
 	reload_next(daemon);
-}
-
-void reload_drop(struct conn *conn)
-{
-	conn->is_reloading = false;
-	list_remove(&conn->wait);
-}
-
-void reload_on_deadline(struct conn *conn)
-{
-	command_fail(conn,
-		"The system has not yet found the names of users in %.200s: the file is applied "
-		"as soon as it has",
-		conn->daemon->config_file.path);
-	reload_drop(conn);
-	command_resume(conn);
 }
 
 bool reload_abandon(struct daemon *daemon)

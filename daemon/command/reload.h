@@ -20,10 +20,6 @@ struct daemon;
  */
 void reload_start(struct daemon *daemon, struct conn *conn);
 
-/* A command does not wait any more. */
-void reload_drop(struct conn *conn);
-void reload_on_deadline(struct conn *conn);
-
 /* The daemon ends. Whether a thread still reads a file: then the process ends without it. */
 bool reload_abandon(struct daemon *daemon);
 

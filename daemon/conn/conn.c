@@ -92,7 +92,6 @@ void conn_close(struct conn *conn)
 	uv_close((uv_handle_t *)&conn->timer, on_conn_closed);
 	if (ops->on_close)
 		ops->on_close(conn);
-	daemon_check_quit(conn->daemon);
 }
 
 static bool is_client_conn(const struct conn *conn)

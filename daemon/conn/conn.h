@@ -12,6 +12,7 @@
  * later than conn_close(): after a call that may have closed it, check `kind'.
  */
 
+#include <stdarg.h>
 #include <sys/socket.h>
 #include <uv.h>
 
@@ -23,6 +24,7 @@
 struct account;
 struct conn;
 struct daemon;
+struct pending;
 struct server;
 struct slot;
 struct tenant;
@@ -38,6 +40,11 @@ struct conn_ops {
 	void (*on_deadline)(struct conn *conn);
 	void (*on_close)(struct conn *conn); /* its kind is CONN_CLOSED by now */
 	enum eviction_merit (*merit)(const struct conn *conn);
+
+	/* Of commands (pending.h): */
+	void (*run)(struct conn *conn, char *line);
+	void (*resume)(struct conn *conn);
+	void (*reply)(struct conn *conn, bool is_failure, const char *format, va_list args);
 };
 
 struct conn {
@@ -67,13 +74,10 @@ struct conn {
 	bool was_reset;        /* the peer closed it before reading everything */
 
 	/* A command connection: */
-	bool is_waiting;                 /* for the end of a long command */
+	const struct pending *pending; /* what the running command waits for, or NULL */
+	const struct pending
+		*awaited; /* what the command that runs again has waited for, or NULL */
 	struct termination *termination; /* not owned: what it waits for, or NULL */
-	bool is_counting;                /* waits for counters of servers (counting.h) */
-	bool has_counters;               /* ... and has them */
-	bool is_reloading;               /* waits for the configuration file (reload.h) */
-	bool is_tracing;                 /* waits for the end of traces (tracing.h) */
-	bool has_traces;                 /* ... and need not wait any more */
 	bool was_queued;                 /* has been CONN_QUEUED, and has not begun since */
 	bool at_end;                     /* the peer sends no more */
 	bool is_skipping;                /* the rest of a line that was too long */

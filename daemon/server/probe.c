@@ -12,14 +12,14 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "retry.h"
 #include "spawn.h"
 #include "turns.h"
 #include "daemon/text/line_buffer.h"
 #include "daemon/text/process.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/conn.h"
-#include "daemon/command/command.h"
-#include "daemon/command/command_conn.h"
+#include "daemon/conn/pending.h"
 
 /* cuInit() takes some seconds with eight GPUs that were asleep. */
 #define PROBE_MS 30000
@@ -63,18 +63,21 @@ static void on_probe_closed(uv_handle_t *handle)
 	free(probe);
 }
 
+/* The probe bounds the wait. */
+static const struct pending pending_probe = {0};
+
 static void probe_resume_waiters(struct daemon *daemon, struct probe *probe)
 {
 	list_for_each_safe (item, following, &probe->waiters) {
 		struct conn *conn = container_of(item, struct conn, wait);
-		_cleanup_free_ char *command = TAKE_PTR(conn->retry);
 
-		list_remove(&conn->wait);
-		if (daemon->is_quitting)
-			command_fail(conn, "The daemon is being stopped: start it again");
-		else
-			command_run(conn, command);
-		command_resume(conn);
+		if (daemon->is_quitting) {
+			list_remove(&conn->wait);
+			pending_fail(conn, "The daemon is being stopped: start it again");
+			pending_end(conn);
+		} else {
+			pending_rerun(conn);
+		}
 	}
 }
 
@@ -277,7 +280,7 @@ void probe_again(struct daemon *daemon)
 	if (daemon->probe_began_ms > 0 &&
 		uv_now(&daemon->loop) - daemon->probe_began_ms < AGAIN_MS) {
 		daemon->is_probe_due = true;
-		daemon_retry_soon(daemon);
+		retry_soon(daemon);
 	} else {
 		(void)probe_begin(daemon);
 	}
@@ -287,14 +290,10 @@ bool probe_is_done(struct daemon *daemon, struct conn *conn, const char *command
 {
 	if (daemon->devices.n > 0 || daemon->is_quitting || probe_has_failed_lately(daemon))
 		return true;
-	conn->retry = strdup(command);
-	if (!conn->retry)
+	if (!daemon->probe && !probe_begin(daemon))
 		return true;
-	if (!daemon->probe && !probe_begin(daemon)) {
-		free(TAKE_PTR(conn->retry));
+	if (!pending_begin_rerun(conn, &pending_probe, command, 0))
 		return true;
-	}
-	conn->is_waiting = true;
 	list_add_tail(&daemon->probe->waiters, &conn->wait);
 	return false;
 }

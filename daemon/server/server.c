@@ -22,6 +22,7 @@
 #include "cuda.h"
 #include "group_shares.h"
 #include "server_watch.h"
+#include "servers_record.h"
 #include "spawn.h"
 #include "daemon/text/process.h"
 #include "daemon/config/allowances.h"
@@ -141,7 +142,7 @@ static void server_end(struct server *server, bool is_clean)
 	server->slot = NULL;
 	server->tenant = NULL;
 	slot->server = NULL;
-	daemon_record(server->daemon);
+	servers_record(server->daemon);
 	uv_close((uv_handle_t *)&server->exit_poll, on_server_closed);
 	uv_close((uv_handle_t *)&server->timer, on_server_closed);
 	uv_close((uv_handle_t *)&server->handover_timer, on_server_closed);
@@ -431,7 +432,7 @@ int server_start(struct slot *slot, struct error_message *error)
 	/* Without a start time the record would one day name another process. */
 	if (process_start_time(spawned.pid, &server->start_time) < 0)
 		server->start_time = 0;
-	daemon_record(daemon);
+	servers_record(daemon);
 	server_set_deadline(server, SERVER_START_MS, "become ready");
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "clients.h"
 #include "cuda.h"
 #include "quote.h"
+#include "retry.h"
 #include "server.h"
 #include "start.h"
 #include "turns.h"
@@ -22,7 +23,7 @@
 #include "daemon/state/quarantine.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
-#include "daemon/command/command_conn.h"
+#include "daemon/conn/pending.h"
 
 /* Clients give up after WELCOME_MS; the refusal should reach them before. */
 #define PATIENCE_MS (WELCOME_MS - 2000)
@@ -34,8 +35,8 @@ static void resume_starters(struct slot *slot, const struct error_message *error
 
 		list_remove(&conn->wait);
 		if (error)
-			command_fail(conn, "%s", error->text);
-		command_resume(conn);
+			pending_fail(conn, "%s", error->text);
+		pending_end(conn);
 	}
 }
 
@@ -141,21 +142,23 @@ static const struct conn_ops client_ops = {
 	.merit = client_merit,
 };
 
-void slot_on_starter_deadline(struct conn *conn)
+static void on_starter_deadline(struct conn *conn)
 {
 	const struct server *before = turns_before(conn->slot);
 
 	list_remove(&conn->wait);
 	if (before)
-		command_fail(conn,
+		pending_fail(conn,
 			"Server %d of UID %u has exclusive use of the GPU (compute mode "
 			"EXCLUSIVE_PROCESS): wait until its %u clients have exited",
 			before->pid, before->tenant->uid, before->n_clients);
 	else
-		command_fail(conn, "The server was not ready within %d s: see %s/server.log",
+		pending_fail(conn, "The server was not ready within %d s: see %s/server.log",
 			PATIENCE_MS / 1000, conn->daemon->config.log_directory);
-	command_resume(conn);
+	pending_end(conn);
 }
+
+static const struct pending pending_start = {.on_deadline = on_starter_deadline};
 
 /*
  * Whether the slot is full of waiting clients. In the slot of all users an account has no more of
@@ -286,7 +289,7 @@ void slot_add_client(struct slot *slot, struct conn *conn)
 void slot_add_starter(struct slot *slot, struct conn *conn)
 {
 	join_queue(slot, &slot->starters, conn);
-	conn_set_deadline(conn, PATIENCE_MS);
+	pending_begin(conn, &pending_start, PATIENCE_MS);
 	slot_progress(slot);
 }
 
@@ -299,7 +302,7 @@ static void hand_over_clients(struct slot *slot)
 		int r;
 
 		if (quarantine_wait_ms(conn->tenant, conn->in.hello.program) > 0) {
-			daemon_retry_soon(slot->tenant->daemon);
+			retry_soon(slot->tenant->daemon);
 			continue;
 		}
 		r = clients_hand_over(slot->server, conn);
@@ -352,5 +355,4 @@ void slot_on_server_end(struct slot *slot, bool is_clean, const struct error_mes
 	slot->error = *error;
 	/* Another server may be possible now, too. */
 	slots_progress(daemon);
-	daemon_check_quit(daemon);
 }

@@ -12,24 +12,12 @@
 #include <string.h>
 
 #include "cuda.h"
+#include "retry.h"
 #include "server.h"
 #include "turns.h"
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
-
-unsigned start_count_restarts(struct slot *slot)
-{
-	uint64_t now = uv_now(&slot->tenant->daemon->loop);
-	unsigned n_old = 0;
-
-	while (n_old < slot->n_restarts && now - slot->restarts_ms[n_old] >= RESTARTS_WINDOW_MS)
-		n_old++;
-	slot->n_restarts -= n_old;
-	memmove(slot->restarts_ms, slot->restarts_ms + n_old,
-		slot->n_restarts * sizeof(slot->restarts_ms[0]));
-	return slot->n_restarts;
-}
 
 /* Seconds until a restart expires and another one is possible. */
 static unsigned restart_wait_s(const struct slot *slot)
@@ -57,10 +45,10 @@ static bool check_restarts(struct slot *slot)
 
 	if (!slot->has_failed)
 		return true;
-	if (start_count_restarts(slot) < RESTARTS_MAX) {
+	if (slot_count_restarts(slot) < RESTARTS_MAX) {
 		if (is_restart_due(slot))
 			return true;
-		daemon_retry_soon(slot->tenant->daemon);
+		retry_soon(slot->tenant->daemon);
 		return false;
 	}
 	error_message_set(&error, 0,
@@ -216,7 +204,7 @@ static bool check_start_rate(struct slot *slot)
 	if (rate_limit_left(&account->starts, now, STARTS_MAX, STARTS_PER_S) == 0 ||
 		rate_limit_left(&daemon->guest_starts, now, ALL_STARTS_MAX, ALL_STARTS_PER_S) ==
 			0) {
-		daemon_retry_soon(daemon);
+		retry_soon(daemon);
 		return false;
 	}
 	rate_limit_take(&account->starts, now, STARTS_MAX, STARTS_PER_S);

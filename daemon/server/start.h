@@ -14,7 +14,4 @@ struct slot;
  */
 void start_server_for(struct slot *slot);
 
-/* The number of recent restarts after failures. */
-unsigned start_count_restarts(struct slot *slot);
-
 #endif

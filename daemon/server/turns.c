@@ -10,6 +10,7 @@
 
 #include "cuda.h"
 #include "probe.h"
+#include "retry.h"
 #include "server.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/slot.h"
@@ -75,7 +76,7 @@ bool turns_allow(struct slot *slot)
 	 */
 	if (daemon->probe && !list_empty(&daemon->servers) &&
 		slot_first_waiting(slot) > daemon->probe_began_number) {
-		daemon_retry_soon(daemon);
+		retry_soon(daemon);
 		return false;
 	}
 	if (!daemon->is_exclusive)
@@ -84,7 +85,7 @@ bool turns_allow(struct slot *slot)
 		return true;
 	list_for_each (item, &daemon->servers)
 		yield_turn(container_of(item, struct server, link_in_daemon), slot);
-	daemon_retry_soon(daemon);
+	retry_soon(daemon);
 	return false;
 }
 

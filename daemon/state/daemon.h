@@ -80,6 +80,8 @@ struct daemon {
 	uint64_t start_time_ns; /* when the daemon was started, since 1970 */
 	uint64_t start_ms;      /* the same, by the loop's clock */
 
+	bool is_quit_wanted;
+	int64_t quit_timeout_ms; /* of that; negative: never */
 	bool is_quitting;
 	bool is_forced;
 	uint64_t force_ms;      /* when it will be forced, by the loop's clock; 0: never */
@@ -100,30 +102,23 @@ int daemon_start(struct daemon *daemon, struct error_message *error);
 /* Returns when the daemon has ended: every server has ended and every handle is closed. */
 void daemon_run(struct daemon *daemon);
 
-/* The defaults that count. */
-struct settings daemon_default_settings(const struct daemon *daemon);
+/* One turn of the loop, and what follows from it: for daemon_run() and tests. */
+void daemon_turn(struct daemon *daemon, uv_run_mode mode);
 
 /*
- * Begins the shutdown. Servers end when their clients have left; after
- * `timeout_ms' they are forced to (0: now; negative: never). `conn' (or NULL)
- * is resumed at the end. A second call can only shorten the wait.
+ * The shutdown begins after this turn of the loop. Servers end when their clients have left; after
+ * `timeout_ms' they are forced to (0: now; negative: never). Connections in quit_conns are
+ * answered at the end. A further call can only shorten the wait.
  */
-void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn);
+static inline void daemon_want_quit(struct daemon *daemon, int64_t timeout_ms)
+{
+	bool is_shorter = timeout_ms >= 0 &&
+			  (daemon->quit_timeout_ms < 0 || timeout_ms < daemon->quit_timeout_ms);
 
-/* Calls slots_progress() a little later. */
-void daemon_retry_soon(struct daemon *daemon);
-
-/* Starts the checks for idle servers and tenants. */
-void daemon_watch_idle(struct daemon *daemon);
-
-/*
- * The set of servers, or what commands have set, has changed: records everything for the next
- * daemon, in case this one dies.
- */
-void daemon_record(struct daemon *daemon);
-
-/* Checks whether a quit is complete; called after each event that could complete it. */
-void daemon_check_quit(struct daemon *daemon);
+	if (!daemon->is_quit_wanted || is_shorter)
+		daemon->quit_timeout_ms = timeout_ms;
+	daemon->is_quit_wanted = true;
+}
 
 /* Whether a user is trusted with everything: root and the daemon's own user. */
 static inline bool daemon_trusts(const struct daemon *daemon, uid_t uid)

@@ -14,7 +14,6 @@
 #include "tenant.h"
 #include "daemon/config/allowances.h"
 #include "daemon/conn/conn.h"
-#include "daemon/server/start.h"
 
 /* Initialises a slot that serves that account. */
 static void init_for(struct slot *slot, struct tenant *tenant, struct account *account)
@@ -61,9 +60,22 @@ bool slot_is_waiting(const struct slot *slot)
 	return !list_empty(&slot->clients) || !list_empty(&slot->starters);
 }
 
+unsigned slot_count_restarts(struct slot *slot)
+{
+	uint64_t now = uv_now(&slot->tenant->daemon->loop);
+	unsigned n_old = 0;
+
+	while (n_old < slot->n_restarts && now - slot->restarts_ms[n_old] >= RESTARTS_WINDOW_MS)
+		n_old++;
+	slot->n_restarts -= n_old;
+	memmove(slot->restarts_ms, slot->restarts_ms + n_old,
+		slot->n_restarts * sizeof(slot->restarts_ms[0]));
+	return slot->n_restarts;
+}
+
 bool slot_is_unused(struct slot *slot)
 {
-	return !slot->server && !slot_is_waiting(slot) && start_count_restarts(slot) == 0;
+	return !slot->server && !slot_is_waiting(slot) && slot_count_restarts(slot) == 0;
 }
 
 bool slots_are_needed(const struct tenant *tenant)

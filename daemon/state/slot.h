@@ -61,6 +61,9 @@ void slots_free(struct tenant *tenant);
 /* Whether a slot of the tenant has a server or waiting connections. */
 bool slots_are_needed(const struct tenant *tenant);
 
+/* The number of recent restarts after failures. */
+unsigned slot_count_restarts(struct slot *slot);
+
 /* Whether it has no server, no waiting connections, and equals a new slot. */
 bool slot_is_unused(struct slot *slot);
 
@@ -95,6 +98,5 @@ void slot_on_turn(struct slot *slot);
 void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_message *error);
 
 void slot_on_server_end(struct slot *slot, bool is_clean, const struct error_message *error);
-void slot_on_starter_deadline(struct conn *conn);
 
 #endif

@@ -124,7 +124,6 @@ static struct tenant *tenant_new(struct daemon *daemon, uid_t uid, struct accoun
 	tenant->next = *head;
 	*head = tenant;
 	daemon->n_tenants++;
-	daemon_watch_idle(daemon);
 	return tenant;
 }
 

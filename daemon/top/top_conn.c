@@ -14,7 +14,7 @@
 
 #include "quote.h"
 #include "trust.h"
-#include "daemon/command/command_conn.h"
+#include "daemon/command/command_reply.h"
 #include "daemon/cli/control_socket.h"
 
 /* Twice what the daemon keeps for a connection. */

@@ -14,26 +14,15 @@
 #include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/pending.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
-#include "daemon/command/command.h"
-#include "daemon/command/command_conn.h"
 
 /* A server's loop replies in less than a millisecond. */
 #define REPLY_MS 1000
 
-/* Its command runs, with fresh counters or without. */
-static void resume(struct conn *conn)
-{
-	_cleanup_free_ char *command = TAKE_PTR(conn->retry);
-
-	list_remove(&conn->wait);
-	conn->is_counting = false;
-	conn->has_counters = true;
-	command_run(conn, command);
-	conn->has_counters = false;
-	command_resume(conn);
-}
+/* At the deadline, the command uses the counters that are known. */
+static const struct pending pending_counters = {.on_deadline = pending_rerun};
 
 static bool is_any_asked(const struct daemon *daemon)
 {
@@ -51,7 +40,7 @@ static void check(struct daemon *daemon)
 	if (is_any_asked(daemon))
 		return;
 	list_for_each_safe (item, following, &daemon->counting)
-		resume(container_of(item, struct conn, wait));
+		pending_rerun(container_of(item, struct conn, wait));
 	metrics_server_on_counters(daemon);
 }
 
@@ -89,23 +78,14 @@ bool counting_is_fresh(struct conn *conn, const char *command)
 {
 	struct daemon *daemon = conn->daemon;
 
-	if (conn->has_counters)
+	if (conn->awaited == &pending_counters)
 		return true;
 	if (!counting_ask(daemon))
 		return true;
-	conn->retry = strdup(command);
-	if (!conn->retry)
+	if (!pending_begin_rerun(conn, &pending_counters, command, REPLY_MS))
 		return true;
-	conn->is_waiting = true;
-	conn->is_counting = true;
-	conn_set_deadline(conn, REPLY_MS);
 	list_add_tail(&daemon->counting, &conn->wait);
 	return false;
-}
-
-void counting_on_deadline(struct conn *conn)
-{
-	resume(conn);
 }
 
 void counting_on_frame(struct server *server, const struct frame_counters *frame)
@@ -145,7 +125,7 @@ static void note_end(struct server *server, const struct client *client)
 void counting_stop(struct daemon *daemon)
 {
 	list_for_each_safe (item, following, &daemon->counting)
-		resume(container_of(item, struct conn, wait));
+		pending_rerun(container_of(item, struct conn, wait));
 }
 
 const struct server_watch counting_watch = {

@@ -28,9 +28,6 @@ bool counting_ask(struct daemon *daemon);
  */
 bool counting_is_fresh(struct conn *conn, const char *command);
 
-/* The connection has reached its deadline: its command uses what is known. */
-void counting_on_deadline(struct conn *conn);
-
 /* A server's frame. */
 void counting_on_frame(struct server *server, const struct frame_counters *frame);
 

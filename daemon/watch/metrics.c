@@ -14,17 +14,17 @@
 #include "daemon/state/daemon.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
-#include "daemon/command/command_scope.h"
+#include "daemon/server/viewer.h"
 
 static bool sees_server(const struct metrics *metrics, const struct server *server)
 {
-	return metrics->sees_all || scope_sees_server(metrics->viewer, server);
+	return metrics->sees_all || viewer_sees_server(metrics->viewer, server);
 }
 
 static bool sees_client(
 	const struct metrics *metrics, const struct server *server, const struct client *client)
 {
-	return metrics->sees_all || scope_sees_client(metrics->viewer, server, client);
+	return metrics->sees_all || viewer_sees_client(metrics->viewer, server, client);
 }
 
 /* ---- rows of clients */
@@ -94,7 +94,7 @@ static void collect_users(struct metrics *metrics)
 		const struct usage *usage = usages->items[i];
 		struct metrics_row *row = &metrics->users[metrics->n_users];
 
-		if (!metrics->sees_all && !scope_sees_user(metrics->viewer, usage->uid))
+		if (!metrics->sees_all && !viewer_sees_user(metrics->viewer, usage->uid))
 			continue;
 		metrics->n_users++;
 		row->usage = usage;
@@ -237,7 +237,7 @@ struct metrics *metrics_collect(const struct daemon *daemon, const struct conn *
 		return NULL;
 	metrics->daemon = daemon;
 	metrics->viewer = viewer;
-	metrics->sees_all = !viewer || scope_sees_all(viewer);
+	metrics->sees_all = !viewer || viewer_sees_all(viewer);
 	collect_clients(metrics);
 	collect_users(metrics);
 	collect_groups(metrics);

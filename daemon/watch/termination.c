@@ -11,9 +11,9 @@
 
 #include "cuda.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/pending.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
-#include "daemon/command/command_conn.h"
 
 /* How much longer than the server's own bound the daemon waits; the server is replaced then. */
 #define LATE_MS 1000
@@ -39,12 +39,12 @@ static void answer_termination(struct termination *termination, CUresult result,
 
 	termination_free(termination);
 	if (error)
-		command_fail(conn, "%s", error);
+		pending_fail(conn, "%s", error);
 	if (error)
-		command_fail(conn, "%d", (int)result);
+		pending_fail(conn, "%d", (int)result);
 	else
-		command_reply(conn, "%d", CUDA_SUCCESS);
-	command_resume(conn);
+		pending_reply(conn, "%d", CUDA_SUCCESS);
+	pending_end(conn);
 }
 
 static bool is_termination_done(const struct server *server, pid_t pid)
@@ -87,27 +87,52 @@ static void terminations_send(struct server *server)
 	}
 }
 
+static void on_deadline(struct conn *conn)
+{
+	struct termination *termination = conn->termination;
+	struct error_message error;
+
+	error_message_set(&error, 0,
+		"Server %d has not ended the work of client %d within %d s: see server.log; as a "
+		"last resort use shutdown_server %d -f",
+		termination->server->pid, termination->pid,
+		(int)((server_end_ms(termination->server) + LATE_MS) / 1000),
+		termination->server->pid);
+	answer_termination(termination, CUDA_ERROR_TIMEOUT, error.text);
+}
+
+/* A reply that closes the connection comes after the end of the termination. */
+static void on_close(struct conn *conn)
+{
+	if (conn->termination)
+		termination_free(conn->termination);
+}
+
+static const struct pending pending_termination = {
+	.on_deadline = on_deadline,
+	.on_close = on_close,
+};
+
 void termination_begin(struct server *server, struct conn *conn, pid_t pid)
 {
 	struct termination *termination;
 
 	if (!server->conn) {
-		command_fail(
+		pending_fail(
 			conn, "Server %d has no connection to the daemon: try again", server->pid);
-		command_fail(conn, "%d", CUDA_ERROR_MPS_SERVER_NOT_READY);
+		pending_fail(conn, "%d", CUDA_ERROR_MPS_SERVER_NOT_READY);
 		return;
 	}
 	termination = malloc(sizeof(*termination));
 	if (!termination) {
-		command_fail(conn, "The daemon is out of memory");
-		command_fail(conn, "%d", CUDA_ERROR_OUT_OF_MEMORY);
+		pending_fail(conn, "The daemon is out of memory");
+		pending_fail(conn, "%d", CUDA_ERROR_OUT_OF_MEMORY);
 		return;
 	}
 	*termination = (struct termination){.server = server, .conn = conn, .pid = pid};
 	list_add_tail(&server->terminations, &termination->link);
 	conn->termination = termination;
-	conn->is_waiting = true;
-	conn_set_deadline(conn, server_end_ms(server) + LATE_MS);
+	pending_begin(conn, &pending_termination, server_end_ms(server) + LATE_MS);
 	list_for_each (item, &server->clients) {
 		struct client *client = container_of(item, struct client, link);
 
@@ -140,26 +165,6 @@ static void terminations_fail(struct server *server)
 			server->pid, each->pid);
 		answer_termination(each, CUDA_ERROR_MPS_RPC_FAILURE, error.text);
 	}
-}
-
-void termination_on_deadline(struct conn *conn)
-{
-	struct termination *termination = conn->termination;
-	struct error_message error;
-
-	error_message_set(&error, 0,
-		"Server %d has not ended the work of client %d within %d s: see server.log; as a "
-		"last resort use shutdown_server %d -f",
-		termination->server->pid, termination->pid,
-		(int)((server_end_ms(termination->server) + LATE_MS) / 1000),
-		termination->server->pid);
-	answer_termination(termination, CUDA_ERROR_TIMEOUT, error.text);
-}
-
-void termination_drop(struct conn *conn)
-{
-	if (conn->termination)
-		termination_free(conn->termination);
 }
 
 static void on_client_end(struct server *server, _unused_ const struct client *client)

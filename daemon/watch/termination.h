@@ -25,10 +25,4 @@ void termination_on_answer(struct server *server, const struct frame_terminate *
 
 extern const struct server_watch terminations_watch;
 
-/* The connection has reached its deadline. */
-void termination_on_deadline(struct conn *conn);
-
-/* The connection closes; it may have no termination. */
-void termination_drop(struct conn *conn);
-
 #endif

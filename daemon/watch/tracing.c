@@ -19,10 +19,9 @@
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/pending.h"
 #include "daemon/server/server.h"
-#include "daemon/command/command.h"
-#include "daemon/command/command_conn.h"
-#include "daemon/command/command_scope.h"
+#include "daemon/server/viewer.h"
 
 /* A server's workers reply at once, unless they are in a long call of the driver. */
 #define REPLY_MS 1000
@@ -54,7 +53,7 @@ static struct trace *find_recording(const struct server *server, uint32_t traced
 
 static uint32_t traced_uid(const struct conn *conn)
 {
-	return scope_sees_all(conn) ? UINT32_MAX : conn->cred.uid;
+	return viewer_sees_all(conn) ? UINT32_MAX : conn->cred.uid;
 }
 
 /* What the user has not written is replaced by the next trace of that server. */
@@ -183,7 +182,7 @@ void tracing_free(struct trace *trace)
 
 bool tracing_permits(const struct conn *conn, const struct trace *trace)
 {
-	return trace->owner == conn->cred.uid || scope_sees_all(conn);
+	return trace->owner == conn->cred.uid || viewer_sees_all(conn);
 }
 
 struct trace *tracing_find(const struct conn *conn, uint64_t id)
@@ -199,17 +198,8 @@ struct trace *tracing_find(const struct conn *conn, uint64_t id)
 
 /* ---- the end */
 
-static void resume(struct conn *conn)
-{
-	_cleanup_free_ char *command = TAKE_PTR(conn->retry);
-
-	list_remove(&conn->wait);
-	conn->is_tracing = false;
-	conn->has_traces = true;
-	command_run(conn, command);
-	conn->has_traces = false;
-	command_resume(conn);
-}
+/* After the deadline, a worker in a long call may still add to the memory, which does no harm. */
+static const struct pending pending_traces = {.on_deadline = pending_rerun};
 
 static bool is_any_ending(const struct daemon *daemon)
 {
@@ -227,7 +217,7 @@ static void check(struct daemon *daemon)
 	if (is_any_ending(daemon))
 		return;
 	list_for_each_safe (item, following, &daemon->tracing)
-		resume(container_of(item, struct conn, wait));
+		pending_rerun(container_of(item, struct conn, wait));
 }
 
 static void ask_to_end(struct trace *trace)
@@ -242,7 +232,7 @@ bool tracing_is_ended(struct conn *conn, pid_t server_pid, const char *command)
 {
 	struct daemon *daemon = conn->daemon;
 
-	if (conn->has_traces)
+	if (conn->awaited == &pending_traces)
 		return true;
 	list_for_each (item, &daemon->traces) {
 		struct trace *trace = container_of(item, struct trace, link);
@@ -253,20 +243,10 @@ bool tracing_is_ended(struct conn *conn, pid_t server_pid, const char *command)
 	}
 	if (!is_any_ending(daemon))
 		return true;
-	conn->retry = strdup(command);
-	if (!conn->retry)
+	if (!pending_begin_rerun(conn, &pending_traces, command, REPLY_MS))
 		return true;
-	conn->is_waiting = true;
-	conn->is_tracing = true;
-	conn_set_deadline(conn, REPLY_MS);
 	list_add_tail(&daemon->tracing, &conn->wait);
 	return false;
-}
-
-/* A worker in a long call may still add to the memory, which does no harm. */
-void tracing_on_deadline(struct conn *conn)
-{
-	resume(conn);
 }
 
 void tracing_on_frame(struct server *server, const struct frame_trace_end *frame)
@@ -303,7 +283,7 @@ static void tracing_fail(struct server *server)
 void tracing_stop(struct daemon *daemon)
 {
 	list_for_each_safe (item, following, &daemon->tracing)
-		resume(container_of(item, struct conn, wait));
+		pending_rerun(container_of(item, struct conn, wait));
 }
 
 void tracing_fini(struct daemon *daemon)
@@ -319,7 +299,7 @@ static bool may_read_chunk(
 	const struct conn *conn, const struct trace *trace, const struct trace_head *head)
 {
 	return (trace->clients_uid == UINT32_MAX || head->uid == trace->clients_uid) &&
-	       (scope_sees_all(conn) || head->uid == conn->cred.uid);
+	       (viewer_sees_all(conn) || head->uid == conn->cred.uid);
 }
 
 bool tracing_read(

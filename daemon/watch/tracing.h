@@ -61,9 +61,6 @@ struct trace *tracing_find(const struct conn *conn, uint64_t id);
  */
 bool tracing_is_ended(struct conn *conn, pid_t server_pid, const char *command);
 
-/* The connection has reached its deadline: its command uses what is there. */
-void tracing_on_deadline(struct conn *conn);
-
 /* A server's reply. */
 void tracing_on_frame(struct server *server, const struct frame_trace_end *frame);
 

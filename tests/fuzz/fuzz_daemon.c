@@ -243,7 +243,7 @@ static void check_daemon(void)
 static void let_run(void)
 {
 	for (int i = 0; i < 3; i++)
-		uv_run(&daemon_->loop, UV_RUN_NOWAIT);
+		daemon_turn(daemon_, UV_RUN_NOWAIT);
 }
 
 static void let_pass(uint64_t ms)
@@ -643,7 +643,7 @@ static void close_daemon(void)
 			hang_up(&connections[i]);
 	was_trusted = true;
 	let_run();
-	daemon_quit(daemon_, 0, NULL);
+	daemon_want_quit(daemon_, 0);
 	for (unsigned ms = 0; ms < QUIT_MS && uv_loop_alive(&daemon_->loop); ms += 100)
 		let_pass(100);
 	check_log(control_log);

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "../../daemon/command/state_text.h"
 #include "../../daemon/server/server.h"
+#include "../../daemon/server/state_text.h"
 #include "../../daemon/state/daemon.h"
 #include "../../daemon/state/partitions.h"
 

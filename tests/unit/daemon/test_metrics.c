@@ -13,6 +13,7 @@
 #include "daemon/state/tenant.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
+#include "daemon/server/viewer.h"
 #include "daemon/watch/metrics.h"
 #include "daemon/command/command_scope.h"
 
@@ -36,23 +37,23 @@ struct group *groups_get(_unused_ const struct groups *groups, _unused_ uint32_t
 	return NULL;
 }
 
-bool scope_sees_server(_unused_ const struct conn *conn, _unused_ const struct server *server)
+bool viewer_sees_server(_unused_ const struct conn *conn, _unused_ const struct server *server)
 {
 	return true;
 }
 
-bool scope_sees_client(_unused_ const struct conn *conn, _unused_ const struct server *server,
+bool viewer_sees_client(_unused_ const struct conn *conn, _unused_ const struct server *server,
 	_unused_ const struct client *client)
 {
 	return true;
 }
 
-bool scope_sees_user(_unused_ const struct conn *conn, _unused_ uid_t uid)
+bool viewer_sees_user(_unused_ const struct conn *conn, _unused_ uid_t uid)
 {
 	return true;
 }
 
-bool scope_sees_all(_unused_ const struct conn *conn)
+bool viewer_sees_all(_unused_ const struct conn *conn)
 {
 	return true;
 }

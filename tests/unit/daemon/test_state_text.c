@@ -11,7 +11,7 @@
 
 #include "daemon/state/daemon.h"
 #include "daemon/state/partitions.h"
-#include "daemon/command/state_text.h"
+#include "daemon/server/state_text.h"
 
 static struct daemon daemon_of_test;
 

@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "limit_text.h"
+#include "server.h"
 #include "daemon/text/tokenize.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/partitions.h"
-#include "daemon/server/server.h"
 
 /* ---- format */
 
