@@ -16,7 +16,7 @@ from harness import ROOT, equal
 
 BUILD = os.environ.get("MPS_BUILD", os.path.join(ROOT, "build"))
 STEP = re.compile(r"^(\d+)\. `([\w./]+):(\w+)`: (.+)", re.M)
-FLOWS = 5
+FLOWS = 8
 
 
 def read(path):
@@ -74,7 +74,7 @@ def list_leads(steps, following):
 
 
 # What a thread or call leaves for another without calling it.
-SHARED = {"is_ending", "is_done", "capture"}
+SHARED = {"is_ending", "is_done", "capture", "default_file", "limits", "quota", "faults"}
 
 
 def test_steps_exist():
