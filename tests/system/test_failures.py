@@ -219,13 +219,19 @@ def test_arrivals_around_a_fault():
         print("    %d arrivals" % len(answers))
 
 
+def arrive(service):
+    """As the client library: once more, if the server ends while the client waits in it."""
+    answer = session.hello(service)
+    return session.hello(service) if answer == "b''" else answer
+
+
 def test_arrivals_around_sigterm():
     with mps.Service() as service:
         service.run_ok("process1")
         for _ in range(5):
             os.kill(service.server(), signal.SIGTERM)
             for _ in range(20):
-                equal(session.hello(service), session.WELCOMED)
+                equal(arrive(service), session.WELCOMED)
 
 
 def fails(service, number, name="process1"):
