@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Before 1 000 clients and ten hostile users on two CPUs, the loop ran for 8 % of the time and
- * waited for a CPU for the rest.
+ * With nice value 0, beside 1 000 clients and hostile users on two CPUs, the loop ran for 8 % of
+ * the time and waited for a CPU for the rest.
  *
  * Invariant: servers have the nice value that the daemon was started with.
  */

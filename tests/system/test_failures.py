@@ -219,10 +219,8 @@ def test_arrivals_around_a_fault():
         print("    %d arrivals" % len(answers))
 
 
-def arrive(service):
-    """As the client library: once more, if the server ends while the client waits in it."""
-    answer = session.hello(service)
-    return session.hello(service) if answer == "b''" else answer
+# The answer to a client whose connection was closed.
+CUT_OFF = "b''"
 
 
 def test_arrivals_around_sigterm():
@@ -230,8 +228,11 @@ def test_arrivals_around_sigterm():
         service.run_ok("process1")
         for _ in range(5):
             os.kill(service.server(), signal.SIGTERM)
-            for _ in range(20):
-                equal(arrive(service), session.WELCOMED)
+            answers = [session.hello(service) for _ in range(20)]
+            # A client that waits in the server for the end of a dead one tries again (handshake.c).
+            if CUT_OFF in answers:
+                answers[answers.index(CUT_OFF)] = session.hello(service)
+            equal(answers, 20 * [session.WELCOMED])
 
 
 def fails(service, number, name="process1"):

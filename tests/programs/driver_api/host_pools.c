@@ -325,9 +325,9 @@ static void use(CUmemoryPool pool, int is_managed)
 }
 
 /*
- * The memory of a destroyed pool stays until it is freed. Of such memory, driver 580 shows the host
- * the bytes of before if the pool was at CU_MEM_LOCATION_TYPE_NONE, and memory of later pools can
- * end the program. So this comes last, for pools of two places.
+ * The memory of a destroyed pool stays until it is freed. With driver 580, the host then reads old
+ * bytes if the pool was at CU_MEM_LOCATION_TYPE_NONE, and an access to memory of a later pool can
+ * end the program. So this comes last, for pools of two other places.
  */
 static void outlives(CUmemoryPool pool)
 {
