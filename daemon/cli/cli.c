@@ -20,6 +20,7 @@
 #include "trust.h"
 #include "daemon/text/process.h"
 #include "daemon/text/same_file.h"
+#include "daemon/config/allowances.h"
 #include "daemon/command/command_reply.h"
 
 /* For the connection only: commands take as long as the daemon's own deadlines allow. */
@@ -33,6 +34,8 @@
 #define SILENCE_MS 10000
 #define SILENCE_MAX_MS 300000
 #define SIGN_MS 5000
+
+_Static_assert(QUEUED_COMMAND_CONN_MS < SILENCE_MS, "a queued command is not silence");
 
 /*
  * A daemon that has quit is gone from the table of processes when its parent has waited for it.

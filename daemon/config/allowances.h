@@ -16,10 +16,11 @@
 #define GUEST_COMMAND_CONNS_MAX 64
 /*
  * Command connections of one account that wait until another one ends, and how
- * long they wait before a silent one is closed for them.
+ * long they wait before a silent one is closed for them. That is before a front
+ * end asks for a sign of life (cli.c): its second connection would wait, too.
  */
 #define QUEUED_COMMAND_CONNS_MAX 1024
-#define QUEUED_COMMAND_CONN_MS 10000
+#define QUEUED_COMMAND_CONN_MS 8000
 
 /* Connections of all guests: each has a buffer of some kilobytes. */
 #define GUEST_CONNS_MAX 8192
