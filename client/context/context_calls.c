@@ -17,8 +17,6 @@
 #include "client/device/context.h"
 #include "client/device/share.h"
 #include "client/stream/context_share.h"
-#include "client/stream/recorder.h"
-#include "client/stream/stream.h"
 #include "send.h"
 
 #define API_VERSION 3020
@@ -42,12 +40,12 @@ static CUresult context_create_limited(
 	if (!context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	context->flags = flags;
+	result = context_push(context);
+	if (result != CUDA_SUCCESS)
+		return result;
 	result = context_share_begin(context, n_sms);
-	if (result == CUDA_SUCCESS)
-		result = context_push(context);
 	if (result != CUDA_SUCCESS) {
-		streams_end_context(context);
-		context_share_end(context);
+		context_pop();
 		return result;
 	}
 	atomic_store_explicit(&context->is_active, 1, memory_order_release);
@@ -223,32 +221,6 @@ CUresult local_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ctxId = context->id;
 	return CUDA_SUCCESS;
-}
-
-CUresult local_cuCtxSynchronize(void)
-{
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result == CUDA_SUCCESS)
-		result = recorder.check_device(context->device->index);
-	if (result == CUDA_SUCCESS)
-		result = streams_wait_device(context->device->index);
-	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
-}
-
-CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
-{
-	struct context *context = NULL;
-	CUresult result = context_named_active(ctx, &context);
-
-	if (result == CUDA_SUCCESS)
-		result = server_link_check(&server);
-	if (result == CUDA_SUCCESS)
-		result = recorder.check_device(context->device->index);
-	if (result == CUDA_SUCCESS)
-		result = streams_wait_device(context->device->index);
-	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
 CUresult local_cuCtxGetFlags(unsigned int *flags)

@@ -12,7 +12,6 @@
 #include "client.h"
 #include "client/device/context.h"
 #include "client/stream/context_share.h"
-#include "client/stream/stream.h"
 
 static CUresult find_primary(CUdevice ordinal, struct context **ret_context)
 {

@@ -17,6 +17,9 @@ struct hooks {
 	/* A GPU has been opened; under the lock of device_open(). */
 	void (*open_device)(struct device *device);
 
+	/* A context has got its own share of the SMs: makes its own NULL stream. */
+	CUresult (*open_share)(struct context *context);
+
 	/*
 	 * A context ends: leave_context() while calls can still work in it, end_context() when
 	 * they no longer can.

@@ -68,6 +68,7 @@ static bool free_ended(bool may_ask)
 
 const struct hooks hooks = {
 	.open_device = open_device,
+	.open_share = stream_open_own_null,
 	.leave_context = leave_context,
 	.end_context = end_context,
 	.reclaim_pools = pools_reclaim,

@@ -12,9 +12,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "stream.h"
 #include "wire.h"
 #include "client/util/log.h"
+#include "client/device/hooks.h"
 #include "client/device/share.h"
 #include "send.h"
 
@@ -56,7 +56,7 @@ static CUresult context_share_make(struct context *context, uint32_t n_groups)
 		return result;
 	}
 	atomic_store_explicit(&context->share, id, memory_order_relaxed);
-	result = stream_open_own_null(context);
+	result = hooks.open_share(context);
 	if (result != CUDA_SUCCESS)
 		context_share_end(context);
 	return result;

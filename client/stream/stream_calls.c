@@ -69,3 +69,31 @@ CUresult local_cuStreamQuery(CUstream hStream)
 	result = stream_query(stream);
 	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
+
+/* Waits for all work on the context's GPU. */
+static CUresult context_synchronize(const struct context *context)
+{
+	CUresult result = server_link_check(&server);
+
+	if (result == CUDA_SUCCESS)
+		result = recorder.check_device(context->device->index);
+	if (result == CUDA_SUCCESS)
+		result = streams_wait_device(context->device->index);
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
+}
+
+CUresult local_cuCtxSynchronize(void)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	return result == CUDA_SUCCESS ? context_synchronize(context) : result;
+}
+
+CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
+{
+	struct context *context = NULL;
+	CUresult result = context_named_active(ctx, &context);
+
+	return result == CUDA_SUCCESS ? context_synchronize(context) : result;
+}

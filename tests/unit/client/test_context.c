@@ -16,7 +16,6 @@
 #include "client/device/share.h"
 #include "client/stream/event.h"
 #include "client/stream/green.h"
-#include "client/stream/recorder.h"
 #include "client/stream/stream.h"
 #include "client/memory/ipc.h"
 #include "client/memory/memory.h"
@@ -154,12 +153,6 @@ void graph_memories_end_context(const struct context *context)
 	assert_int_equal(context->is_active, 0);
 }
 
-static CUresult check_device(unsigned device)
-{
-	(void)device;
-	return CUDA_SUCCESS;
-}
-
 void stream_open_null(struct context *context, unsigned device)
 {
 	(void)context;
@@ -207,10 +200,6 @@ CUresult graph_memory_free(uint64_t address, struct stream *stream)
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-const struct recorder recorder = {.check_device = check_device};
-
-_Atomic uint32_t captures_running;
-
 void events_end_context(struct context *context)
 {
 	assert_int_equal(context->is_active, 0);
@@ -235,12 +224,6 @@ void textures_end_context(struct context *context)
 void arrays_end_context(struct context *context)
 {
 	assert_int_equal(context->is_active, 0);
-}
-
-CUresult server_link_late_error(struct server_link *link)
-{
-	(void)link;
-	return CUDA_SUCCESS;
 }
 
 static int setup(void **state)
