@@ -113,7 +113,7 @@ SERVER_SRC := $(wildcard server/*.c server/*/*.c) proto/frame.c proto/device_nam
 CHECK_SRC := $(wildcard client/check/*.c) proto/frame.c proto/trust.c proto/quote.c
 CLIENT_SRC := $(filter-out client/check/%,$(wildcard client/*/*.c)) proto/disable.c proto/frame.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/fd_kind.c proto/trust.c $(GEN)/send.c $(GEN)/stubs.c $(GEN)/procs.c $(GEN)/cuda_api.c $(GEN)/wire.c
-SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entry/tables.c client/device/storage.c client/entry/integrity.c \
+SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entry/tables.c client/context/storage.c client/entry/integrity.c \
 	client/util/md2.c client/transport/error.c client/memory/advice.c $(GEN)/absent.c $(GEN)/procs.c
 
 $(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC))

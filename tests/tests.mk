@@ -124,10 +124,10 @@ unit_test_client_uncached_copy := client/util/uncached_copy.c
 unit_test_client_md2 := client/util/md2.c
 # The client's log.
 LOG := client/util/log.c client/util/logs.c client/util/descriptor.c client/util/quiet.c
-unit_test_client_share := client/device/share.c $(LOG) proto/limit_text.c
-unit_test_client_storage := client/device/storage.c
-unit_test_client_visible := client/device/visible.c
-unit_test_client_memory_limit := client/device/memory_limit.c client/device/visible.c proto/limit_text.c
+unit_test_client_share := client/context/share.c $(LOG) proto/limit_text.c
+unit_test_client_storage := client/context/storage.c
+unit_test_client_visible := client/context/visible.c
+unit_test_client_memory_limit := client/context/memory_limit.c client/context/visible.c proto/limit_text.c
 unit_test_client_address_map := client/memory/address_map.c client/util/slab.c
 unit_test_client_host := client/memory/host.c $(LOG)
 unit_test_client_heap := client/memory/heap.c
@@ -144,8 +144,8 @@ unit_test_client_graph_lowering := client/graph/graph_lowering.c
 unit_test_client_staging := client/stream/staging.c client/stream/timeline.c client/util/sleep.c client/util/worker_pool.c client/util/thread.c \
 	proto/ring.c
 unit_test_client_timeline := client/stream/timeline.c client/util/sleep.c
-unit_test_client_context := client/entry/hooks.c client/device/context.c client/stream/context_share.c client/device/current.c client/context/primary.c \
-	client/context/context_calls.c client/context/limit.c client/device/storage.c $(LOG) client/context/coredump.c
+unit_test_client_context := client/entry/hooks.c client/context/context.c client/context/context_share.c client/context/current.c client/context/primary.c \
+	client/context/context_calls.c client/context/limit.c client/context/storage.c $(LOG) client/context/coredump.c
 unit_test_client_trace := client/transport/trace.c $(LOG) $(GEN)/wire.c
 unit_test_proto_wire := $(addprefix $(GEN)/,test_rules.c send.c dispatch.c wire.c)
 PTX := $(wildcard tests/softgpu/ptx/*.c tests/softgpu/ptx/*/*.c)

@@ -11,12 +11,12 @@
 #include <stdatomic.h>
 
 #include "client.h"
+#include "context.h"
+#include "context_share.h"
 #include "limit.h"
 #include "limit_bound.h"
+#include "share.h"
 #include "client/util/log.h"
-#include "client/device/context.h"
-#include "client/device/share.h"
-#include "client/stream/context_share.h"
 #include "send.h"
 
 #define API_VERSION 3020

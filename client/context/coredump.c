@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "client.h"
+#include "context.h"
 #include "client/util/log.h"
-#include "client/device/context.h"
 
 /* Bytes of a path, including the NUL. */
 #define PATH_BYTES 1024

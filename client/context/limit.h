@@ -4,7 +4,7 @@
 
 /* The value that a limit gets when a program sets it. Any thread. */
 
-#include "client/device/device.h"
+#include "device.h"
 
 /*
  * CUDA_ERROR_INVALID_VALUE: it is out of range. CUDA_ERROR_NOT_PERMITTED: the limit can only be

@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #include "client.h"
-#include "client/device/device.h"
+#include "device.h"
 
 struct listener {
 	struct listener *next;

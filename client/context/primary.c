@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 
 #include "client.h"
-#include "client/device/context.h"
-#include "client/stream/context_share.h"
+#include "context.h"
+#include "context_share.h"
 
 static CUresult find_primary(CUdevice ordinal, struct context **ret_context)
 {

@@ -7,7 +7,7 @@
  */
 
 #include "client.h"
-#include "client/device/context.h"
+#include "context.h"
 
 CUresult local_cuProfilerStart(void)
 {

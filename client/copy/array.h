@@ -7,7 +7,7 @@
  * both are one kind of object. Any thread.
  */
 
-#include "client/device/context.h"
+#include "client/context/context.h"
 
 struct array;
 

@@ -4,7 +4,7 @@
 
 /* Texture and surface objects: the real driver's values, with their descriptions. Any thread. */
 
-#include "client/device/context.h"
+#include "client/context/context.h"
 
 /* Ends the objects of a context that ends. */
 void textures_end_context(struct context *context);

@@ -8,15 +8,15 @@
  * streams and memory that they use.
  */
 
-#include "client/device/hooks.h"
+#include "client/context/hooks.h"
 
 #include "client/transport/server_link.h"
-#include "client/device/context.h"
-#include "client/stream/context_share.h"
+#include "client/context/context.h"
+#include "client/context/context_share.h"
+#include "client/context/coredump.h"
 #include "client/stream/event.h"
 #include "client/stream/green.h"
 #include "client/stream/stream.h"
-#include "client/context/coredump.h"
 #include "client/memory/ipc.h"
 #include "client/memory/memory.h"
 #include "client/memory/pool.h"

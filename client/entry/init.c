@@ -15,7 +15,7 @@
 #include "procs.h"
 #include "tables.h"
 #include "client/transport/route.h"
-#include "client/device/context.h"
+#include "client/context/context.h"
 #include "client/module/eager.h"
 #include "client/launch/launch.h"
 #include "send.h"

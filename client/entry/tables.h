@@ -10,7 +10,7 @@
  */
 
 #include "client/util/api.h"
-#include "client/device/storage.h"
+#include "client/context/storage.h"
 
 /* No GPU has as many. */
 #define TOPOLOGY_PAIRS 256u

@@ -14,8 +14,8 @@
 #include "wire.h"
 #include "client/util/compat.h"
 #include "client/transport/route.h"
-#include "client/device/context.h"
-#include "client/stream/context_share.h"
+#include "client/context/context.h"
+#include "client/context/context_share.h"
 
 static struct graph *outermost(const struct graph *graph)
 {

@@ -12,7 +12,7 @@
 
 #include "exec.h"
 #include "client/util/compat.h"
-#include "client/stream/context_share.h"
+#include "client/context/context_share.h"
 #include "client/stream/event.h"
 #include "client/memory/host.h"
 #include "send.h"

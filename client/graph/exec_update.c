@@ -12,7 +12,7 @@
 
 #include "client.h"
 #include "exec.h"
-#include "client/stream/context_share.h"
+#include "client/context/context_share.h"
 #include "send.h"
 
 static bool box_is_line(const struct box *box)

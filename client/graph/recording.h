@@ -7,8 +7,8 @@
  * it. Under the lock of all graphs.
  */
 
+#include "graph.h"
 #include "client/stream/recorder.h"
-#include "client/graph/graph.h"
 
 struct recording {
 	uint32_t refs; /* number of points */

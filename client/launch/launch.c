@@ -19,7 +19,7 @@
 #include "client/util/number.h"
 #include "client/transport/route.h"
 #include "client/transport/server_link.h"
-#include "client/device/share.h"
+#include "client/context/share.h"
 #include "client/stream/printf_output.h"
 #include "client/stream/recorder.h"
 #include "client/stream/stream.h"

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #include "client.h"
-#include "client/device/share.h"
+#include "client/context/share.h"
 #include "send.h"
 
 static CUresult occupancy_ask(

@@ -8,7 +8,7 @@
  */
 
 #include "client/util/slab.h"
-#include "client/device/context.h"
+#include "client/context/context.h"
 
 struct allocation {
 	struct slab_head slab;

@@ -20,7 +20,7 @@
 #include "pool.h"
 #include "registered.h"
 #include "client/util/log.h"
-#include "client/device/hooks.h"
+#include "client/context/hooks.h"
 #include "client/stream/recorder.h"
 #include "client/stream/stream.h"
 #include "send.h"

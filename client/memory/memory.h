@@ -7,7 +7,7 @@
  * attributes and detect bad frees without messages. Any thread.
  */
 
-#include "client/device/context.h"
+#include "client/context/context.h"
 
 struct stream;
 

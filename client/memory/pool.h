@@ -11,7 +11,7 @@
 
 #include "heap.h"
 #include "client/util/slab.h"
-#include "client/device/context.h"
+#include "client/context/context.h"
 #include "client/stream/stream.h"
 
 #define POOL_REUSES 3

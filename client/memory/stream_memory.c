@@ -16,7 +16,7 @@
 #include "pool.h"
 #include "pool_calls.h"
 #include "client/transport/route.h"
-#include "client/device/hooks.h"
+#include "client/context/hooks.h"
 #include "client/stream/recorder.h"
 #include "client/stream/stream.h"
 

@@ -14,7 +14,7 @@
 #include "jit.h"
 #include "wire.h"
 #include "client/util/slab.h"
-#include "client/device/context.h"
+#include "client/context/context.h"
 
 #define KERNEL_ATTRIBUTES 16
 

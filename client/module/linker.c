@@ -17,7 +17,7 @@
 #include "client/util/slab.h"
 #include "client/transport/image_send.h"
 #include "client/transport/route.h"
-#include "client/device/context.h"
+#include "client/context/context.h"
 #include "send.h"
 
 #define LINKERS_MAX 4096

@@ -24,7 +24,7 @@
 #include "client/transport/call.h"
 #include "client/transport/route.h"
 #include "client/transport/server_link.h"
-#include "client/device/hooks.h"
+#include "client/context/hooks.h"
 #include "send.h"
 
 /*

@@ -4,7 +4,7 @@
 
 /* Events that cover all work of a context, green contexts included. Any thread. */
 
-#include "client/device/context.h"
+#include "client/context/context.h"
 
 CUresult context_record(struct context *context, CUevent handle);
 CUresult context_wait(struct context *context, CUevent handle);

@@ -9,7 +9,7 @@
 
 #include "stream.h"
 #include "client/util/slab.h"
-#include "client/device/context.h"
+#include "client/context/context.h"
 
 struct event {
 	struct slab_head slab;

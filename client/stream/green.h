@@ -11,7 +11,7 @@
 
 #include "stream.h"
 #include "client/util/slab.h"
-#include "client/device/context.h"
+#include "client/context/context.h"
 
 struct green {
 	struct slab_head slab;

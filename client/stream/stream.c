@@ -18,7 +18,6 @@
 #include "bounds.h"
 #include "callback.h"
 #include "client.h"
-#include "context_share.h"
 #include "event.h"
 #include "green.h"
 #include "printf_output.h"
@@ -28,6 +27,7 @@
 #include "client/util/compat.h"
 #include "client/transport/route.h"
 #include "client/transport/server_link.h"
+#include "client/context/context_share.h"
 #include "send.h"
 
 struct stream streams[STREAMS_MAX];

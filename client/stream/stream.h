@@ -14,8 +14,8 @@
 #include "layout.h"
 #include "printf_output.h"
 #include "client/util/api.h"
-#include "client/device/context.h"
-#include "client/device/hooks.h"
+#include "client/context/context.h"
+#include "client/context/hooks.h"
 
 struct capture_point;
 struct event;

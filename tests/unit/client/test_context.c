@@ -12,8 +12,8 @@
 
 #include "client.h"
 #include "wire.h"
-#include "client/device/context.h"
-#include "client/device/share.h"
+#include "client/context/context.h"
+#include "client/context/share.h"
 #include "client/stream/event.h"
 #include "client/stream/green.h"
 #include "client/stream/stream.h"

@@ -15,7 +15,7 @@
 #include "client/util/host_map.h"
 #include "client/util/log.h"
 #include "client/util/mapping.h"
-#include "client/device/context.h"
+#include "client/context/context.h"
 #include "client/memory/host.h"
 #include "client/memory/pool.h"
 #include "client/memory/registered.h"

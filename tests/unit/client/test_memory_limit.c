@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "client/util/log.h"
-#include "client/device/memory_limit.h"
+#include "client/context/memory_limit.h"
 
 #define MIB (1ull << 20)
 #define NONE UINT64_MAX

@@ -14,8 +14,8 @@
 
 #include "frame.h"
 #include "client/transport/server_link.h"
-#include "client/device/context.h"
-#include "client/device/share.h"
+#include "client/context/context.h"
+#include "client/context/share.h"
 
 struct server_link server;
 _Thread_local struct context *context_current;

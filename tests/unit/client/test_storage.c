@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "client/device/storage.h"
+#include "client/context/storage.h"
 
 static char ended[16];
 static struct storage storage = STORAGE_INIT;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "client/device/visible.h"
+#include "client/context/visible.h"
 
 static const struct visible_gpu gpus[4] = {
 	{

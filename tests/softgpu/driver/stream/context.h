@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-#include "client/device/storage.h"
+#include "client/context/storage.h"
 #include "tests/softgpu/driver/driver.h"
 
 struct event;

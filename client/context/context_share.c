@@ -12,10 +12,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "hooks.h"
+#include "share.h"
 #include "wire.h"
 #include "client/util/log.h"
-#include "client/device/hooks.h"
-#include "client/device/share.h"
 #include "send.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

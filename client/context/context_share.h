@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "client/device/context.h"
+#include "context.h"
 
 /*
  * Gives an inactive context its share of an open GPU: what the environment says
