@@ -7,9 +7,9 @@
  * own pitch. Any thread.
  */
 
-#include "array.h"
 #include "client/stream/stream.h"
 #include "client/memory/sync_rules.h"
+#include "client/array/array.h"
 
 struct box_end {
 	struct array *array; /* NULL: linear memory, described by the next three fields */
