@@ -15,7 +15,7 @@
 #include "wire.h"
 #include "client/module/library.h"
 
-/* The settings of such calls on a function. */
+/* The settings of such calls on a function. The end of its kernel frees them by free(). */
 struct legacy_launch {
 	pthread_mutex_t lock;
 	unsigned block[3];
@@ -23,14 +23,6 @@ struct legacy_launch {
 	size_t param_bytes;
 	uint8_t params[WIRE_PARAMS_MAX];
 };
-
-void legacy_launch_free(struct legacy_launch *legacy)
-{
-	if (!legacy)
-		return;
-	pthread_mutex_destroy(&legacy->lock);
-	free(legacy);
-}
 
 /* The settings of a function, created at its first use. */
 static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **ret_legacy)
@@ -48,17 +40,15 @@ static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **r
 	*ret_legacy = atomic_load_explicit(&kernel->legacy, memory_order_acquire);
 	if (*ret_legacy)
 		return CUDA_SUCCESS;
-	legacy = calloc(1, sizeof(*legacy));
+	legacy = malloc(sizeof(*legacy));
 	if (!legacy)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_init(&legacy->lock, NULL);
-	for (unsigned i = 0; i < 3; i++)
-		legacy->block[i] = 1; /* the default */
+	*legacy = (struct legacy_launch){PTHREAD_MUTEX_INITIALIZER, .block = {1, 1, 1}};
 	*ret_legacy = legacy;
 	/* Another thread may have created it first. */
 	if (!atomic_compare_exchange_strong_explicit(
 		    &kernel->legacy, &before, legacy, memory_order_acq_rel, memory_order_acquire)) {
-		legacy_launch_free(legacy);
+		free(legacy);
 		*ret_legacy = before;
 	}
 	return CUDA_SUCCESS;

@@ -142,7 +142,7 @@ static void kernel_free(struct kernel *kernel)
 {
 	free(kernel->name);
 	free(kernel->params);
-	legacy_launch_free(kernel->legacy);
+	free(kernel->legacy);
 	kernel->legacy = NULL;
 	kernel->name = NULL;
 	kernel->params = NULL;

@@ -21,9 +21,7 @@
 /* The offset of a CUfunction in its struct kernel. */
 #define FUNCTION_OFFSET 8
 
-/* The settings of CUDA 3 calls on a function. */
 struct legacy_launch;
-void legacy_launch_free(struct legacy_launch *legacy);
 
 struct kernel {
 	_Alignas(2 * FUNCTION_OFFSET) struct slab_head slab;
@@ -35,9 +33,10 @@ struct kernel {
 	uint32_t param_bytes;
 	uint32_t n_params;
 	uint32_t prints;
-	struct param_layout *_Atomic params;  /* NULL before kernel_measure() */
-	_Atomic uint64_t occupancy;           /* the last result of occupancy_blocks() */
-	struct legacy_launch *_Atomic legacy; /* NULL before the first CUDA 3 call */
+	struct param_layout *_Atomic params; /* NULL before kernel_measure() */
+	_Atomic uint64_t occupancy;          /* the last result of occupancy_blocks() */
+	struct legacy_launch
+		*_Atomic legacy; /* the settings of CUDA 3 calls; NULL before the first */
 };
 
 struct library {
