@@ -8,8 +8,12 @@
  */
 
 #include "server/session/session_part.h"
+#include "server/driver/channel_budget.h"
+#include "server/driver/closed_gpu.h"
 #include "server/driver/green.h"
+#include "server/driver/quiet.h"
 #include "server/driver/session_device.h"
+#include "server/driver/stream_pool.h"
 #include "server/stream/context_share.h"
 #include "server/stream/event.h"
 #include "server/stream/pending_wait.h"
@@ -60,7 +64,14 @@ const struct session_part *const session_parts[] = {
 };
 
 const struct device_part *const device_parts[] = {
+	&closed_gpu_part,
+	&sm_share_part,
+	&greens_device_part,
+	&cu_limit_part, /* its heap comes before the first kernel */
 	&copy_kernel_part,
+	&channel_budget_part,
+	&stream_pool_part,
+	&quiet_part, /* has events of the context, so nothing fails after it */
 	NULL,
 };
 

@@ -121,7 +121,7 @@ static CUresult copy_kernel_load(void)
  * memory are refused then. After any other failure, the next client tries to make the
  * context again.
  */
-static CUresult copy_kernel_open(const struct device *device)
+static CUresult copy_kernel_open(struct device *device)
 {
 	CUresult result = copy_kernel_load();
 

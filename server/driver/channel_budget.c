@@ -62,7 +62,7 @@ static unsigned make_channels(void)
 /* Other workers may take channels meanwhile, or may have taken some that are not in use yet. */
 void channel_budget_grow(struct device *device)
 {
-	struct channel_budget *budget = &device->channels;
+	struct channel_budget *budget = device->channels;
 	uint64_t n_taken, n_pending;
 	unsigned n;
 
@@ -107,7 +107,7 @@ enum channel_way channel_budget_take(
 	struct session *session, struct device *device, struct channel_part *part, unsigned most_ms)
 {
 	const bool is_blocked = session && blocked_has(session);
-	struct channel_budget *budget = &device->channels;
+	struct channel_budget *budget = device->channels;
 	bool found;
 
 	pthread_mutex_lock(&lock);
@@ -192,7 +192,7 @@ static void make_nodes(struct device *device)
 	channel_budget_take_reserved(device, &part);
 	if (result == CUDA_SUCCESS)
 		result = make_chain(part.n_nodes, &model, &exec);
-	note_taken(&device->channels, &part, result == CUDA_SUCCESS);
+	note_taken(device->channels, &part, result == CUDA_SUCCESS);
 	if (exec) {
 		cuda.cuGraphExecDestroy(exec);
 		channel_budget_release(device, &part);
@@ -209,7 +209,7 @@ static void make_nodes(struct device *device)
 void channel_budget_taken(
 	struct device *device, const struct channel_part *part, enum channel_way way, bool is_made)
 {
-	struct channel_budget *budget = &device->channels;
+	struct channel_budget *budget = device->channels;
 	bool lacks_channels, lacks_nodes;
 
 	note_taken(budget, part, is_made);
@@ -230,13 +230,33 @@ void channel_budget_taken(
 void channel_budget_take_reserved(struct device *device, struct channel_part *part)
 {
 	pthread_mutex_lock(&lock);
-	channel_budget_add(&device->channels, part);
+	channel_budget_add(device->channels, part);
 	pthread_mutex_unlock(&lock);
 }
 
 void channel_budget_release(struct device *device, const struct channel_part *part)
 {
 	pthread_mutex_lock(&lock);
-	channel_budget_give(&device->channels, part);
+	channel_budget_give(device->channels, part);
 	pthread_mutex_unlock(&lock);
 }
+
+static CUresult channel_budget_begin(struct device *device)
+{
+	static struct channel_budget all[DEVICES_MAX];
+
+	device->channels = &all[device->ordinal];
+	*device->channels = (struct channel_budget){0};
+	return CUDA_SUCCESS;
+}
+
+static CUresult channel_budget_open(struct device *device)
+{
+	channel_budget_grow(device);
+	return CUDA_SUCCESS;
+}
+
+const struct device_part channel_budget_part = {
+	.begin = channel_budget_begin,
+	.open = channel_budget_open,
+};

@@ -27,6 +27,17 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct launching *workers; /* under the lock */
 
+static CUresult closed_gpu_begin(struct device *device)
+{
+	static struct closed_gpu all[DEVICES_MAX];
+
+	device->closed = &all[device->ordinal];
+	*device->closed = (struct closed_gpu){0};
+	return CUDA_SUCCESS;
+}
+
+const struct device_part closed_gpu_part = {.begin = closed_gpu_begin};
+
 void closed_begin(struct closed_gpu *closed, uint64_t until_ns)
 {
 	pthread_mutex_lock(&lock);
@@ -133,7 +144,7 @@ static void say_lone(const struct session *session, const struct closed_gpu *clo
 
 void closed_wait(struct session *session, struct device *device)
 {
-	struct closed_gpu *closed = &device->closed;
+	struct closed_gpu *closed = device->closed;
 	const uint64_t start_ns = now_ns();
 	uint64_t now = start_ns;
 	bool is_closed = false, is_said = false;
@@ -157,7 +168,7 @@ void closed_wait(struct session *session, struct device *device)
 /* The order of these atomics and those of closed_begin() matters: one of both sees the other. */
 bool launching_begin_late(struct launching *launching, struct device *device)
 {
-	while (is_closed_for(launching->session, &device->closed, now_ns())) {
+	while (is_closed_for(launching->session, device->closed, now_ns())) {
 		if (waits_no_more(launching->session))
 			return false;
 		atomic_store(&launching->is_on, false);

@@ -17,6 +17,7 @@
 #include "driver.h"
 
 struct device;
+struct device_part;
 struct session;
 struct session_part;
 
@@ -34,7 +35,7 @@ struct closed_gpu {
 	unsigned n;                     /* calls and lone work; under the lock of closed_gpu.c */
 	_Atomic uint64_t until_ns;      /* closed for calls until then; 0: open */
 	_Atomic uint64_t lone_until_ns; /* the same for lone work */
-	CUevent lone;                   /* behind the last lone work. Made by quiet_init() */
+	CUevent lone;                   /* behind the last lone work. Made by quiet.c */
 	_Atomic uint64_t lone_number;   /* of lone work that keeps the GPU closed; 0: none */
 	_Atomic uint64_t lone_client;   /* its PID, above the number of its session */
 };
@@ -118,5 +119,8 @@ static inline void launching_end(struct launching *launching)
 
 /* What is done for each session: see session_part.h. */
 extern const struct session_part launching_part;
+
+/* What is done for each GPU: see device.h. */
+extern const struct device_part closed_gpu_part;
 
 #endif

@@ -40,8 +40,16 @@
 /* A stack that the driver has refused is not requested again for this long, nor a larger one. */
 #define REFUSED_MS 10000
 
-/* Protects `raised', `stack_refused' and `asks' of every device. */
+/* Protects the raised_limits of every device. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * The heap for kernels that allocate. The driver can enlarge it only until the first such
+ * kernel of any client has run. The limit that clients see stays.
+ */
+#define HEAP_SIZE (64u << 20)
+
+static void cu_limits_lower(void);
 
 static const char *limit_name(CUlimit limit)
 {
@@ -68,14 +76,14 @@ static CUresult set_limit(
 
 	/* Before the call: a graph may be made as soon as the stack is larger. */
 	if (limit == CU_LIMIT_STACK_SIZE)
-		atomic_store(&device->is_stack_large, true);
+		atomic_store(&device->raised->is_stack_large, true);
 	result = cuda.cuCtxSetLimit(limit, value);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuCtxGetLimit(&now, limit);
 	if (result != CUDA_SUCCESS)
 		return result;
-	device->raised[limit] = MAX(now, value);
-	device->set[limit] = value;
+	device->raised->now[limit] = MAX(now, value);
+	device->raised->set[limit] = value;
 	log_line("Client " SESSION_NAME " raised %s of device %u to %llu bytes, for all clients",
 		SESSION_NAME_ARGS(session), limit_name(limit), device->ordinal,
 		(unsigned long long)now);
@@ -94,19 +102,19 @@ static CUresult set_stack(struct session *session, struct device *device, uint64
 
 	if (result == CUDA_SUCCESS || result_is_fault(result))
 		return result;
-	device->stack_refused = power ? power : value;
-	device->stack_refusal = result;
+	device->raised->stack_refused = power ? power : value;
+	device->raised->stack_refusal = result;
 	if (power && power != value)
 		result = set_limit(session, device, CU_LIMIT_STACK_SIZE, value);
-	device->stack_refused_ms = now_ms();
+	device->raised->stack_refused_ms = now_ms();
 	return result;
 }
 
 /* Whether the driver has recently refused this size. Under the lock. */
 static bool is_refused(const struct device *device, uint64_t bytes)
 {
-	return device->stack_refused && bytes >= device->stack_refused &&
-	       now_ms() - device->stack_refused_ms < REFUSED_MS;
+	return device->raised->stack_refused && bytes >= device->raised->stack_refused &&
+	       now_ms() - device->raised->stack_refused_ms < REFUSED_MS;
 }
 
 /* The driver waits for all that is on the GPU, for any time. */
@@ -116,7 +124,7 @@ static CUresult raise_stack(struct session *session, struct device *device, uint
 	CUresult result;
 
 	if (is_refused(device, power ? power : UINT64_MAX))
-		return device->stack_refusal;
+		return device->raised->stack_refusal;
 	if (!quiet_call_begin(session, device, BLOCKED_WAIT_MS)) {
 		log_line("Client " SESSION_NAME " asked for a stack of %llu bytes and is refused: "
 			 "streams of other clients are blocked, or their work does not end",
@@ -140,11 +148,11 @@ static uint64_t step_above(uint64_t value)
 static CUresult limit_known(const struct device *device, uint64_t bytes)
 {
 	uint64_t stack =
-		MAX(device->limits[CU_LIMIT_STACK_SIZE], device->raised[CU_LIMIT_STACK_SIZE]);
+		MAX(device->limits[CU_LIMIT_STACK_SIZE], device->raised->now[CU_LIMIT_STACK_SIZE]);
 
 	if (bytes <= stack)
 		return CUDA_SUCCESS;
-	return is_refused(device, bytes) ? device->stack_refusal : CUDA_ERROR_NOT_READY;
+	return is_refused(device, bytes) ? device->raised->stack_refusal : CUDA_ERROR_NOT_READY;
 }
 
 /* While no stream is blocked. Under the lock. */
@@ -160,9 +168,9 @@ static CUresult limit_cover(struct session *session, struct device *device, uint
 	if (result != CUDA_SUCCESS && !result_is_fault(result))
 		result = set_limit(session, device, CU_LIMIT_STACK_SIZE, bytes);
 	if (result != CUDA_SUCCESS && !result_is_fault(result)) {
-		device->stack_refused = bytes;
-		device->stack_refusal = result;
-		device->stack_refused_ms = now_ms();
+		device->raised->stack_refused = bytes;
+		device->raised->stack_refusal = result;
+		device->raised->stack_refused_ms = now_ms();
 	}
 	return result;
 }
@@ -175,8 +183,8 @@ static void list_asks(struct session_device *sdev)
 	if (asks->is_listed)
 		return;
 	asks->is_listed = true;
-	asks->next = sdev->device->asks;
-	sdev->device->asks = asks;
+	asks->next = sdev->device->raised->asks;
+	sdev->device->raised->asks = asks;
 }
 
 /* The highest request of a session; never below the first value. Under the lock. */
@@ -185,8 +193,8 @@ static uint64_t most_asked(const struct device *device, CUlimit limit)
 	uint64_t most = device->limits[limit];
 
 	if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
-		most = MAX(most, device->heap_first);
-	for (const struct cu_limit_asks *asks = device->asks; asks; asks = asks->next)
+		most = MAX(most, device->raised->heap_first);
+	for (const struct cu_limit_asks *asks = device->raised->asks; asks; asks = asks->next)
 		most = MAX(most, asks->value[limit]);
 	return most;
 }
@@ -197,7 +205,8 @@ static uint64_t most_needed(const struct device *device, CUlimit limit)
 	uint64_t most = most_asked(device, limit);
 
 	if (limit == CU_LIMIT_STACK_SIZE)
-		for (const struct cu_limit_asks *asks = device->asks; asks; asks = asks->next)
+		for (const struct cu_limit_asks *asks = device->raised->asks; asks;
+			asks = asks->next)
 			most = MAX(most, asks->graph_stack);
 	return most;
 }
@@ -209,7 +218,8 @@ static void note_stack_kept(struct device *device)
 {
 	uint64_t power = power_above(most_asked(device, CU_LIMIT_STACK_SIZE));
 
-	atomic_store(&device->is_stack_kept, power && device->set[CU_LIMIT_STACK_SIZE] > power);
+	atomic_store(&device->raised->is_stack_kept,
+		power && device->raised->set[CU_LIMIT_STACK_SIZE] > power);
 }
 
 /* Under the lock. */
@@ -223,11 +233,11 @@ static void note_ask(struct session_device *sdev, CUlimit limit, uint64_t value)
 /* Lowering does not wait for the lock. The thread that holds the lock then requests it again. */
 static void limit_unlock(const struct device *device)
 {
-	bool wants_lower = device->wants_lower;
+	bool wants_lower = device->raised->wants_lower;
 
 	pthread_mutex_unlock(&lock);
 	if (wants_lower)
-		deferred_note_limits();
+		deferred_when_idle(cu_limits_lower);
 }
 
 CUresult cu_limit_cover_local(struct session *session, struct device *device, uint32_t bytes)
@@ -261,7 +271,7 @@ CUresult cu_limit_cover_local(struct session *session, struct device *device, ui
 static bool is_too_high(const struct device *device)
 {
 	for (unsigned i = 0; i < LIMITS_RAISED; i++)
-		if (device->set[i] > most_needed(device, (CUlimit)i))
+		if (device->raised->set[i] > most_needed(device, (CUlimit)i))
 			return true;
 	return false;
 }
@@ -269,7 +279,7 @@ static bool is_too_high(const struct device *device)
 void cu_limits_forget(struct session_device *sdev, bool device_lost)
 {
 	struct device *device = sdev->device;
-	struct cu_limit_asks **link = &device->asks;
+	struct cu_limit_asks **link = &device->raised->asks;
 
 	if (!sdev->asks.is_listed)
 		return;
@@ -279,7 +289,7 @@ void cu_limits_forget(struct session_device *sdev, bool device_lost)
 	*link = sdev->asks.next;
 	sdev->asks = (struct cu_limit_asks){0};
 	note_stack_kept(device);
-	device->wants_lower = !device_lost && is_too_high(device);
+	device->raised->wants_lower = !device_lost && is_too_high(device);
 	limit_unlock(device);
 }
 
@@ -289,10 +299,10 @@ void cu_limits_forget(struct session_device *sdev, bool device_lost)
  */
 static void note_stack_lowered(struct device *device)
 {
-	device->stack_refused = 0;
-	atomic_fetch_add(&device->n_stack_lowered, 1);
-	atomic_store(&device->is_stack_large,
-		device->set[CU_LIMIT_STACK_SIZE] > device->limits[CU_LIMIT_STACK_SIZE]);
+	device->raised->stack_refused = 0;
+	atomic_fetch_add(&device->raised->n_stack_lowered, 1);
+	atomic_store(&device->raised->is_stack_large,
+		device->raised->set[CU_LIMIT_STACK_SIZE] > device->limits[CU_LIMIT_STACK_SIZE]);
 	note_stack_kept(device);
 }
 
@@ -302,14 +312,14 @@ static void limit_lower(struct device *device, CUlimit limit)
 	uint64_t most = most_needed(device, limit);
 	size_t now = 0;
 
-	if (device->set[limit] <= most || cuda.cuCtxSetLimit(limit, most) != CUDA_SUCCESS)
+	if (device->raised->set[limit] <= most || cuda.cuCtxSetLimit(limit, most) != CUDA_SUCCESS)
 		return;
-	device->set[limit] = most;
+	device->raised->set[limit] = most;
 	if (limit == CU_LIMIT_STACK_SIZE)
 		note_stack_lowered(device);
 	if (cuda.cuCtxGetLimit(&now, limit) != CUDA_SUCCESS)
 		return;
-	device->raised[limit] = now;
+	device->raised->now[limit] = now;
 	log_line("Lowered %s of device %u to %llu bytes: no client asks for more",
 		limit_name(limit), device->ordinal, (unsigned long long)now);
 }
@@ -324,16 +334,20 @@ static void lower_all(struct device *device)
 	quiet_call_end(device);
 }
 
-void cu_limits_lower(void)
+/*
+ * Lowers limits that no session requests any more. A limit that the driver refuses to lower stays
+ * until another session leaves. The deferred thread.
+ */
+static void cu_limits_lower(void)
 {
 	if (pthread_mutex_trylock(&lock) != 0)
 		return;
 	for (uint32_t i = 0; i < devices_count(); i++) {
 		struct device *device = device_get(i);
 
-		if (device->wants_lower)
+		if (device->raised->wants_lower)
 			lower_all(device);
-		device->wants_lower = false;
+		device->raised->wants_lower = false;
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -342,12 +356,12 @@ void cu_limits_lower(void)
 
 unsigned cu_limit_n_stack_lowered(const struct device *device)
 {
-	return atomic_load(&device->n_stack_lowered);
+	return atomic_load(&device->raised->n_stack_lowered);
 }
 
 bool cu_limit_is_stack_kept(const struct device *device)
 {
-	return atomic_load(&device->is_stack_kept);
+	return atomic_load(&device->raised->is_stack_kept);
 }
 
 void cu_limit_keep_stack(struct session_device *sdev, bool *keeps)
@@ -356,10 +370,10 @@ void cu_limit_keep_stack(struct session_device *sdev, bool *keeps)
 	struct cu_limit_asks *asks = &sdev->asks;
 	uint64_t stack;
 
-	if (likely(!atomic_load(&device->is_stack_large)))
+	if (likely(!atomic_load(&device->raised->is_stack_large)))
 		return;
 	pthread_mutex_lock(&lock);
-	stack = device->set[CU_LIMIT_STACK_SIZE];
+	stack = device->raised->set[CU_LIMIT_STACK_SIZE];
 	if (stack > device->limits[CU_LIMIT_STACK_SIZE]) {
 		list_asks(sdev);
 		asks->graph_stack = MAX(asks->graph_stack, stack);
@@ -376,7 +390,7 @@ void cu_limit_release_stack(struct session_device *sdev)
 	pthread_mutex_lock(&lock);
 	if (--sdev->asks.n_graphs == 0) {
 		sdev->asks.graph_stack = 0;
-		device->wants_lower = is_too_high(device);
+		device->raised->wants_lower = is_too_high(device);
 	}
 	limit_unlock(device);
 }
@@ -403,7 +417,7 @@ static CUresult raise_to(
 	struct device *device = sdev->device;
 	CUresult result = CUDA_SUCCESS;
 
-	if (value > MAX(device->limits[limit], device->raised[limit]))
+	if (value > MAX(device->limits[limit], device->raised->now[limit]))
 		result = limit == CU_LIMIT_STACK_SIZE ? raise_stack(session, device, value)
 						      : set_limit(session, device, limit, value);
 	if (result == CUDA_SUCCESS)
@@ -426,3 +440,28 @@ CUresult do_limit_raise(struct session *session, uint32_t ordinal, uint32_t limi
 	limit_unlock(sdev->device);
 	return result;
 }
+
+/* ---- GPUs */
+
+static CUresult cu_limit_begin(struct device *device)
+{
+	static struct raised_limits all[DEVICES_MAX];
+
+	device->raised = &all[device->ordinal];
+	*device->raised = (struct raised_limits){0};
+	return CUDA_SUCCESS;
+}
+
+static CUresult cu_limit_open(struct device *device)
+{
+	if (device->limits[CU_LIMIT_MALLOC_HEAP_SIZE] < HEAP_SIZE &&
+		cuda.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, HEAP_SIZE) == CUDA_SUCCESS)
+		device->raised->now[CU_LIMIT_MALLOC_HEAP_SIZE] = device->raised->heap_first =
+			HEAP_SIZE;
+	return CUDA_SUCCESS;
+}
+
+const struct device_part cu_limit_part = {
+	.begin = cu_limit_begin,
+	.open = cu_limit_open,
+};

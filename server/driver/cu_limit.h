@@ -7,12 +7,14 @@
  * buffer of printf. They are the same for all clients.
  */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "driver.h"
 
 struct device;
+struct device_part;
 struct session_device;
 struct session;
 
@@ -30,6 +32,21 @@ struct cu_limit_asks {
 	unsigned n_graphs;    /* that keep the stack */
 	bool is_listed;
 	bool is_refusal_logged; /* in the log */
+};
+
+/* Of a GPU, under the lock of cu_limit.c unless a member is atomic. */
+struct raised_limits {
+	uint64_t now[LIMITS_RAISED]; /* since the first values; 0: not raised */
+	uint64_t set[LIMITS_RAISED]; /* last set in the driver, which may have rounded it */
+	struct cu_limit_asks *asks;  /* requests of sessions */
+	uint64_t heap_first;         /* raised by the server for all clients; 0: not raised */
+	uint64_t stack_refused;      /* size that the driver refused at that time; 0: none */
+	uint64_t stack_refused_ms;
+	CUresult stack_refusal;
+	bool wants_lower;            /* no session asks for a limit that was raised */
+	atomic_uint n_stack_lowered; /* how often */
+	_Atomic bool is_stack_large; /* it may be larger than at first */
+	_Atomic bool is_stack_kept;  /* only graphs still need its size */
 };
 
 /*
@@ -61,10 +78,7 @@ bool cu_limit_is_stack_kept(const struct device *device);
 /* The session leaves the GPU: limits that only it has requested are lowered later. A worker. */
 void cu_limits_forget(struct session_device *sdev, bool device_lost);
 
-/*
- * Lowers limits that no session requests any more. No session has work. A limit that the
- * driver refuses to lower stays until another session leaves. The deferred thread.
- */
-void cu_limits_lower(void);
+/* What is done for each GPU: see device.h. */
+extern const struct device_part cu_limit_part;
 
 #endif

@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "cu_limit.h"
 #include "quiet.h"
 #include "server/util/thread.h"
 #include "server/session/fault.h"
@@ -44,8 +43,8 @@ static struct {
 	struct deferred *list, **last;
 	atomic_uint n; /* changed under the lock */
 	bool is_started, is_ending, is_reclaiming;
-	bool has_holes;  /* memory was freed that the system does not have back yet */
-	bool has_limits; /* limits may be lowered */
+	bool has_holes;          /* memory was freed that the system does not have back yet */
+	void (*when_idle)(void); /* to be called when no session has work; NULL: nothing */
 	pthread_t thread;
 } deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &deferred.list};
 
@@ -92,7 +91,7 @@ static void deferred_append(struct deferred *one)
 /* A session that begins work meanwhile may have to wait for this. Under the lock. */
 static bool may_tidy_up(void)
 {
-	return (deferred.has_holes || deferred.has_limits) && !deferred.list &&
+	return (deferred.has_holes || deferred.when_idle) && !deferred.list &&
 	       atomic_load(&n_at_work) == 0;
 }
 
@@ -102,12 +101,14 @@ static bool may_tidy_up(void)
  */
 static void tidy_up(void)
 {
-	bool has_holes = deferred.has_holes, has_limits = deferred.has_limits;
+	void (*when_idle)(void) = deferred.when_idle;
+	bool has_holes = deferred.has_holes;
 
-	deferred.has_holes = deferred.has_limits = false;
+	deferred.when_idle = NULL;
+	deferred.has_holes = false;
 	pthread_mutex_unlock(&deferred.lock);
-	if (has_limits)
-		cu_limits_lower();
+	if (when_idle)
+		when_idle();
 	if (has_holes)
 		malloc_trim(0);
 	pthread_mutex_lock(&deferred.lock);
@@ -229,10 +230,10 @@ void deferred_note_freed(void)
 	pthread_mutex_unlock(&deferred.lock);
 }
 
-void deferred_note_limits(void)
+void deferred_when_idle(void (*function)(void))
 {
 	pthread_mutex_lock(&deferred.lock);
-	deferred.has_limits = true;
+	deferred.when_idle = function;
 	pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
 }
@@ -269,7 +270,7 @@ void at_work_change(bool is_at_work)
 	if (atomic_fetch_sub(&n_at_work, 1) > 1)
 		return;
 	pthread_mutex_lock(&deferred.lock);
-	if (deferred.list || deferred.has_holes || deferred.has_limits)
+	if (deferred.list || deferred.has_holes || deferred.when_idle)
 		pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
 }

@@ -39,8 +39,8 @@ void deferred_add(struct deferred *deferred);
  */
 void deferred_note_freed(void);
 
-/* Limits may be lowered (cu_limit.h) as soon as no session has work. */
-void deferred_note_limits(void);
+/* Calls `function' on the thread as soon as no session has work. There is one such function. */
+void deferred_when_idle(void (*function)(void));
 
 /* How many calls were added so far; whether as many have been made. Any thread. */
 uint64_t deferred_n_added(void);

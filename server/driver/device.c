@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "green.h"
-#include "sm_share.h"
 #include "server/util/gpu_processes.h"
 #include "server/util/log.h"
 
@@ -67,6 +65,17 @@ static CUresult read_names(struct device *device)
 	return CUDA_SUCCESS;
 }
 
+static CUresult begin_parts(struct device *device)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (const struct device_part *const *part = device_parts; *part && !is_shortage(result);
+		part++)
+		if ((*part)->begin)
+			result = (*part)->begin(device);
+	return is_shortage(result) ? result : CUDA_SUCCESS;
+}
+
 static CUresult read_facts(struct device *device)
 {
 	size_t total = 0;
@@ -79,11 +88,7 @@ static CUresult read_facts(struct device *device)
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuDeviceTotalMem_v2(&total, device->handle);
 	device->facts.total_memory = total;
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = sm_shares_divide(device);
-	/* If the driver cannot divide the SMs, every client has all of them. */
-	return is_shortage(result) ? result : CUDA_SUCCESS;
+	return result == CUDA_SUCCESS ? begin_parts(device) : result;
 }
 
 static CUresult read_peer(struct peer_facts *facts, CUdevice device, CUdevice other)
@@ -127,7 +132,6 @@ static CUresult device_init(void)
 	for (uint32_t i = 0; i < DEVICES_MAX && i < (uint32_t)count; i++) {
 		devices[i] = (struct device){.ordinal = i};
 		pthread_mutex_init(&devices[i].lock, NULL);
-		pthread_mutex_init(&devices[i].stream_pool.lock, NULL);
 		pthread_mutex_init(&devices[i].giving_back, NULL);
 		result = read_facts(&devices[i]);
 		if (result != CUDA_SUCCESS)
@@ -139,7 +143,6 @@ static CUresult device_init(void)
 
 CUresult devices_init(void)
 {
-	quiet_start();
 	init_result = device_init();
 	return init_result;
 }
@@ -147,25 +150,22 @@ CUresult devices_init(void)
 static void close_parts(void)
 {
 	for (const struct device_part *const *part = device_parts; *part; part++)
-		(*part)->close();
+		if ((*part)->close)
+			(*part)->close();
 }
 
 void devices_fini(void)
 {
-	greens_forget(); /* they go with the contexts */
 	close_parts();
 	for (uint32_t i = 0; i < n_devices; i++) {
 		struct device *device = &devices[i];
 
 		if (device->context) {
 			log_line("Destroy server context on device %u (%s)", i, device->facts.name);
-			quiet_fini(device);
 			cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
 		}
 		device->context = NULL;
-		device->stream_pool.n = 0; /* they went with it */
 		pthread_mutex_destroy(&device->giving_back);
-		pthread_mutex_destroy(&device->stream_pool.lock);
 		pthread_mutex_destroy(&device->lock);
 	}
 	n_devices = 0;
@@ -289,19 +289,6 @@ CUmemAllocationProp device_memory(const struct device *device)
 	};
 }
 
-/*
- * The heap for kernels that allocate. The driver can enlarge it only until the first such
- * kernel of any client has run. The limit that clients see stays.
- */
-#define HEAP_SIZE (64u << 20)
-
-static void raise_heap(struct device *device)
-{
-	if (device->limits[CU_LIMIT_MALLOC_HEAP_SIZE] < HEAP_SIZE &&
-		cuda.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, HEAP_SIZE) == CUDA_SUCCESS)
-		device->raised[CU_LIMIT_MALLOC_HEAP_SIZE] = device->heap_first = HEAP_SIZE;
-}
-
 /* Only while no client has kernels on the GPU, for which this would wait. */
 static void make_scratch(struct device *device)
 {
@@ -309,13 +296,14 @@ static void make_scratch(struct device *device)
 		device->scratch = 0;
 }
 
-static CUresult open_parts(const struct device *device)
+static CUresult open_parts(struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (const struct device_part *const *part = device_parts; *part && result == CUDA_SUCCESS;
 		part++)
-		result = (*part)->open(device);
+		if ((*part)->open)
+			result = (*part)->open(device);
 	return result;
 }
 
@@ -365,20 +353,13 @@ static CUresult make_context(struct device *device)
 	result = cuda.cuCtxSetCurrent(context);
 	if (result == CUDA_SUCCESS)
 		result = read_context_facts(device);
-	if (result == CUDA_SUCCESS)
-		raise_heap(device);
 	make_scratch(device);
 	if (result == CUDA_SUCCESS)
 		result = open_parts(device);
-	if (result == CUDA_SUCCESS) {
-		channel_budget_grow(device);
-		stream_pool_fill(device);
-	}
 	if (result != CUDA_SUCCESS) {
 		cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
 		return result;
 	}
-	quiet_init(device, context);
 	device->context = context;
 	return CUDA_SUCCESS;
 }

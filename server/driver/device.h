@@ -13,16 +13,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "channel_budget.h"
-#include "closed_gpu.h"
-#include "cu_limit.h"
 #include "driver.h"
 #include "layout.h"
-#include "quiet.h"
 #include "shm.h"
-#include "stream_pool.h"
 
 #define DEVICE_LIMITS 16 /* CUlimit values that clients see */
+
+struct channel_budget;
+struct closed_gpu;
+struct quiet;
+struct raised_limits;
+struct stream_pool;
 
 struct device {
 	uint32_t ordinal;
@@ -32,33 +33,33 @@ struct device {
 	CUcontext context; /* NULL: not made yet */
 	uint64_t granularity;
 	int priority_least, priority_greatest;
-	struct stream_pool stream_pool;
-	struct channel_budget channels;
-	struct closed_gpu closed;
-	struct quiet quiet;
+	/* Of the files of higher rooms: see device_part. Not owned. */
+	struct channel_budget *channels;
+	struct closed_gpu *closed;
+	struct quiet *quiet;
+	struct raised_limits *raised;
+	struct stream_pool *stream_pool;
 	atomic_uint n_sessions;      /* that have opened it */
 	_Atomic uint64_t unused;     /* bytes of arenas that are mapped and unused */
 	_Atomic uint64_t closing;    /* of these, of sessions that have ended */
 	pthread_mutex_t giving_back; /* held while memory goes back to the driver */
 	CUdeviceptr scratch; /* two values that are never read (blocked_streams.c); 0: none */
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 if the driver refuses */
-	uint64_t raised[DEVICE_LIMITS]; /* since then (cu_limit.c); 0: not raised */
-	struct cu_limit_asks *asks;     /* requests of sessions (cu_limit.c) */
-	uint64_t set[LIMITS_RAISED];    /* last set in the driver, which may have rounded it */
-	uint64_t heap_first;            /* raised by the server for all clients; 0: not raised */
-	uint64_t stack_refused;         /* size that the driver refused at that time; 0: none */
-	uint64_t stack_refused_ms;
-	CUresult stack_refusal;
-	bool wants_lower;            /* no session asks for a limit that was raised */
-	atomic_uint n_stack_lowered; /* how often (cu_limit.h) */
-	_Atomic bool is_stack_large; /* it may be larger than at first */
-	_Atomic bool is_stack_kept;  /* only graphs still need its size (cu_limit.h) */
 };
 
-/* What a file of a higher room does for GPUs. */
+/* What a file of a higher room keeps and does for GPUs. A NULL function is not called. */
 struct device_part {
-	/* When the GPU's context has been made and is current, before any work. */
-	CUresult (*open)(const struct device *device);
+	/*
+	 * When the GPU's facts have been read: stores the pointer to the part's state, which is
+	 * new. devices_init() fails with an error that another attempt may change.
+	 */
+	CUresult (*begin)(struct device *device);
+
+	/*
+	 * When the GPU's context has been made and is current, before any work. In the order of the
+	 * list: the context ends if one of them fails.
+	 */
+	CUresult (*open)(struct device *device);
 
 	/*
 	 * Adds a kernel node behind `after', or the first for NULL, to a graph that is never

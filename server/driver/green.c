@@ -140,7 +140,8 @@ unsigned greens_kept(void)
 	return n;
 }
 
-void greens_forget(void)
+/* Forgets the kept ones, which end with the contexts. */
+static void greens_forget(void)
 {
 	while (kept) {
 		struct green *green = kept;
@@ -151,6 +152,8 @@ void greens_forget(void)
 	}
 	n_kept = 0;
 }
+
+const struct device_part greens_device_part = {.close = greens_forget};
 
 _Static_assert(offsetof(struct green, deferred) == 0, "a deferred call is its green context");
 

@@ -11,6 +11,7 @@
 #include "deferred.h"
 #include "wire.h"
 
+struct device_part;
 struct session_device;
 struct session;
 struct session_part;
@@ -58,10 +59,10 @@ void green_unref(struct green *green, bool device_lost); /* NULL is fine */
 /* How many are kept for others, unused. */
 unsigned greens_kept(void);
 
-/* Forgets the kept ones: all contexts have ended. */
-void greens_forget(void);
-
 /* What is done for each session: see session_part.h. */
 extern const struct session_part greens_part;
+
+/* What is done for each GPU: see device.h. */
+extern const struct device_part greens_device_part;
 
 #endif

@@ -55,27 +55,49 @@ void quiet_start(void)
 	is_off = disable_has(DISABLE_QUIET);
 }
 
-void quiet_init(struct device *device, CUcontext context)
+static CUresult quiet_begin(struct device *device)
 {
-	struct quiet *quiet = &device->quiet;
+	static struct quiet all[DEVICES_MAX];
 
-	if (cuda.cuEventCreate(&quiet->work, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-		return;
-	if (cuda.cuEventCreate(&device->closed.lone, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
+	quiet_start();
+	device->quiet = &all[device->ordinal];
+	*device->quiet = (struct quiet){.work = NULL};
+	return CUDA_SUCCESS;
+}
+
+/* Without events, calls wait in the driver. */
+static CUresult quiet_open(struct device *device)
+{
+	struct quiet *quiet = device->quiet;
+	CUcontext context = NULL;
+
+	if (cuda.cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
+		cuda.cuEventCreate(&quiet->work, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	if (cuda.cuEventCreate(&device->closed->lone, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
 		atomic_store(&quiet->context, context);
 	else
 		cuda.cuEventDestroy_v2(quiet->work);
+	return CUDA_SUCCESS;
 }
 
-void quiet_fini(struct device *device)
+static void quiet_close(void)
 {
-	struct quiet *quiet = &device->quiet;
+	for (uint32_t i = 0; i < devices_count(); i++) {
+		struct device *device = device_get(i);
 
-	if (!atomic_exchange(&quiet->context, NULL))
-		return;
-	cuda.cuEventDestroy_v2(quiet->work);
-	cuda.cuEventDestroy_v2(device->closed.lone);
+		if (!atomic_exchange(&device->quiet->context, NULL))
+			continue;
+		cuda.cuEventDestroy_v2(device->quiet->work);
+		cuda.cuEventDestroy_v2(device->closed->lone);
+	}
 }
+
+const struct device_part quiet_part = {
+	.begin = quiet_begin,
+	.open = quiet_open,
+	.close = quiet_close,
+};
 
 static bool is_over(const struct call *call)
 {
@@ -162,11 +184,11 @@ static void note_lasting(struct quiet *quiet, uint64_t lasting_ns)
  */
 static bool close_quiet(struct call *call, struct device *device)
 {
-	struct quiet *quiet = &device->quiet;
+	struct quiet *quiet = device->quiet;
 	const uint64_t start_ns = now_ns(), closed_ns = choose_closed_ns(call, quiet);
 	bool is_quiet;
 
-	closed_begin(&device->closed, start_ns + closed_ns);
+	closed_begin(device->closed, start_ns + closed_ns);
 	is_quiet = wait_for_launching(call, start_ns + closed_ns);
 	for (unsigned look = 0; look < 2 && is_quiet && note_work(quiet); look++)
 		is_quiet = wait_for_work(call, quiet, start_ns + closed_ns);
@@ -174,7 +196,7 @@ static bool close_quiet(struct call *call, struct device *device)
 		note_lasting(quiet, now_ns() - start_ns);
 		return true;
 	}
-	closed_end(&device->closed);
+	closed_end(device->closed);
 	call->closed_ns = MIN(2 * closed_ns, CLOSED_MAX_NS);
 	call->open_ns = OPEN_FACTOR * closed_ns;
 	return false;
@@ -183,7 +205,7 @@ static bool close_quiet(struct call *call, struct device *device)
 static void open_all(uint32_t first, uint32_t end)
 {
 	for (uint32_t i = first; i < end; i++)
-		closed_end(&device_get(i)->closed);
+		closed_end(device_get(i)->closed);
 }
 
 /*
@@ -214,7 +236,7 @@ static bool is_needless(const struct session *session)
 static void count_as_closed(const struct call *call)
 {
 	for (uint32_t i = call->first; i < call->end; i++)
-		closed_begin(&device_get(i)->closed, 0);
+		closed_begin(device_get(i)->closed, 0);
 }
 
 /* Waits while the GPU is open, until it may be closed again. False: the wait is over. */
@@ -252,10 +274,10 @@ static bool wait_for_turn(struct call *call)
 			count_as_closed(call);
 			return true;
 		}
-		if (close_all(call, &i) && (!call->is_lone || closed_keep(&device_get(i)->closed)))
+		if (close_all(call, &i) && (!call->is_lone || closed_keep(device_get(i)->closed)))
 			return true;
 		exclusive_call_end();
-		if (!wait_for_next(call, &device_get(i)->quiet))
+		if (!wait_for_next(call, device_get(i)->quiet))
 			return false;
 	}
 	return false;
@@ -310,8 +332,8 @@ bool quiet_lone_begin(struct session *session, struct device *device)
 /* All other work on the GPU has ended. */
 void quiet_lone_end(struct session *session, struct device *device)
 {
-	struct closed_gpu *closed = &device->closed;
-	CUcontext context = atomic_load(&device->quiet.context);
+	struct closed_gpu *closed = device->closed;
+	CUcontext context = atomic_load(&device->quiet->context);
 
 	session->launching->is_lone = false;
 	if (is_off)

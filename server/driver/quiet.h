@@ -26,6 +26,7 @@
 #include "driver.h"
 
 struct device;
+struct device_part;
 struct session;
 
 /* A GPU's part. */
@@ -34,15 +35,6 @@ struct quiet {
 	CUevent work;                /* behind all work at the last look */
 	_Atomic uint64_t lasting_ns; /* how long work has lasted before calls */
 };
-
-/* Reads MPS_DISABLE, before the first context. */
-void quiet_start(void);
-
-/* When the GPU's context has been made and is current. */
-void quiet_init(struct device *device, CUcontext context);
-
-/* Before the context ends. No other thread runs. */
-void quiet_fini(struct device *device);
 
 /*
  * Around a driver call that waits for all work on that GPU. Without a device: on all GPUs; without
@@ -61,5 +53,11 @@ void quiet_lone_end(struct session *session, struct device *device);
 
 /* Unpins memory that was registered, which is such a call. */
 void quiet_unpin(struct session *session, void *memory);
+
+/* Reads MPS_DISABLE, as `quiet_part' does when the server starts. */
+void quiet_start(void);
+
+/* What is done for each GPU: see device.h. */
+extern const struct device_part quiet_part;
 
 #endif

@@ -57,7 +57,8 @@ static CUresult sm_share_split(
 	return result;
 }
 
-CUresult sm_shares_divide(struct device *device)
+/* If the driver cannot divide the SMs, every client has all of them. */
+static CUresult sm_shares_divide(struct device *device)
 {
 	struct division *division = &divisions[device->ordinal];
 	CUdevResource whole;
@@ -81,6 +82,8 @@ CUresult sm_shares_divide(struct device *device)
 	device->facts.sm_group = division->parts[0].sm.smCount;
 	return CUDA_SUCCESS;
 }
+
+const struct device_part sm_share_part = {.begin = sm_shares_divide};
 
 static unsigned groups_of(const struct device *device, uint32_t active_threads)
 {

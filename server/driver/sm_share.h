@@ -13,7 +13,7 @@
  * the session, because nodes of graphs keep to the SMs of the context in which they were
  * made, whatever stream they are launched into (measured).
  *
- * The session's worker, except for sm_shares_divide().
+ * The session's worker.
  */
 
 #include "driver.h"
@@ -33,11 +33,8 @@ struct sm_share {
 	uint32_t n_sms;
 };
 
-/*
- * At the start of the driver: finds how the GPU can be divided. Fails only if another
- * attempt may succeed.
- */
-CUresult sm_shares_divide(struct device *device);
+/* What is done for each GPU: see device.h. Finds how it can be divided. */
+extern const struct device_part sm_share_part;
 
 /* The number of SMs in the session's partition of the GPU; 0: it has no partition. */
 uint32_t sm_share_of_partition(const struct session *session, const struct device *device);

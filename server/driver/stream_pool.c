@@ -2,6 +2,9 @@
 
 #include "stream_pool.h"
 
+#include <pthread.h>
+
+#include "channel_budget.h"
 #include "device.h"
 #include "priority.h"
 #include "server/session/session.h"
@@ -10,6 +13,9 @@
 #define POOL_MS 1
 
 static const struct channel_part one = {.n_channels = 1};
+
+/* Of all pools. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* In the GPU's own context: in a green context the stream would have only its SMs. */
 static CUresult stream_pool_create(
@@ -54,10 +60,10 @@ static struct pooled_stream stream_pool_pop(struct stream_pool *pool, unsigned n
 {
 	struct pooled_stream spare = {0};
 
-	pthread_mutex_lock(&pool->lock);
+	pthread_mutex_lock(&lock);
 	if (pool->n > n_left)
 		spare = pool->list[--pool->n];
-	pthread_mutex_unlock(&pool->lock);
+	pthread_mutex_unlock(&lock);
 	return spare;
 }
 
@@ -69,14 +75,14 @@ static void stream_pool_end(struct device *device, CUstream real)
 
 void stream_pool_give(struct device *device, CUstream real, int32_t priority)
 {
-	struct stream_pool *pool = &device->stream_pool;
+	struct stream_pool *pool = device->stream_pool;
 	bool is_kept;
 
-	pthread_mutex_lock(&pool->lock);
+	pthread_mutex_lock(&lock);
 	is_kept = pool->n < STREAM_POOL_MAX;
 	if (is_kept)
 		pool->list[pool->n++] = (struct pooled_stream){real, priority};
-	pthread_mutex_unlock(&pool->lock);
+	pthread_mutex_unlock(&lock);
 	if (!is_kept)
 		stream_pool_end(device, real);
 }
@@ -105,13 +111,37 @@ static CUresult pool_one_stream(struct device *device)
 	return result;
 }
 
-void stream_pool_fill(struct device *device)
+static CUresult stream_pool_begin(struct device *device)
+{
+	static struct stream_pool all[DEVICES_MAX];
+
+	device->stream_pool = &all[device->ordinal];
+	device->stream_pool->n = 0;
+	return CUDA_SUCCESS;
+}
+
+/* Fills the pool. */
+static CUresult stream_pool_open(struct device *device)
 {
 	unsigned n = 0;
 
 	while (n < STREAM_POOL_MAX && pool_one_stream(device) == CUDA_SUCCESS)
 		n++;
+	return CUDA_SUCCESS;
 }
+
+/* The streams end with their contexts. */
+static void stream_pool_close(void)
+{
+	for (uint32_t i = 0; i < devices_count(); i++)
+		device_get(i)->stream_pool->n = 0;
+}
+
+const struct device_part stream_pool_part = {
+	.begin = stream_pool_begin,
+	.open = stream_pool_open,
+	.close = stream_pool_close,
+};
 
 void stream_pool_discard(struct device *device, CUstream real)
 {
@@ -122,7 +152,7 @@ void stream_pool_discard(struct device *device, CUstream real)
 CUresult stream_pool_take(
 	struct session *session, struct device *device, int32_t priority, CUstream *ret_real)
 {
-	struct pooled_stream spare = stream_pool_pop(&device->stream_pool, STREAM_POOL_RESERVED);
+	struct pooled_stream spare = stream_pool_pop(device->stream_pool, STREAM_POOL_RESERVED);
 
 	*ret_real = spare.real;
 	return spare.real ? with_priority(device, spare, priority)
@@ -131,7 +161,7 @@ CUresult stream_pool_take(
 
 CUresult stream_pool_take_reserved(struct device *device, CUstream *ret_real)
 {
-	struct pooled_stream spare = stream_pool_pop(&device->stream_pool, 0);
+	struct pooled_stream spare = stream_pool_pop(device->stream_pool, 0);
 	struct channel_part part = one;
 	CUresult result;
 

@@ -10,8 +10,6 @@
  * Any worker with the GPU's context.
  */
 
-#include <pthread.h>
-
 #include "driver.h"
 
 #define STREAM_POOL_MAX 40u
@@ -19,6 +17,7 @@
 #define STREAM_POOL_RESERVED 8u
 
 struct device;
+struct device_part;
 struct session;
 
 struct pooled_stream {
@@ -26,14 +25,11 @@ struct pooled_stream {
 	int32_t priority;
 };
 
+/* Under the lock of stream_pool.c. */
 struct stream_pool {
-	pthread_mutex_t lock;
 	unsigned n;
 	struct pooled_stream list[STREAM_POOL_MAX];
 };
-
-/* Fills the pool of a context that has no users yet. */
-void stream_pool_fill(struct device *device);
 
 /*
  * A stream without work that does not wait for the legacy stream. If the driver has no
@@ -53,5 +49,8 @@ void stream_pool_give(struct device *device, CUstream real, int32_t priority);
  * channel.
  */
 void stream_pool_discard(struct device *device, CUstream real);
+
+/* What is done for each GPU: see device.h. */
+extern const struct device_part stream_pool_part;
 
 #endif

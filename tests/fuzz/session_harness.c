@@ -20,6 +20,8 @@
 #include "server/driver/device.h"
 #include "server/driver/device_quota.h"
 #include "server/driver/green.h"
+#include "server/driver/quiet.h"
+#include "server/driver/stream_pool.h"
 #include "server/bound.h"
 #include "server/worker.h"
 
@@ -129,10 +131,10 @@ void harness_close(void)
 	left = fake_counts_now();
 	/* The server keeps them. */
 	left.contexts = 0;
-	left.streams -= (int)device_get(0)->stream_pool.n;
+	left.streams -= (int)device_get(0)->stream_pool->n;
 	left.greens -= (int)greens_kept();
 	for (uint32_t i = 0; i < devices_count(); i++)
-		left.events -= device_get(i)->quiet.context ? 2 : 0;
+		left.events -= device_get(i)->quiet->context ? 2 : 0;
 	must(memcmp(&left, &(struct fake_counts){0}, sizeof(left)) == 0,
 		"the session left something in the driver");
 	must(quota_used(resource_of_server(RESOURCE_HOST_MEMORY)) == 0,

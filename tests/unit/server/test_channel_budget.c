@@ -12,6 +12,7 @@
 #include "open_session.h"
 #include "server/driver/channel_budget.h"
 #include "server/driver/device.h"
+#include "server/driver/stream_pool.h"
 #include "tests/fuzz/session_harness.h"
 
 enum {
@@ -27,7 +28,7 @@ static struct device *device(void)
 
 static int64_t n_free(void)
 {
-	return device()->channels.n_free;
+	return device()->channels->n_free;
 }
 
 static int open_blocked(void **state)
@@ -35,7 +36,7 @@ static int open_blocked(void **state)
 	if (open_session(state) < 0 || !block_stream(STREAM))
 		return -1;
 	/* The GPU outlives the sessions; each test begins with what it has at first. */
-	device()->channels.n_nodes_more = 0;
+	device()->channels->n_nodes_more = 0;
 	return 0;
 }
 
@@ -236,7 +237,7 @@ static void test_context_stays(void **state)
 {
 	CUstream reals[STREAM_POOL_MAX], real;
 	CUcontext context = NULL;
-	unsigned n = device()->stream_pool.n;
+	unsigned n = device()->stream_pool->n;
 
 	(void)state;
 	for (unsigned i = 0; i < n; i++)

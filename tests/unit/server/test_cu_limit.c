@@ -128,11 +128,11 @@ static void test_little_room(void **state)
 	assert_int_equal(stack(), 90 * KIB);
 
 	/* After a while, another request is possible. */
-	device_get(0)->stack_refused_ms -= 10000;
+	device_get(0)->raised->stack_refused_ms -= 10000;
 	assert_int_equal(raise_stack(UINT64_MAX), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(raise_stack(UINT64_MAX), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(fake_calls.limits_set - before, 3);
-	device_get(0)->stack_refused_ms -= 10000;
+	device_get(0)->raised->stack_refused_ms -= 10000;
 	fake_switches.stack_max = 0;
 	assert_int_equal(raise_stack(100 * KIB), CUDA_SUCCESS);
 	assert_int_equal(stack(), 128 * KIB);
@@ -163,7 +163,7 @@ static void test_local(void **state)
 		assert_int_equal(fake_calls.limits_set - before, 3);
 	}
 	fake_switches.stack_max = 0;
-	device->stack_refused_ms -= 10000;
+	device->raised->stack_refused_ms -= 10000;
 	assert_int_equal(cu_limit_cover_local(session, device, 4 * more), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.limits_set - before, 4);
 }

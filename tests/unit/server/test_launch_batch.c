@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "block_stream.h"
+#include "server/driver/cu_limit.h"
 #include "server/driver/device.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
@@ -166,7 +167,7 @@ static unsigned n_made;
 static CUresult instantiate_late(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
 	if (n_made++ == 0)
-		atomic_fetch_add(&device_get(0)->n_stack_lowered, 1);
+		atomic_fetch_add(&device_get(0)->raised->n_stack_lowered, 1);
 	return real_instantiate(exec, graph, flags);
 }
 

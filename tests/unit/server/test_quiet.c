@@ -17,6 +17,7 @@
 #include "clock.h"
 #include "open_session.h"
 #include "server/driver/blocked_streams.h"
+#include "server/driver/closed_gpu.h"
 #include "server/driver/deferred.h"
 #include "server/driver/device.h"
 #include "server/driver/quiet.h"
@@ -57,7 +58,7 @@ static int open_quiet(void **state)
 	atomic_store(&n_records, 0);
 	atomic_store(&work_ends_ns, 0);
 	atomic_store(&has_no_events, false);
-	gpu()->quiet.lasting_ns = 0;
+	gpu()->quiet->lasting_ns = 0;
 	at_work_change(true);
 	return 0;
 }
@@ -73,8 +74,8 @@ static int close_quiet(void **state)
 
 static bool is_closed(void)
 {
-	return atomic_load(&gpu()->closed.until_ns) > now_ns() ||
-	       atomic_load(&gpu()->closed.lone_until_ns) > now_ns();
+	return atomic_load(&gpu()->closed->until_ns) > now_ns() ||
+	       atomic_load(&gpu()->closed->lone_until_ns) > now_ns();
 }
 
 /* The work of others ends after that time. */
@@ -153,7 +154,7 @@ static void test_long_work(void **state)
 	assert_true(may);
 	assert_false(atomic_load(&harness.session->waits_for_others));
 	/* Closed for longer the next time, but not for as long as that work lasted. */
-	assert_true(gpu()->quiet.lasting_ns > 100 * MS);
+	assert_true(gpu()->quiet->lasting_ns > 100 * MS);
 }
 
 /* Work of others follows at once when the GPU is open again. */
@@ -178,7 +179,7 @@ static void test_closed_for_longer(void **state)
 	uint64_t start_ns = now_ns();
 
 	(void)state;
-	gpu()->quiet.lasting_ns = 100 * MS;
+	gpu()->quiet->lasting_ns = 100 * MS;
 	work_lasts(150 * MS);
 	assert_true(quiet_call_begin(harness.session, gpu(), 0));
 	assert_true(now_ns() - start_ns >= 150 * MS);
@@ -233,7 +234,7 @@ static void test_workers_wait(void **state)
 	pthread_t thread;
 
 	(void)state;
-	gpu()->quiet.lasting_ns = 5000 * MS;
+	gpu()->quiet->lasting_ns = 5000 * MS;
 	assert_true(quiet_call_begin(NULL, gpu(), 0));
 	assert_true(is_closed());
 	assert_int_equal(pthread_create(&thread, NULL, wait_open, &waited_ns), 0);
@@ -242,7 +243,7 @@ static void test_workers_wait(void **state)
 	pthread_join(thread, NULL);
 	assert_true(waited_ns >= 10 * MS);
 	/* A call that takes long does not keep the GPU closed. */
-	gpu()->quiet.lasting_ns = 0;
+	gpu()->quiet->lasting_ns = 0;
 	assert_true(quiet_call_begin(NULL, gpu(), 0));
 	wait_open(&waited_ns);
 	assert_false(is_closed());
@@ -272,7 +273,7 @@ static void test_posts_wait(void **state)
 	uint64_t start_ns = now_ns();
 
 	(void)state;
-	gpu()->quiet.lasting_ns = 30 * MS;
+	gpu()->quiet->lasting_ns = 30 * MS;
 	assert_true(quiet_call_begin(NULL, gpu(), 0));
 	assert_true(launching_begin(harness.session->launching, gpu()));
 	assert_true(now_ns() - start_ns >= 50 * MS);
@@ -336,7 +337,7 @@ static void test_long_call_beside_lone_work(void **state)
 static void test_ending_session_posts_nothing(void **state)
 {
 	(void)state;
-	gpu()->quiet.lasting_ns = 400 * MS;
+	gpu()->quiet->lasting_ns = 400 * MS;
 	assert_true(quiet_call_begin(NULL, gpu(), 0));
 	atomic_store(&harness.session->is_ending, true);
 	assert_false(launching_begin(harness.session->launching, gpu()));
@@ -388,7 +389,7 @@ static void test_endless_lone_work(void **state)
 {
 	(void)state;
 	lone(1000000 * MS);
-	atomic_store(&gpu()->closed.lone_until_ns, now_ns());
+	atomic_store(&gpu()->closed->lone_until_ns, now_ns());
 	closed_wait(harness.session, gpu());
 	assert_false(closed_any());
 }

@@ -336,7 +336,7 @@ static void test_null_stream_order(void **state)
 
 static int streams_used(void)
 {
-	return fake_counts.streams - (int)device_get(0)->stream_pool.n;
+	return fake_counts.streams - (int)device_get(0)->stream_pool->n;
 }
 
 static void test_streams(void **state)
