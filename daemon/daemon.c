@@ -39,6 +39,9 @@
 /* The longest interval between checks for idle servers and tenants. */
 #define IDLE_CHECK_MAX_MS 10000
 
+/* Between two attempts of an action that has to wait. */
+#define RETRY_MS 250
+
 /* The time that the sender of quit has to read the answer. */
 #define QUIT_REPLY_MS 1000
 
@@ -81,8 +84,10 @@ static void force_shutdown_later(struct daemon *daemon, uint64_t timeout_ms)
 }
 
 /* A second call can only shorten the wait. */
-static void quit(struct daemon *daemon, int64_t timeout_ms)
+static void quit(struct daemon *daemon)
 {
+	int64_t timeout_ms = daemon->quit_timeout_ms;
+
 	if (!daemon->is_quitting) {
 		daemon->is_quitting = true;
 		probe_stop(daemon);
@@ -195,24 +200,58 @@ static void watch_idle(struct daemon *daemon)
 		uv_timer_start(&daemon->idle_timer, on_idle_timer, check_ms, check_ms);
 }
 
+static void on_retry_timer(uv_timer_t *timer)
+{
+	struct daemon *daemon = timer->data;
+
+	daemon->wants |= daemon->wants_later;
+	daemon->wants_later = 0;
+}
+
+static void watch_retry(struct daemon *daemon)
+{
+	if (daemon->wants_later && !uv_is_active((uv_handle_t *)&daemon->retry_timer))
+		uv_timer_start(&daemon->retry_timer, on_retry_timer, RETRY_MS, 0);
+}
+
 /*
- * After each turn of the loop: does what events of the turn may have made possible or necessary, so
- * that they need not call for it.
+ * In this order: a shutdown prevents what follows, new facts about GPUs decide which server may
+ * start, and the record is about the servers that then run.
+ */
+static const struct {
+	enum want want;
+	void (*act)(struct daemon *daemon);
+} actions[] = {
+	{WANT_QUIT, quit},
+	{WANT_PROBE, probe_again},
+	{WANT_PROGRESS, slots_progress},
+	{WANT_TURN_NOTICES, slots_notify_turns},
+	{WANT_RECORD, servers_record},
+};
+
+/*
+ * Between two turns of the loop: does what events of a turn have made possible or necessary. An
+ * action may want others.
  */
 static void settle(struct daemon *daemon)
 {
+	do {
+		for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
+			if (!(daemon->wants & actions[i].want))
+				continue;
+			daemon->wants &= ~(unsigned)actions[i].want;
+			actions[i].act(daemon);
+		}
+		check_quit(daemon);
+	} while (daemon->wants);
+	watch_retry(daemon);
 	watch_idle(daemon);
-	if (daemon->is_quit_wanted)
-		quit(daemon, daemon->quit_timeout_ms);
-	daemon->is_quit_wanted = false;
-	check_quit(daemon);
 }
 
 void daemon_turn(struct daemon *daemon, uv_run_mode mode)
 {
 	settle(daemon);
 	uv_run(&daemon->loop, mode);
-	settle(daemon);
 }
 
 /* ---- the beginning */

@@ -50,8 +50,13 @@ void server_conn_open(struct server *server, struct conn *conn)
 /* `is_unread': the server has not read all frames. */
 static void server_conn_lose(struct server *server, bool is_unread)
 {
+	struct conn *unread;
+
 	server->conn = NULL;
-	clients_end_handover(server, is_unread);
+	unread = is_unread ? clients_take_back(server) : NULL;
+	if (unread)
+		slot_requeue(server->slot, unread);
+	clients_end_handover(server);
 	server_watch_lost(server);
 	group_shares_on_link(server);
 	server_on_link_lost(server);
@@ -109,7 +114,7 @@ static int on_server_state(struct server *server, struct conn *conn)
 	if (server->state == SERVER_FAULT)
 		server_set_deadline(server, server_end_ms(server), "end after its fault");
 	server_bound_end(server);
-	slot_progress(server->slot);
+	daemon_want(server->daemon, WANT_PROGRESS);
 	return 0;
 }
 

@@ -147,7 +147,7 @@ void clients_remove(struct server *server, uint64_t id)
 		return;
 	/* A server that reports the end of a client has read the frame about the client. */
 	if (server->in_flight && server->in_flight_id == id)
-		clients_end_handover(server, false);
+		clients_end_handover(server);
 	client_free(server, client);
 	server_bound_end(server);
 }
@@ -179,27 +179,40 @@ static void on_handed_over_close(struct conn *conn)
 
 static const struct conn_ops handed_over_ops = {.on_close = on_handed_over_close};
 
-void clients_end_handover(struct server *server, bool is_unread)
+/* NULL: no client is in flight. */
+static struct conn *take_in_flight(struct server *server)
 {
 	struct conn *conn = server->in_flight;
 
 	if (!conn)
-		return;
+		return NULL;
 	server->in_flight = NULL;
 	conn->handed_to = NULL;
 	uv_timer_stop(&server->handover_timer);
-	if (!is_unread) {
+	return conn;
+}
+
+void clients_end_handover(struct server *server)
+{
+	struct conn *conn = take_in_flight(server);
+
+	if (conn)
 		conn_close(conn);
-		return;
-	}
-	client_free(server, clients_find(server, server->in_flight_id));
-	slot_requeue(server->slot, conn);
+}
+
+struct conn *clients_take_back(struct server *server)
+{
+	struct conn *conn = take_in_flight(server);
+
+	if (conn)
+		client_free(server, clients_find(server, server->in_flight_id));
+	return conn;
 }
 
 void clients_check_handover(struct server *server)
 {
 	if (server->in_flight && server->conn && server_has_read_all(server)) {
-		clients_end_handover(server, false);
+		clients_end_handover(server);
 		server_send_due(server);
 	}
 }

@@ -75,7 +75,7 @@ void clients_remove(struct server *server, uint64_t id);
 
 /*
  * Hands the connection of a client to the server. 0: sent. -EAGAIN: try again
- * when the previous client has arrived (slot_progress() follows). -errno: this
+ * when the previous client has arrived (slots_progress() follows). -errno: this
  * client cannot be served.
  */
 int clients_hand_over(struct server *server, struct conn *conn);
@@ -83,12 +83,14 @@ int clients_hand_over(struct server *server, struct conn *conn);
 /* Checks, when the server has sent something, whether it has received the client in flight. */
 void clients_check_handover(struct server *server);
 
+/* Ends the handover of the client in flight, which the server has. */
+void clients_end_handover(struct server *server);
+
 /*
- * Ends the handover of the client in flight: the server has it; or
- * (`is_unread') the server's connection broke before, and the client waits
- * again.
+ * The server's connection broke before the server had the client in flight: the connection of
+ * that client, which has to wait again; NULL if there is none.
  */
-void clients_end_handover(struct server *server, bool is_unread);
+struct conn *clients_take_back(struct server *server);
 
 /* Removes all clients from the list. */
 void clients_clear(struct server *server);

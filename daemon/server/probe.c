@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "retry.h"
 #include "spawn.h"
 #include "turns.h"
 #include "daemon/text/line_buffer.h"
@@ -274,16 +273,12 @@ static bool probe_has_failed_lately(const struct daemon *daemon)
 
 void probe_again(struct daemon *daemon)
 {
-	daemon->is_probe_due = false;
 	if (daemon->probe || daemon->is_quitting)
 		return;
-	if (daemon->probe_began_ms > 0 &&
-		uv_now(&daemon->loop) - daemon->probe_began_ms < AGAIN_MS) {
-		daemon->is_probe_due = true;
-		retry_soon(daemon);
-	} else {
+	if (daemon->probe_began_ms > 0 && uv_now(&daemon->loop) - daemon->probe_began_ms < AGAIN_MS)
+		daemon_want_later(daemon, WANT_PROBE);
+	else
 		(void)probe_begin(daemon);
-	}
 }
 
 bool probe_is_done(struct daemon *daemon, struct conn *conn, const char *command)

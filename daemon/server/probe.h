@@ -21,7 +21,7 @@ struct conn;
  */
 bool probe_is_done(struct daemon *daemon, struct conn *conn, const char *command);
 
-/* Probes again although the GPUs are known, now or a little later; turns_on_probe() follows. */
+/* WANT_PROBE: probes again although the GPUs are known; turns_on_probe() follows. */
 void probe_again(struct daemon *daemon);
 
 /* Ends the probe, as the daemon ends. */

@@ -19,10 +19,8 @@
 #include <sysexits.h>
 
 #include "clients.h"
-#include "cuda.h"
 #include "group_shares.h"
 #include "server_watch.h"
-#include "servers_record.h"
 #include "spawn.h"
 #include "daemon/text/process.h"
 #include "daemon/config/allowances.h"
@@ -120,15 +118,11 @@ static void server_close_output(struct server *server)
 	uv_close((uv_handle_t *)&server->output_poll, on_server_closed);
 }
 
-/*
- * The server has ended, or counts as ended: reports it to the slot, which may
- * start another one at once.
- */
+/* The server has ended, or counts as ended: its slot may start another one. */
 static void server_end(struct server *server, bool is_clean)
 {
 	struct slot *slot = server->slot;
 	struct conn *conn = server->conn;
-	struct error_message error = server->error;
 
 	if (conn)
 		conn_close(conn);
@@ -142,12 +136,15 @@ static void server_end(struct server *server, bool is_clean)
 	server->slot = NULL;
 	server->tenant = NULL;
 	slot->server = NULL;
-	servers_record(server->daemon);
+	slot->has_failed = !is_clean;
+	slot->error = server->error;
+	daemon_want(server->daemon, WANT_RECORD);
+	/* Another server may be possible now, too. */
+	daemon_want(server->daemon, WANT_PROGRESS);
 	uv_close((uv_handle_t *)&server->exit_poll, on_server_closed);
 	uv_close((uv_handle_t *)&server->timer, on_server_closed);
 	uv_close((uv_handle_t *)&server->handover_timer, on_server_closed);
 	server_close_output(server);
-	slot_on_server_end(slot, is_clean, &error);
 }
 
 static void on_server_line(void *arg, const char *line)
@@ -227,7 +224,7 @@ static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int ev
 	/* Another server could not become this user either, so this end is not a crash. */
 	if (is_known && !server->was_active && WIFEXITED(exit_status) &&
 		WEXITSTATUS(exit_status) == EX_NOUSER) {
-		slot_refuse_all(server->slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &server->error);
+		server->slot->is_hopeless = true;
 		is_clean = true;
 	}
 	server_end(server, is_clean);
@@ -432,7 +429,7 @@ int server_start(struct slot *slot, struct error_message *error)
 	/* Without a start time the record would one day name another process. */
 	if (process_start_time(spawned.pid, &server->start_time) < 0)
 		server->start_time = 0;
-	servers_record(daemon);
+	daemon_want(daemon, WANT_RECORD);
 	server_set_deadline(server, SERVER_START_MS, "become ready");
 	return 0;
 }

@@ -12,7 +12,6 @@
 #include "group_shares.h"
 #include "server.h"
 #include "daemon/state/daemon.h"
-#include "daemon/state/slot.h"
 #include "daemon/conn/conn.h"
 
 void server_send_shutdown(struct server *server)
@@ -38,7 +37,7 @@ void server_send_due(struct server *server)
 	for (; *each; each++)
 		if ((*each)->on_writable)
 			(*each)->on_writable(server);
-	slot_progress(server->slot);
+	daemon_want(server->daemon, WANT_PROGRESS);
 }
 
 void server_watch_lost(struct server *server)

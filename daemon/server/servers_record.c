@@ -3,8 +3,7 @@
 /*
  * Writes the record of all servers. Loop thread.
  *
- * Invariant: a record that could not be written is written again (retry.h), and the log says so
- * once.
+ * Invariant: a record that could not be written is written again later, and the log says so once.
  */
 
 #include "servers_record.h"
@@ -12,7 +11,6 @@
 #include <string.h>
 
 #include "bounds.h"
-#include "retry.h"
 #include "server.h"
 #include "state_text.h"
 #include "daemon/config/allowances.h"
@@ -43,5 +41,5 @@ void servers_record(struct daemon *daemon)
 			daemon->config.pipe_directory, strerror(-r));
 	daemon->is_record_due = r < 0;
 	if (r < 0 && !daemon->is_over)
-		retry_soon(daemon);
+		daemon_want_later(daemon, WANT_RECORD);
 }

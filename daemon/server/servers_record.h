@@ -6,7 +6,7 @@
 
 struct daemon;
 
-/* The set of servers, or what commands have set, has changed: records everything. */
+/* WANT_RECORD: the set of servers, or what commands have set, has changed: records everything. */
 void servers_record(struct daemon *daemon);
 
 #endif

@@ -14,7 +14,6 @@
 #include "clients.h"
 #include "cuda.h"
 #include "quote.h"
-#include "retry.h"
 #include "server.h"
 #include "start.h"
 #include "turns.h"
@@ -75,7 +74,8 @@ static void notify_turn(struct conn *conn, const struct server *before)
 		before->pid, before->tenant->uid, before->n_clients);
 }
 
-void slot_on_turn(struct slot *slot)
+/* Its turn has come (turns.h): waiting clients get their whole patience for the start. */
+static void announce_turn(struct slot *slot)
 {
 	list_for_each_safe (item, following, &slot->clients)
 		send_pending(container_of(item, struct conn, wait), "the server starts");
@@ -243,6 +243,60 @@ void slot_requeue(struct slot *slot, struct conn *conn)
 	queue_client(slot, conn);
 }
 
+/* ---- its server */
+
+static void hand_over_clients(struct slot *slot)
+{
+	list_for_each_safe (item, following, &slot->clients) {
+		struct conn *conn = container_of(item, struct conn, wait);
+		int r;
+
+		if (quarantine_wait_ms(conn->tenant, conn->in.hello.program) > 0) {
+			daemon_want_later(slot->tenant->daemon, WANT_PROGRESS);
+			continue;
+		}
+		r = clients_hand_over(slot->server, conn);
+		if (r == -EAGAIN)
+			return;
+		if (r < 0)
+			refuse_client(conn, r);
+	}
+}
+
+static void start_server(struct slot *slot)
+{
+	struct error_message error;
+	int r = start_server_for(slot, &error);
+
+	if (r == 0 && slot->tenant->daemon->is_exclusive)
+		announce_turn(slot);
+	else if (r == START_REFUSED)
+		slot_refuse_all(slot, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, &error);
+	else if (r == START_FAILED)
+		slot_refuse_all(slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &error);
+}
+
+static void slot_progress(struct slot *slot)
+{
+	if (slot->is_hopeless)
+		slot_refuse_all(slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &slot->error);
+	slot->is_hopeless = false;
+	if (!slot->server) {
+		if (slot_is_waiting(slot) && !slot->tenant->daemon->is_quitting)
+			start_server(slot);
+		return;
+	}
+	if (slot->server->state == SERVER_ACTIVE && !list_empty(&slot->starters)) {
+		/* It was started without clients: its idle time begins now. */
+		slot->server->idle_ms = uv_now(&slot->tenant->daemon->loop);
+		resume_starters(slot, NULL);
+	}
+	if (server_is_ready(slot->server))
+		hand_over_clients(slot);
+}
+
+/* ---- what comes */
+
 static void log_new_client(const struct slot *slot, struct conn *conn)
 {
 	bool is_ready = slot->server && server_is_ready(slot->server);
@@ -293,42 +347,6 @@ void slot_add_starter(struct slot *slot, struct conn *conn)
 	slot_progress(slot);
 }
 
-/* ---- its server */
-
-static void hand_over_clients(struct slot *slot)
-{
-	list_for_each_safe (item, following, &slot->clients) {
-		struct conn *conn = container_of(item, struct conn, wait);
-		int r;
-
-		if (quarantine_wait_ms(conn->tenant, conn->in.hello.program) > 0) {
-			retry_soon(slot->tenant->daemon);
-			continue;
-		}
-		r = clients_hand_over(slot->server, conn);
-		if (r == -EAGAIN)
-			return;
-		if (r < 0)
-			refuse_client(conn, r);
-	}
-}
-
-void slot_progress(struct slot *slot)
-{
-	if (!slot->server) {
-		if (slot_is_waiting(slot) && !slot->tenant->daemon->is_quitting)
-			start_server_for(slot);
-		return;
-	}
-	if (slot->server->state == SERVER_ACTIVE && !list_empty(&slot->starters)) {
-		/* It was started without clients: its idle time begins now. */
-		slot->server->idle_ms = uv_now(&slot->tenant->daemon->loop);
-		resume_starters(slot, NULL);
-	}
-	if (server_is_ready(slot->server))
-		hand_over_clients(slot);
-}
-
 static void account_progress(struct account *account)
 {
 	list_for_each_safe (item, following, &account->tenants) {
@@ -344,15 +362,4 @@ void slots_progress(struct daemon *daemon)
 {
 	list_for_each_safe (item, following, &daemon->accounts.all)
 		account_progress(container_of(item, struct account, link));
-}
-
-void slot_on_server_end(struct slot *slot, bool is_clean, const struct error_message *error)
-{
-	struct daemon *daemon = slot->tenant->daemon;
-
-	slot->server = NULL;
-	slot->has_failed = !is_clean;
-	slot->error = *error;
-	/* Another server may be possible now, too. */
-	slots_progress(daemon);
 }

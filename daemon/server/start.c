@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-#include "cuda.h"
-#include "retry.h"
 #include "server.h"
 #include "turns.h"
 #include "daemon/config/allowances.h"
@@ -39,25 +37,21 @@ static bool is_restart_due(const struct slot *slot)
 }
 
 /* A start after a failure is a restart, and restarts are limited. */
-static bool check_restarts(struct slot *slot)
+static int check_restarts(struct slot *slot, struct error_message *error)
 {
-	struct error_message error;
-
 	if (!slot->has_failed)
-		return true;
+		return 0;
 	if (slot_count_restarts(slot) < RESTARTS_MAX) {
 		if (is_restart_due(slot))
-			return true;
-		retry_soon(slot->tenant->daemon);
-		return false;
+			return 0;
+		daemon_want_later(slot->tenant->daemon, WANT_PROGRESS);
+		return START_LATER;
 	}
-	error_message_set(&error, 0,
+	return error_message_set(error, START_FAILED,
 		"The server of UID %u was restarted %d times within %d s: wait %u s and start the "
 		"program again. %s",
 		slot->tenant->uid, RESTARTS_MAX, RESTARTS_WINDOW_MS / 1000, restart_wait_s(slot),
 		slot->error.text);
-	slot_refuse_all(slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &error);
-	return false;
 }
 
 /* ---- number and rate of servers */
@@ -79,28 +73,22 @@ static struct server *find_idle_server(const struct daemon *daemon, const struct
 	return found;
 }
 
-static void refuse_for_server_limit(struct slot *slot)
+static int refuse_for_server_limit(const struct slot *slot, struct error_message *error)
 {
-	struct error_message error;
-
-	error_message_set(&error, 0,
+	return error_message_set(error, START_REFUSED,
 		"The MPS daemon has %u servers with clients, which is the maximum: wait until "
 		"programs of other users have ended, or set MPS_SERVERS_MAX in the daemon's "
 		"environment",
 		slot->tenant->daemon->n_servers);
-	slot_refuse_all(slot, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, &error);
 }
 
-static void refuse_for_server_share(struct slot *slot)
+static int refuse_for_server_share(const struct slot *slot, struct error_message *error)
 {
-	struct error_message error;
-
-	error_message_set(&error, 0,
+	return error_message_set(error, START_REFUSED,
 		"UID %u with its subordinate UIDs has %u servers with clients, and may have no "
 		"more than it leaves to other users: wait until some of its programs have ended, "
 		"or set MPS_SERVERS_MAX in the daemon's environment",
 		slot->account->uid, slot->account->n_servers);
-	slot_refuse_all(slot, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, &error);
 }
 
 /* The servers that all guests may have. If only one server is allowed, it is not reserved. */
@@ -169,66 +157,64 @@ static struct server *find_replaceable(const struct slot *slot)
 }
 
 /* At a limit of servers an idle one is stopped if possible, and has to end first. */
-static bool reclaim_server(struct slot *slot)
+static int reclaim_server(const struct slot *slot, struct error_message *error)
 {
 	struct daemon *daemon = slot->tenant->daemon;
 	struct server *idle;
 
 	if (is_below_server_limit(slot) && is_below_server_share(slot))
-		return true;
+		return 0;
 	if (is_server_ending(slot))
-		return false;
+		return START_LATER;
 	idle = find_replaceable(slot);
-	if (!idle) {
-		if (is_below_server_share(slot) || slot->account->n_servers == 0)
-			refuse_for_server_limit(slot);
-		else
-			refuse_for_server_share(slot);
-		return false;
-	}
+	if (!idle)
+		return is_below_server_share(slot) || slot->account->n_servers == 0
+			       ? refuse_for_server_limit(slot, error)
+			       : refuse_for_server_share(slot, error);
 	log_control(&daemon->logs,
 		"Server %d of user %u has no clients and is stopped to start one for user %u",
 		idle->pid, idle->tenant->uid, slot->tenant->uid);
 	server_shutdown(idle, false);
-	return false;
+	return START_LATER;
 }
 
-static bool check_start_rate(struct slot *slot)
+static int check_start_rate(const struct slot *slot)
 {
 	struct daemon *daemon = slot->tenant->daemon;
 	struct account *account = slot->account;
 	uint64_t now = uv_now(&daemon->loop);
 
 	if (daemon_trusts(daemon, slot->tenant->uid))
-		return true;
+		return 0;
 	if (rate_limit_left(&account->starts, now, STARTS_MAX, STARTS_PER_S) == 0 ||
 		rate_limit_left(&daemon->guest_starts, now, ALL_STARTS_MAX, ALL_STARTS_PER_S) ==
 			0) {
-		retry_soon(daemon);
-		return false;
+		daemon_want_later(daemon, WANT_PROGRESS);
+		return START_LATER;
 	}
 	rate_limit_take(&account->starts, now, STARTS_MAX, STARTS_PER_S);
 	rate_limit_take(&daemon->guest_starts, now, ALL_STARTS_MAX, ALL_STARTS_PER_S);
 	account_note_start(account);
-	return true;
+	return 0;
 }
 
-void start_server_for(struct slot *slot)
+int start_server_for(struct slot *slot, struct error_message *error)
 {
-	struct tenant *tenant = slot->tenant;
-	struct daemon *daemon = tenant->daemon;
-	struct error_message error;
+	struct daemon *daemon = slot->tenant->daemon;
+	int r = check_restarts(slot, error);
 
-	if (!check_restarts(slot) || !turns_allow(slot) || !reclaim_server(slot) ||
-		!check_start_rate(slot))
-		return;
+	if (r == 0 && !turns_allow(slot))
+		r = START_LATER;
+	if (r == 0)
+		r = reclaim_server(slot, error);
+	if (r == 0)
+		r = check_start_rate(slot);
+	if (r != 0)
+		return r;
 	if (slot->has_failed)
 		slot->restarts_ms[slot->n_restarts++] = uv_now(&daemon->loop);
-	if (server_start(slot, &error) == 0) {
-		if (daemon->is_exclusive)
-			slot_on_turn(slot);
-		return;
-	}
-	log_control(&daemon->logs, "No server for user %u: %s", tenant->uid, error.text);
-	slot_refuse_all(slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &error);
+	if (server_start(slot, error) == 0)
+		return 0;
+	log_control(&daemon->logs, "No server for user %u: %s", slot->tenant->uid, error->text);
+	return START_FAILED;
 }

@@ -6,12 +6,17 @@
 
 #include "base.h"
 
+struct error_message;
 struct slot;
 
-/*
- * Starts a server for the waiting connections; or refuses them with an error;
- * or delays the start, and slots_progress() follows.
- */
-void start_server_for(struct slot *slot);
+/* What start_server_for() can return besides 0. The last two come with an error message. */
+enum {
+	START_LATER = 1, /* not now: slots_progress() follows */
+	START_REFUSED,   /* as many servers run as may */
+	START_FAILED,
+};
+
+/* Starts a server for the waiting connections. */
+int start_server_for(struct slot *slot, struct error_message *error);
 
 #endif

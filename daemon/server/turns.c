@@ -9,8 +9,6 @@
 #include "turns.h"
 
 #include "cuda.h"
-#include "probe.h"
-#include "retry.h"
 #include "server.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/slot.h"
@@ -76,7 +74,7 @@ bool turns_allow(struct slot *slot)
 	 */
 	if (daemon->probe && !list_empty(&daemon->servers) &&
 		slot_first_waiting(slot) > daemon->probe_began_number) {
-		retry_soon(daemon);
+		daemon_want_later(daemon, WANT_PROGRESS);
 		return false;
 	}
 	if (!daemon->is_exclusive)
@@ -85,7 +83,7 @@ bool turns_allow(struct slot *slot)
 		return true;
 	list_for_each (item, &daemon->servers)
 		yield_turn(container_of(item, struct server, link_in_daemon), slot);
-	retry_soon(daemon);
+	daemon_want_later(daemon, WANT_PROGRESS);
 	return false;
 }
 
@@ -110,7 +108,7 @@ void turns_on_ready(struct server *server)
 	if ((is_exclusive || daemon->is_exclusive) && first != server)
 		wait_for_turn(server, first);
 	if (is_exclusive != daemon->is_exclusive)
-		probe_again(daemon);
+		daemon_want(daemon, WANT_PROBE);
 }
 
 void turns_on_probe(struct daemon *daemon)
@@ -127,6 +125,6 @@ void turns_on_probe(struct daemon *daemon)
 		if (server != first && server->state != SERVER_STOPPING)
 			wait_for_turn(server, first);
 	}
-	slots_progress(daemon);
-	slots_notify_turns(daemon);
+	daemon_want(daemon, WANT_PROGRESS);
+	daemon_want(daemon, WANT_TURN_NOTICES);
 }

@@ -33,8 +33,20 @@ struct reload;
 struct server_watch;
 struct tenant;
 
+/* Actions that wait for the end of a turn of the loop. daemon.c has their order. */
+enum want {
+	WANT_QUIT = 1 << 0,         /* begin the shutdown, or shorten it */
+	WANT_PROBE = 1 << 1,        /* probe again for GPUs */
+	WANT_PROGRESS = 1 << 2,     /* start servers, hand clients over, answer those that wait */
+	WANT_TURN_NOTICES = 1 << 3, /* notify clients that now wait for their turn (turns.h) */
+	WANT_RECORD = 1 << 4,       /* write the record of servers */
+};
+
 struct daemon {
 	uv_loop_t loop;
+	unsigned wants;       /* of enum want */
+	unsigned wants_later; /* wanted when the retry timer runs out */
+	uv_timer_t retry_timer;
 	struct config config;
 	struct config_file config_file;
 	struct log_files logs;
@@ -70,18 +82,15 @@ struct daemon {
 	struct error_message probe_failure;    /* of the last one; "": it did not fail */
 	uint64_t probe_failed_ms, probe_began_ms;
 	uint64_t probe_began_number; /* n_queued when the probe began */
-	bool is_probe_due;           /* probe_again() was asked for too soon after the last one */
 	bool is_exclusive;           /* servers take turns: see turns.h */
 	bool is_record_due; /* the last attempt to write the record has failed, as the log says */
 	struct reload *reload, *next_reload; /* the file is being read; requested meanwhile */
-	uv_timer_t retry_timer;              /* an action has to be tried again */
 	uv_timer_t idle_timer;               /* checks for idle servers and tenants */
 
 	uint64_t start_time_ns; /* when the daemon was started, since 1970 */
 	uint64_t start_ms;      /* the same, by the loop's clock */
 
-	bool is_quit_wanted;
-	int64_t quit_timeout_ms; /* of that; negative: never */
+	int64_t quit_timeout_ms; /* of WANT_QUIT; negative: never */
 	bool is_quitting;
 	bool is_forced;
 	uint64_t force_ms;      /* when it will be forced, by the loop's clock; 0: never */
@@ -102,8 +111,20 @@ int daemon_start(struct daemon *daemon, struct error_message *error);
 /* Returns when the daemon has ended: every server has ended and every handle is closed. */
 void daemon_run(struct daemon *daemon);
 
-/* One turn of the loop, and what follows from it: for daemon_run() and tests. */
+/* Does what is wanted, and then one turn of the loop: for daemon_run() and tests. */
 void daemon_turn(struct daemon *daemon, uv_run_mode mode);
+
+/* Does that after this turn of the loop. */
+static inline void daemon_want(struct daemon *daemon, enum want want)
+{
+	daemon->wants |= want;
+}
+
+/* Does that a little later, as it is not possible yet. */
+static inline void daemon_want_later(struct daemon *daemon, enum want want)
+{
+	daemon->wants_later |= want;
+}
 
 /*
  * The shutdown begins after this turn of the loop. Servers end when their clients have left; after
@@ -115,9 +136,9 @@ static inline void daemon_want_quit(struct daemon *daemon, int64_t timeout_ms)
 	bool is_shorter = timeout_ms >= 0 &&
 			  (daemon->quit_timeout_ms < 0 || timeout_ms < daemon->quit_timeout_ms);
 
-	if (!daemon->is_quit_wanted || is_shorter)
+	if (!(daemon->wants & WANT_QUIT) || is_shorter)
 		daemon->quit_timeout_ms = timeout_ms;
-	daemon->is_quit_wanted = true;
+	daemon_want(daemon, WANT_QUIT);
 }
 
 /* Whether a user is trusted with everything: root and the daemon's own user. */

@@ -34,6 +34,7 @@ struct slot {
 
 	/* The end of the previous server, if it failed: */
 	bool has_failed;
+	bool is_hopeless; /* another server would end in the same way: refuse those that wait */
 	struct error_message error;
 	uint64_t restarts_ms[RESTARTS_MAX]; /* when, oldest first */
 	unsigned n_restarts;
@@ -82,21 +83,16 @@ void slot_requeue(struct slot *slot, struct conn *conn);
 /* The connection waits until the server is ready, or for the error; then it is resumed. */
 void slot_add_starter(struct slot *slot, struct conn *conn);
 
-/* Does what is possible now: starts a server, hands clients over, answers waiting connections. */
-void slot_progress(struct slot *slot);
-
-/* Does that for each slot, as a server may be possible now, or time has passed. */
+/*
+ * WANT_PROGRESS: does for each slot what is possible now: starts a server, hands clients over,
+ * answers waiting connections.
+ */
 void slots_progress(struct daemon *daemon);
 
-/* GPUs turned out to admit one process: notifies each client that now waits for its turn. */
+/* WANT_TURN_NOTICES: GPUs turned out to admit one process: notifies clients that now wait. */
 void slots_notify_turns(struct daemon *daemon);
-
-/* Its turn has come (turns.h): waiting clients get their whole patience for the start. */
-void slot_on_turn(struct slot *slot);
 
 /* Refuses all waiting connections with that error. */
 void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_message *error);
-
-void slot_on_server_end(struct slot *slot, bool is_clean, const struct error_message *error);
 
 #endif
