@@ -27,6 +27,8 @@ unit_test_daemon_exposition := daemon/text/exposition.c proto/quote.c
 unit_test_daemon_metrics := daemon/watch/metrics.c daemon/watch/metrics_write.c daemon/text/exposition.c daemon/config/devices.c \
 	proto/device_name.c proto/frame.c proto/quote.c
 unit_test_daemon_trace_text := daemon/watch/trace_text.c daemon/text/json.c proto/quote.c
+unit_libs_test_daemon_json := $(call static,jansson)
+unit_libs_test_daemon_trace_text := $(call static,jansson)
 unit_test_daemon_usage := daemon/state/usage.c
 unit_test_daemon_escape := daemon/text/escape.c proto/quote.c
 unit_test_daemon_settings := daemon/config/settings.c daemon/config/devices.c daemon/text/group_name.c daemon/text/tokenize.c daemon/text/error_message.c \
@@ -174,7 +176,7 @@ fuzz_of_xid := daemon/text/xid.c
 # The daemon without its calls of the system.
 fuzz_of_daemon := $(filter-out daemon/main.c daemon/cli/% daemon/top/% daemon/text/process.c daemon/state/record.c \
 	daemon/server/spawn.c proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
-fuzz_libs_daemon := $(LIBUV) -Wl,--wrap=uv_queue_work
+fuzz_libs_daemon := $(LIBUV) $(call static,jansson) -Wl,--wrap=uv_queue_work
 fuzz_of_state := $(filter-out daemon/main.c,$(DAEMON_SRC))
 fuzz_libs_state := $(LIBUV) $(TOP_LIBS)
 

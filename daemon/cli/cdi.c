@@ -30,52 +30,29 @@ struct cdi {
 	const char *output;     /* NULL: standard output */
 };
 
-static void cdi_mount(struct json *json, const char *from, const char *to, const char *no_exec)
+/* `no_exec' is NULL if programs of the folder may be executed. */
+static json_t *cdi_mount(const char *from, const char *to, const char *no_exec)
 {
-	json_open(json, NULL, '{');
-	json_string(json, "hostPath", from);
-	json_string(json, "containerPath", to);
-	json_open(json, "options", '[');
-	json_string(json, NULL, "ro");
-	json_string(json, NULL, "nosuid");
-	json_string(json, NULL, "nodev");
-	if (no_exec)
-		json_string(json, NULL, no_exec);
-	json_string(json, NULL, "bind");
-	json_close(json, ']');
-	json_close(json, '}');
+	return json_pack("{s:o s:o s:[s s s s* s]}", "hostPath", json_text(from), "containerPath",
+		json_text(to), "options", "ro", "nosuid", "nodev", no_exec, "bind");
 }
 
 /* Without LD_LIBRARY_PATH: a variable replaces that of the image, which may need its own folders.
  */
-static void cdi_edits(struct json *json, const struct cdi *cdi)
+static json_t *cdi_edits(const struct cdi *cdi)
 {
-	json_open(json, "containerEdits", '{');
-	json_open(json, "env", '[');
-	json_string(json, NULL, "CUDA_MPS_PIPE_DIRECTORY=" PIPE_DIRECTORY_DEFAULT);
-	json_string(json, NULL, "LD_PRELOAD=" CONTAINER_LIBRARY "/" LIBRARY_NAME);
-	json_string(json, NULL, "MPS_CLIENT_REQUIRE=1");
-	json_close(json, ']');
-	json_open(json, "mounts", '[');
-	cdi_mount(json, cdi->pipe_directory, PIPE_DIRECTORY_DEFAULT, "noexec");
-	cdi_mount(json, cdi->library, CONTAINER_LIBRARY, NULL);
-	json_close(json, ']');
-	json_close(json, '}');
+	return json_pack("{s:[s s s] s:[o o]}", "env",
+		"CUDA_MPS_PIPE_DIRECTORY=" PIPE_DIRECTORY_DEFAULT,
+		"LD_PRELOAD=" CONTAINER_LIBRARY "/" LIBRARY_NAME, "MPS_CLIENT_REQUIRE=1", "mounts",
+		cdi_mount(cdi->pipe_directory, PIPE_DIRECTORY_DEFAULT, "noexec"),
+		cdi_mount(cdi->library, CONTAINER_LIBRARY, NULL));
 }
 
-/* The specification; the caller calls json_fini(). */
-static void cdi_write(struct json *json, const struct cdi *cdi)
+/* The specification as text; the caller frees it. */
+static char *cdi_text(const struct cdi *cdi)
 {
-	json_open(json, NULL, '{');
-	json_string(json, "cdiVersion", CDI_VERSION);
-	json_string(json, "kind", CDI_KIND);
-	json_open(json, "devices", '[');
-	json_open(json, NULL, '{');
-	json_string(json, "name", "all");
-	cdi_edits(json, cdi);
-	json_close(json, '}');
-	json_close(json, ']');
-	json_close(json, '}');
+	return json_write(json_pack("{s:s s:s s:[{s:s s:o}]}", "cdiVersion", CDI_VERSION, "kind",
+		CDI_KIND, "devices", "name", "all", "containerEdits", cdi_edits(cdi)));
 }
 
 /* ---- the folder of the client library */
@@ -190,14 +167,14 @@ static int cdi_put(const struct cdi *cdi, const char *text, struct error_message
 int cdi_run(const struct config *config, char *const *arguments)
 {
 	struct cdi cdi = {.pipe_directory = config->pipe_directory};
-	_cleanup_(json_fini) struct json json = {0};
+	_cleanup_free_ char *text = NULL;
 	struct error_message error;
 	int r = cdi_read(&cdi, arguments, &error);
 
 	if (r == 0) {
-		cdi_write(&json, &cdi);
-		r = json.failed ? error_message_set(&error, -ENOMEM, "no memory")
-				: cdi_put(&cdi, json.text, &error);
+		text = cdi_text(&cdi);
+		r = text ? cdi_put(&cdi, text, &error)
+			 : error_message_set(&error, -ENOMEM, "no memory");
 	}
 	if (r == 0)
 		return EXIT_SUCCESS;

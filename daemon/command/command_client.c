@@ -15,7 +15,6 @@
 #include "commands.h"
 #include "limit_text.h"
 #include "daemon/text/escape.h"
-#include "daemon/text/json.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
@@ -153,51 +152,40 @@ static void ps_print_row(struct conn *conn, const struct row *row, const struct 
 		(unsigned long long)row->client->pid_namespace, effective, command);
 }
 
-static void ps_write_row(struct conn *conn, const struct row *row, struct json *json)
+static json_t *ps_row_json(const struct conn *conn, const struct row *row)
 {
-	const char *group = client_group_name(conn, row->client);
+	const struct context *context = row->context;
 	char uuid[DEVICE_UUID_TEXT];
 
 	device_uuid_text(row->device, uuid);
-	json_open(json, NULL, '{');
-	json_number(json, "pid", row->client->pid);
-	json_number(json, "id", row->context->session);
-	json_number(json, "server", row->server->pid);
-	json_number(json, "uid", row->client->uid);
-	json_number(json, "device", row->context->ordinal);
-	json_string(json, "uuid", uuid);
-	json_number(json, "namespace", (int64_t)row->client->pid_namespace);
-	json_string(json, "command", row->client->command);
-	json_number(json, "sms", row->context->n_sms);
-	if (row->context->memory == MEMORY_ALL)
-		json_null(json, "memory_limit");
-	else
-		json_number(json, "memory_limit", (int64_t)MIN(row->context->memory, INT64_MAX));
-	json_number(json, "priority", row->context->priority);
-	if (group)
-		json_string(json, "group", group);
-	else
-		json_null(json, "group");
-	json_string(json, "state", client_state_name(row->client));
-	json_close(json, '}');
+	return json_pack("{s:o s:o s:o s:o s:o s:s s:o s:o s:o s:o s:o s:s? s:s}", "pid",
+		json_integer(row->client->pid), "id", json_integer(context->session), "server",
+		json_integer(row->server->pid), "uid", json_integer(row->client->uid), "device",
+		json_integer(context->ordinal), "uuid", uuid, "namespace",
+		json_integer((json_int_t)row->client->pid_namespace), "command",
+		json_text(row->client->command), "sms", json_integer(context->n_sms),
+		"memory_limit",
+		context->memory == MEMORY_ALL ? json_null() : json_amount(context->memory),
+		"priority", json_integer(context->priority), "group",
+		client_group_name(conn, row->client), "state", client_state_name(row->client));
 }
 
 static void ps_show_client(
-	struct conn *conn, struct row *row, const struct ps_options *options, struct json *json)
+	struct conn *conn, struct row *row, const struct ps_options *options, json_t **json)
 {
 	for (unsigned i = 0; i < row->client->n_contexts; i++) {
 		row->context = &row->client->contexts[i];
 		/* clients_add_context() has checked the ordinal. */
 		row->device = &row->server->devices.items[row->context->ordinal];
 		if (options->is_json)
-			ps_write_row(conn, row, json);
+			json_add(json, ps_row_json(conn, row));
 		else
 			ps_print_row(conn, row, options);
 	}
 }
 
 static void ps_show_server(struct conn *conn, const struct server *server,
-	const struct ps_options *options, struct json *json)
+	const struct ps_options *options, json_t **json)
 {
 	list_for_each (item, &server->clients) {
 		struct row row = {
@@ -233,7 +221,7 @@ void command_ps(struct conn *conn, const struct tokens *tokens)
 {
 	const struct server *only = NULL;
 	struct ps_options options = {0};
-	struct json json = {0};
+	json_t *json = NULL;
 
 	if (!ps_read_options(conn, tokens, &options))
 		return;
@@ -241,21 +229,16 @@ void command_ps(struct conn *conn, const struct tokens *tokens)
 		only = scope_find_server(conn, tokens->item[0], options.pid, false);
 	if (options.pid && !only)
 		return;
-	if (options.is_json) {
-		json_open(&json, NULL, '{');
-		json_open(&json, "clients", '[');
-	} else {
+	if (options.is_json)
+		json = json_array();
+	else
 		ps_print_header(conn, &options);
-	}
 	list_for_each (item, &conn->daemon->servers) {
 		const struct server *server = container_of(item, struct server, link_in_daemon);
 
 		if (!only || only == server)
 			ps_show_server(conn, server, &options, &json);
 	}
-	if (!options.is_json)
-		return;
-	json_close(&json, ']');
-	json_close(&json, '}');
-	scope_reply_json(conn, &json);
+	if (options.is_json)
+		scope_reply_json(conn, json_pack("{s:o}", "clients", json));
 }

@@ -10,7 +10,6 @@
 #include "command_reply.h"
 #include "command_scope.h"
 #include "commands.h"
-#include "daemon/text/json.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/server.h"
@@ -99,78 +98,73 @@ static void query_write_csv(struct conn *conn, const struct section *section)
 
 /* ---- JSON */
 
-static void query_write_device(struct json *json, const struct frame_device *device)
+static json_t *device_json(const struct frame_device *device)
 {
 	char uuid[DEVICE_UUID_TEXT];
 
 	device_uuid_text(device, uuid);
-	json_open(json, NULL, '{');
-	json_number(json, "ordinal", device->ordinal);
-	json_string(json, "pci_id", device->pci_bus_id);
-	json_string(json, "uuid", uuid);
-	json_string(json, "name", device->name);
-	json_number(json, "compute_mode", device->compute_mode);
-	json_number(json, "compute_capability", device->compute_capability);
-	json_number(json, "sms", device->n_sms);
-	json_number(json, "memory", (int64_t)MIN(device->total_memory, INT64_MAX));
-	json_close(json, '}');
+	return json_pack("{s:o s:o s:s s:o s:o s:o s:o s:o}", "ordinal",
+		json_integer(device->ordinal), "pci_id", json_text(device->pci_bus_id), "uuid",
+		uuid, "name", json_text(device->name), "compute_mode",
+		json_integer(device->compute_mode), "compute_capability",
+		json_integer(device->compute_capability), "sms", json_integer(device->n_sms),
+		"memory", json_amount(device->total_memory));
 }
 
-static void query_write_devices(struct json *json, const char *name, const struct devices *devices)
+static json_t *devices_json(const struct devices *devices)
 {
-	json_open(json, name, '[');
+	json_t *list = json_array();
+
 	for (unsigned i = 0; i < devices->n; i++)
-		query_write_device(json, &devices->items[i]);
-	json_close(json, ']');
+		json_add(&list, device_json(&devices->items[i]));
+	return list;
 }
 
-static void query_write_json(struct json *json, const struct section *section)
+/* `only' is NULL for all servers. */
+static void query_reply_json(struct conn *conn, const struct server *only)
 {
-	if (!section->server) {
-		query_write_devices(json, "default", &section->devices);
-		json_open(json, "servers", '[');
-		return;
+	json_t *servers = json_array();
+
+	list_for_each (item, &conn->daemon->servers) {
+		const struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if (only ? server != only : !viewer_sees_server(conn, server))
+			continue;
+		json_add(&servers, json_pack("{s:o s:o}", "pid", json_integer(server->pid),
+					   "devices", devices_json(&server->devices)));
 	}
-	json_open(json, NULL, '{');
-	json_number(json, "pid", section->server->pid);
-	query_write_devices(json, "devices", &section->devices);
-	json_close(json, '}');
+	scope_reply_json(conn, json_pack("{s:o s:o}", "default",
+				       devices_json(&conn->daemon->devices), "servers", servers));
 }
 
 /* ---- all */
 
-static void query_show(
-	struct conn *conn, const struct section *section, enum form form, struct json *json)
+static void query_show(struct conn *conn, const struct section *section, enum form form)
 {
-	if (form == FORM_JSON)
-		query_write_json(json, section);
-	else if (form == FORM_CSV)
+	if (form == FORM_CSV)
 		query_write_csv(conn, section);
 	else
 		query_print_section(conn, section);
 }
 
-static void query_show_server(
-	struct conn *conn, const struct server *server, enum form form, struct json *json)
+static void query_show_server(struct conn *conn, const struct server *server, enum form form)
 {
 	const struct section section = {server, server->devices};
 
-	query_show(conn, &section, form, json);
+	query_show(conn, &section, form);
 }
 
-static void query_show_all(
-	struct conn *conn, const struct server *only, enum form form, struct json *json)
+static void query_show_all(struct conn *conn, const struct server *only, enum form form)
 {
 	const struct section standard = {NULL, conn->daemon->devices};
 
 	if (form == FORM_CSV)
 		command_reply(conn, "Server,Device Ordinal,PCI IDs,UUID,Name,Attributes");
-	if (!only || form == FORM_JSON)
-		query_show(conn, &standard, form, json);
 	if (only) {
-		query_show_server(conn, only, form, json);
+		query_show_server(conn, only, form);
 		return;
 	}
+	query_show(conn, &standard, form);
 	list_for_each (item, &conn->daemon->servers) {
 		const struct server *server = container_of(item, struct server, link_in_daemon);
 
@@ -178,7 +172,7 @@ static void query_show_all(
 			continue;
 		if (form == FORM_TABLE)
 			command_reply(conn, "%s", "");
-		query_show_server(conn, server, form, json);
+		query_show_server(conn, server, form);
 	}
 }
 
@@ -209,7 +203,6 @@ static bool query_read_options(
 void command_device_query(struct conn *conn, const struct tokens *tokens)
 {
 	const struct server *only = NULL;
-	struct json json = {0};
 	const char *pid;
 	enum form form;
 
@@ -219,14 +212,11 @@ void command_device_query(struct conn *conn, const struct tokens *tokens)
 		only = scope_find_server(conn, tokens->item[0], pid, false);
 	if (pid && !only)
 		return;
-	if (form == FORM_JSON)
-		json_open(&json, NULL, '{');
-	query_show_all(conn, only, form, &json);
 	if (form == FORM_JSON) {
-		json_close(&json, ']');
-		json_close(&json, '}');
-		scope_reply_json(conn, &json);
-	} else if (scope_devices(conn)->n == 0 && !only) {
-		command_fail(conn, "The GPUs are not known: %s", conn->daemon->probe_failure.text);
+		query_reply_json(conn, only);
+		return;
 	}
+	query_show_all(conn, only, form);
+	if (scope_devices(conn)->n == 0 && !only)
+		command_fail(conn, "The GPUs are not known: %s", conn->daemon->probe_failure.text);
 }

@@ -16,7 +16,6 @@
 #include "command_reply.h"
 #include "command_scope.h"
 #include "quote.h"
-#include "daemon/text/json.h"
 #include "daemon/text/tokenize.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/conn.h"
@@ -97,64 +96,47 @@ static void reply_fault(struct conn *conn, const struct fault *fault)
 
 /* ---- JSON */
 
-static void add_text_or_null(struct json *json, const char *name, const char *text)
+static json_t *text_or_null(const char *text)
 {
-	if (text[0])
-		json_string(json, name, text);
-	else
-		json_null(json, name);
+	return json_text(text[0] ? text : NULL);
 }
 
-static void add_fault_client(
-	struct json *json, const struct conn *conn, const struct fault_client *fault_client)
+static json_t *fault_client_json(const struct conn *conn, const struct fault_client *fault_client)
 {
-	json_open(json, NULL, '{');
-	json_number(json, "pid", fault_client->pid);
-	json_number(json, "uid", fault_client->uid);
-	add_text_or_null(
-		json, "group", may_see_client(conn, fault_client) ? fault_client->group : "");
-	add_text_or_null(
-		json, "command", may_see_client(conn, fault_client) ? fault_client->command : "");
-	json_close(json, '}');
+	bool may_see = may_see_client(conn, fault_client);
+
+	return json_pack("{s:o s:o s:o s:o}", "pid", json_integer(fault_client->pid), "uid",
+		json_integer(fault_client->uid), "group",
+		text_or_null(may_see ? fault_client->group : ""), "command",
+		text_or_null(may_see ? fault_client->command : ""));
 }
 
-static void add_fault_device(struct json *json, const struct fault *fault)
+static json_t *fault_device_json(const struct fault *fault)
 {
-	if (!fault->has_device) {
-		json_null(json, "device");
-		return;
-	}
-	json_open(json, "device", '{');
-	json_number(json, "ordinal", fault->ordinal);
-	json_string(json, "uuid", fault->uuid);
-	json_string(json, "pci", fault->pci_bus_id);
-	json_string(json, "name", fault->device_name);
-	json_close(json, '}');
+	if (!fault->has_device)
+		return json_null();
+	return json_pack("{s:o s:o s:o s:o}", "ordinal", json_integer(fault->ordinal), "uuid",
+		json_text(fault->uuid), "pci", json_text(fault->pci_bus_id), "name",
+		json_text(fault->device_name));
 }
 
-static void add_fault(struct json *json, const struct conn *conn, const struct fault *fault)
+static json_t *fault_json(const struct conn *conn, const struct fault *fault)
 {
 	char time[LOG_TIME_MAX], address[ADDRESS_TEXT];
+	json_t *clients = json_array();
 
 	log_format_time(&fault->time, time);
 	format_address(fault, address);
-	json_open(json, NULL, '{');
-	json_string(json, "time", time);
-	json_number(json, "result", fault->result);
-	json_string(json, "result_name", fault->result_name);
-	json_number(json, "server", fault->server);
-	json_number(json, "server_uid", fault->server_uid);
-	add_fault_device(json, fault);
-	json_bool(json, "certain", fault_is_certain(fault));
-	json_open(json, fault_is_certain(fault) ? "clients" : "suspects", '[');
 	for (unsigned i = 0; i < fault->n; i++)
-		add_fault_client(json, conn, &fault->clients[i]);
-	json_close(json, ']');
-	json_number(json, "n_suspects", fault->n_suspects);
-	json_string(json, "known_by", fault_how_text(fault));
-	add_text_or_null(json, "kernel", fault_kernel(conn, fault));
-	add_text_or_null(json, "address", fault->address ? address : "");
-	json_close(json, '}');
+		json_add(&clients, fault_client_json(conn, &fault->clients[i]));
+	return json_pack("{s:s s:o s:o s:o s:o s:o s:b s:o s:o s:s s:o s:s?}", "time", time,
+		"result", json_integer(fault->result), "result_name", json_text(fault->result_name),
+		"server", json_integer(fault->server), "server_uid",
+		json_integer(fault->server_uid), "device", fault_device_json(fault), "certain",
+		(int)fault_is_certain(fault), fault_is_certain(fault) ? "clients" : "suspects",
+		clients, "n_suspects", json_integer(fault->n_suspects), "known_by",
+		fault_how_text(fault), "kernel", text_or_null(fault_kernel(conn, fault)), "address",
+		fault->address ? address : NULL);
 }
 
 /* ---- the command */
@@ -163,16 +145,14 @@ static void add_fault(struct json *json, const struct conn *conn, const struct f
 static void reply_faults_as_json(struct conn *conn, unsigned n)
 {
 	const struct fault *fault;
-	struct json json = {0};
+	json_t *faults = json_array();
 
-	json_open(&json, NULL, '[');
 	for (unsigned i = 0; i < n; i++) {
 		fault = faults_get(conn->daemon, conn->cred.uid, i);
 		if (fault)
-			add_fault(&json, conn, fault);
+			json_add(&faults, fault_json(conn, fault));
 	}
-	json_close(&json, ']');
-	scope_reply_json(conn, &json);
+	scope_reply_json(conn, faults);
 }
 
 static void reply_faults(struct conn *conn, unsigned n)

@@ -13,7 +13,6 @@
 #include "command_scope.h"
 #include "commands.h"
 #include "limit_text.h"
-#include "daemon/text/json.h"
 #include "daemon/config/settings.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
@@ -277,52 +276,37 @@ static void group_print(struct conn *conn, const struct group *group)
 		groups_count_clients(conn->daemon, group));
 }
 
-static void group_write_memory(struct json *json, const struct settings *settings)
+static json_t *group_memory_json(const struct settings *settings)
 {
-	json_open(json, "device_pinned_mem_limit", '[');
-	for (unsigned i = 0; i < settings->n_memory; i++) {
-		json_open(json, NULL, '{');
-		json_string(json, "device", settings->memory[i].device);
-		json_number(json, "bytes", (int64_t)settings->memory[i].bytes);
-		json_close(json, '}');
-	}
-	json_close(json, ']');
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < settings->n_memory; i++)
+		json_add(&list,
+			json_pack("{s:o s:o}", "device", json_text(settings->memory[i].device),
+				"bytes", json_amount(settings->memory[i].bytes)));
+	return list;
 }
 
-static void group_write_json(struct conn *conn, const struct group *group, struct json *json)
+static json_t *group_json(const struct conn *conn, const struct group *group)
 {
 	const struct settings settings = groups_settings(group, scope_devices(conn));
 
-	json_open(json, NULL, '{');
-	json_string(json, "name", group->name);
-	if (group->has_uid)
-		json_number(json, "uid", group->uid);
-	else
-		json_null(json, "uid");
-	if (settings.active_threads > 0)
-		json_thousandths(json, "active_thread_percentage", settings.active_threads);
-	else
-		json_null(json, "active_thread_percentage");
-	group_write_memory(json, &settings);
-	if (settings.priority >= 0)
-		json_number(json, "priority", settings.priority);
-	else
-		json_null(json, "priority");
-	json_number(json, "clients", groups_count_clients(conn->daemon, group));
-	json_close(json, '}');
+	return json_pack("{s:s s:o s:o s:o s:o s:o}", "name", group->name, "uid",
+		group->has_uid ? json_integer(group->uid) : json_null(), "active_thread_percentage",
+		settings.active_threads > 0 ? json_real(settings.active_threads / 1000.0)
+					    : json_null(),
+		"device_pinned_mem_limit", group_memory_json(&settings), "priority",
+		settings.priority >= 0 ? json_integer(settings.priority) : json_null(), "clients",
+		json_integer(groups_count_clients(conn->daemon, group)));
 }
 
 static void group_list_as_json(struct conn *conn)
 {
-	struct json json = {0};
+	json_t *groups = json_array();
 
-	json_open(&json, NULL, '{');
-	json_open(&json, "groups", '[');
 	list_for_each (item, &conn->daemon->groups.list)
-		group_write_json(conn, container_of(item, struct group, link), &json);
-	json_close(&json, ']');
-	json_close(&json, '}');
-	scope_reply_json(conn, &json);
+		json_add(&groups, group_json(conn, container_of(item, struct group, link)));
+	scope_reply_json(conn, json_pack("{s:o}", "groups", groups));
 }
 
 static void list(struct conn *conn, const struct tokens *tokens)

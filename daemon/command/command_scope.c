@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "command_reply.h"
-#include "daemon/text/json.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/default_settings.h"
 #include "daemon/state/groups.h"
@@ -198,11 +197,12 @@ void scope_short_uuid(const struct frame_device *device, char text[DEVICE_UUID_T
 
 /* ---- JSON */
 
-void scope_reply_json(struct conn *conn, struct json *json)
+void scope_reply_json(struct conn *conn, json_t *document)
 {
-	if (json->failed)
-		command_fail(conn, "The daemon is out of memory");
+	_cleanup_free_ char *text = json_write(document);
+
+	if (text)
+		command_reply_text(conn, text);
 	else
-		command_reply_text(conn, json->text);
-	json_fini(json);
+		command_fail(conn, "The daemon is out of memory");
 }

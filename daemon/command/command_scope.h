@@ -9,12 +9,12 @@
 
 #include <sys/types.h>
 
+#include "daemon/text/json.h"
 #include "daemon/text/tokenize.h"
 #include "daemon/config/devices.h"
 
 struct client;
 struct group;
-struct json;
 struct conn;
 struct server;
 struct settings;
@@ -65,7 +65,7 @@ void scope_note_unchecked(struct conn *conn, const struct devices *devices, cons
 /* The part of a GPU's UUID that tables show: "GPU-01234567-89ab-cdef". */
 void scope_short_uuid(const struct frame_device *device, char text[DEVICE_UUID_TEXT]);
 
-/* Replies with the document and frees it. */
-void scope_reply_json(struct conn *conn, struct json *json);
+/* Replies with the document. Takes it. */
+void scope_reply_json(struct conn *conn, json_t *document);
 
 #endif

@@ -23,23 +23,17 @@
 static void list_servers_as_json(struct conn *conn)
 {
 	const struct daemon *daemon = conn->daemon;
-	struct json json = {0};
+	json_t *servers = json_array();
 
-	json_open(&json, NULL, '{');
-	json_open(&json, "servers", '[');
 	list_for_each (item, &daemon->servers) {
 		struct server *server = container_of(item, struct server, link_in_daemon);
 
-		json_open(&json, NULL, '{');
-		json_number(&json, "pid", server->pid);
-		json_number(&json, "uid", server->tenant->uid);
-		json_string(&json, "state", server_state_name(server));
-		json_number(&json, "clients", server->n_clients);
-		json_close(&json, '}');
+		json_add(&servers, json_pack("{s:o s:o s:s s:o}", "pid", json_integer(server->pid),
+					   "uid", json_integer(server->tenant->uid), "state",
+					   server_state_name(server), "clients",
+					   json_integer(server->n_clients)));
 	}
-	json_close(&json, ']');
-	json_close(&json, '}');
-	scope_reply_json(conn, &json);
+	scope_reply_json(conn, json_pack("{s:o}", "servers", servers));
 }
 
 void command_get_server_list(struct conn *conn, const struct tokens *tokens)

@@ -14,7 +14,6 @@
 #include "commands.h"
 #include "daemon/text/amount.h"
 #include "daemon/text/escape.h"
-#include "daemon/text/json.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
@@ -49,66 +48,54 @@ static const char *const names[COUNTERS] = {
 
 /* ---- JSON */
 
-/* A server is a process of a user, so its numbers can be anything. */
-static void write_amount(struct json *json, const char *name, uint64_t amount)
-{
-	json_number(json, name, (int64_t)MIN(amount, (uint64_t)INT64_MAX));
-}
-
-static void write_counters(struct json *json, const struct counts *counts)
+/* Takes the object. A server is a process of a user, so its numbers can be anything. */
+static json_t *with_counters(json_t *object, const struct counts *counts)
 {
 	for (unsigned i = 0; i < COUNTERS; i++)
-		write_amount(json, names[i], counts->counters[i]);
+		json_set(&object, names[i], json_amount(counts->counters[i]));
+	return object;
 }
 
-static void write_context(struct json *json, const struct server *server,
-	const struct client *client, const struct context *context)
+static json_t *context_json(
+	const struct server *server, const struct client *client, const struct context *context)
 {
+	/* clients_add_context() has checked the ordinal. */
+	const struct frame_device *device = &server->devices.items[context->ordinal];
 	char uuid[DEVICE_UUID_TEXT];
 
-	/* clients_add_context() has checked the ordinal. */
-	device_uuid_text(&server->devices.items[context->ordinal], uuid);
-	json_open(json, NULL, '{');
-	json_number(json, "device", context->ordinal);
-	json_string(json, "uuid", uuid);
-	json_number(json, "sms", context->n_sms);
-	json_number(json, "device_sms", server->devices.items[context->ordinal].n_sms);
-	write_amount(json, "memory", client->counts.memory[context->ordinal]);
-	write_amount(json, "memory_peak", client->counts.memory_peak[context->ordinal]);
-	if (context->memory == MEMORY_ALL)
-		json_null(json, "memory_limit");
-	else
-		write_amount(json, "memory_limit", context->memory);
-	json_close(json, '}');
+	device_uuid_text(device, uuid);
+	return json_pack("{s:o s:s s:o s:o s:o s:o s:o}", "device", json_integer(context->ordinal),
+		"uuid", uuid, "sms", json_integer(context->n_sms), "device_sms",
+		json_integer(device->n_sms), "memory",
+		json_amount(client->counts.memory[context->ordinal]), "memory_peak",
+		json_amount(client->counts.memory_peak[context->ordinal]), "memory_limit",
+		context->memory == MEMORY_ALL ? json_null() : json_amount(context->memory));
 }
 
-static void write_client(struct conn *conn, struct json *json, const struct server *server,
-	const struct client *client)
+static json_t *client_json(
+	const struct conn *conn, const struct server *server, const struct client *client)
 {
 	const struct group *group = groups_get(&conn->daemon->groups, client->group);
+	json_t *gpus = json_array();
+	/* The client's number is unique in the life of the daemon and its servers, other than the
+	 * PID. */
+	json_t *object = with_counters(
+		json_pack("{s:o s:o s:o s:o s:s? s:o}", "pid", json_integer(client->pid), "server",
+			json_integer(server->pid), "client", json_amount(client->id), "uid",
+			json_integer(client->uid), "group", group ? group->name : NULL, "command",
+			json_text(client->command)),
+		&client->counts);
 
-	json_open(json, NULL, '{');
-	json_number(json, "pid", client->pid);
-	json_number(json, "server", server->pid);
-	/* Unique in the life of the daemon and its servers, other than the PID. */
-	write_amount(json, "client", client->id);
-	json_number(json, "uid", client->uid);
-	if (group)
-		json_string(json, "group", group->name);
-	else
-		json_null(json, "group");
-	json_string(json, "command", client->command);
-	write_counters(json, &client->counts);
-	json_open(json, "gpus", '[');
 	for (unsigned i = 0; i < client->n_contexts; i++)
-		write_context(json, server, client, &client->contexts[i]);
-	json_close(json, ']');
-	json_close(json, '}');
+		json_add(&gpus, context_json(server, client, &client->contexts[i]));
+	json_set(&object, "gpus", gpus);
+	return object;
 }
 
-static void write_clients(struct conn *conn, struct json *json)
+static json_t *clients_json(const struct conn *conn)
 {
-	json_open(json, "clients", '[');
+	json_t *clients = json_array();
+
 	list_for_each (item, &conn->daemon->servers) {
 		const struct server *server = container_of(item, struct server, link_in_daemon);
 
@@ -116,10 +103,10 @@ static void write_clients(struct conn *conn, struct json *json)
 			const struct client *client = container_of(inner, struct client, link);
 
 			if (viewer_sees_client(conn, server, client))
-				write_client(conn, json, server, client);
+				json_add(&clients, client_json(conn, server, client));
 		}
 	}
-	json_close(json, ']');
+	return clients;
 }
 
 /* ---- sums: present clients and those that have ended */
@@ -152,55 +139,46 @@ static struct counts sum_of(const struct daemon *daemon, const struct counts *en
 	return sum;
 }
 
-static void write_users(struct conn *conn, struct json *json)
+static json_t *users_json(const struct conn *conn)
 {
 	static const struct counts none;
+	json_t *users = json_array();
 
-	json_open(json, "users", '[');
 	list_for_each (item, &conn->daemon->tenants) {
 		const struct tenant *tenant = container_of(item, struct tenant, link);
 		const struct usage *usage = usage_find(&conn->daemon->usages, tenant->uid);
-		const struct counts *ended = usage ? &usage->ended : &none;
 		struct counts sum;
 
 		if (!viewer_sees_user(conn, tenant->uid))
 			continue;
-		sum = sum_of(conn->daemon, ended, is_of_user, tenant);
-		json_open(json, NULL, '{');
-		json_number(json, "uid", tenant->uid);
-		write_counters(json, &sum);
-		json_close(json, '}');
+		sum = sum_of(conn->daemon, usage ? &usage->ended : &none, is_of_user, tenant);
+		json_add(&users,
+			with_counters(json_pack("{s:o}", "uid", json_integer(tenant->uid)), &sum));
 	}
-	json_close(json, ']');
+	return users;
 }
 
-static void write_groups(struct conn *conn, struct json *json)
+static json_t *groups_json(const struct conn *conn)
 {
-	json_open(json, "groups", '[');
+	json_t *groups = json_array();
+
 	list_for_each (item, &conn->daemon->groups.list) {
 		const struct group *group = container_of(item, struct group, link);
 		struct counts sum = sum_of(conn->daemon, &group->ended, is_of_group, group);
 
-		json_open(json, NULL, '{');
-		json_string(json, "group", group->name);
-		write_counters(json, &sum);
-		json_close(json, '}');
+		json_add(&groups, with_counters(json_pack("{s:s}", "group", group->name), &sum));
 	}
-	json_close(json, ']');
+	return groups;
 }
 
 static void reply_json(struct conn *conn)
 {
-	struct json json = {0};
+	json_t *document = json_pack("{s:o s:o s:o}", "time_ns", json_amount(uv_hrtime()),
+		"clients", clients_json(conn), "users", users_json(conn));
 
-	json_open(&json, NULL, '{');
-	write_amount(&json, "time_ns", uv_hrtime());
-	write_clients(conn, &json);
-	write_users(conn, &json);
 	if (viewer_sees_all(conn))
-		write_groups(conn, &json);
-	json_close(&json, '}');
-	scope_reply_json(conn, &json);
+		json_set(&document, "groups", groups_json(conn));
+	scope_reply_json(conn, document);
 }
 
 /* ---- a table */

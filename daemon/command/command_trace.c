@@ -115,7 +115,6 @@ static void read_chunk(struct conn *conn, const struct tokens *tokens)
 {
 	const struct trace *trace = find(conn, tokens->item[2]);
 	_cleanup_free_ struct trace_chunk *chunk = NULL;
-	struct json json = {0};
 	uint64_t index;
 
 	if (!trace)
@@ -125,13 +124,10 @@ static void read_chunk(struct conn *conn, const struct tokens *tokens)
 		return;
 	}
 	chunk = malloc(sizeof(*chunk));
-	if (chunk && tracing_read(conn, trace, (unsigned)index, chunk)) {
-		trace_text_write(&json, chunk);
-	} else {
-		json_open(&json, NULL, '[');
-		json_close(&json, ']');
-	}
-	scope_reply_json(conn, &json);
+	if (chunk && tracing_read(conn, trace, (unsigned)index, chunk))
+		scope_reply_json(conn, trace_text(chunk));
+	else
+		scope_reply_json(conn, json_array());
 }
 
 static void drop(struct conn *conn, const char *text)

@@ -8,153 +8,108 @@
 
 #include "json.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "quote.h"
 
-static void json_put(struct json *json, const char *bytes, size_t size)
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+/* Copies the text, of which `valid' has three times the size; returns the size. */
+static size_t copy_valid(char *valid, const char *text)
 {
-	if (json->failed)
+	char *end = valid;
+	uint32_t point;
+
+	while (*text) {
+		size_t length = utf8_decode(text, &point);
+
+		end = length > 0 ? mempcpy(end, text, length)
+				 : mempcpy(end, REPLACEMENT, strlen(REPLACEMENT));
+		text += MAX(length, (size_t)1);
+	}
+	return (size_t)(end - valid);
+}
+
+json_t *json_text(const char *text)
+{
+	char *valid;
+	json_t *string;
+
+	if (!text)
+		return json_null();
+	valid = malloc(strlen(REPLACEMENT) * strlen(text) + 1);
+	if (!valid)
+		return NULL;
+	string = json_stringn_nocheck(valid, copy_valid(valid, text));
+	free(valid);
+	return string;
+}
+
+json_t *json_amount(uint64_t amount)
+{
+	return json_integer((json_int_t)MIN(amount, (uint64_t)INT64_MAX));
+}
+
+/* `r' is negative if a part of the document has no memory. */
+static void check(json_t **document, int r)
+{
+	if (r == 0)
 		return;
-	if (json->size + size + 1 > json->room) {
-		size_t room = MAX(2 * json->room, json->size + size + 1024);
-		char *text = realloc(json->text, room);
-
-		if (!text) {
-			json_fini(json);
-			json->failed = true;
-			return;
-		}
-		json->text = text;
-		json->room = room;
-	}
-	memcpy(json->text + json->size, bytes, size);
-	json->size += size;
-	json->text[json->size] = '\0';
+	json_decref(*document);
+	*document = NULL;
 }
 
-static void json_put_text(struct json *json, const char *text)
+void json_add(json_t **list, json_t *value)
 {
-	json_put(json, text, strlen(text));
+	check(list, json_array_append_new(*list, value));
 }
 
-static void json_put_char(struct json *json, unsigned char c)
+void json_set(json_t **object, const char *name, json_t *value)
 {
-	char escape[8];
-
-	if (c == '"' || c == '\\')
-		json_put(json, "\\", 1);
-	if (c < ' ' || c == 0x7f) {
-		snprintf(escape, sizeof(escape), "\\u%04x", c);
-		json_put_text(json, escape);
-	} else {
-		json_put(json, (const char *)&c, 1);
-	}
+	check(object, json_object_set_new(*object, name, value));
 }
 
-/* A character that other programs must not print as it is, or a byte that is none; its length. */
-static size_t json_put_escaped(struct json *json, const char *c)
+/* How many bytes follow that can be printed as they are. */
+static size_t printable_size(const char *text)
+{
+	size_t size = 0, length;
+
+	while ((length = utf8_length(text + size)) > 0 && text[size] != 0x7f)
+		size += length;
+	return size;
+}
+
+/* Each character that changes how a line is shown has four digits at most. */
+static void write_escaped(FILE *file, const char *text)
 {
 	uint32_t point;
-	size_t length = utf8_decode(c, &point);
-	char escape[8] = "\\ufffd";
 
-	/* Each character that changes the line has four digits at most. */
-	if (length > 0)
-		snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)(point & 0xffff));
-	json_put_text(json, escape);
-	return MAX(length, (size_t)1);
-}
+	for (;;) {
+		size_t size = printable_size(text);
 
-static void json_put_string(struct json *json, const char *value)
-{
-	const char *c = value;
-
-	json_put(json, "\"", 1);
-	while (*c) {
-		size_t length = utf8_length(c);
-
-		if (length == 1)
-			json_put_char(json, (unsigned char)*c);
-		else if (length > 1)
-			json_put(json, c, length);
-		else
-			length = json_put_escaped(json, c);
-		c += length;
+		fwrite(text, 1, size, file);
+		text += size;
+		if (!*text)
+			return;
+		text += utf8_decode(text, &point);
+		fprintf(file, "\\u%04x", point);
 	}
-	json_put(json, "\"", 1);
 }
 
-/* Writes the comma and the name before a value. */
-static void json_begin_value(struct json *json, const char *name)
+char *json_write(json_t *document)
 {
-	if (json->needs_comma)
-		json_put(json, ",", 1);
-	json->needs_comma = true;
-	if (!name)
-		return;
-	json_put_string(json, name);
-	json_put(json, ":", 1);
-}
+	_cleanup_free_ char *text = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15));
+	char *escaped = NULL;
+	size_t size;
+	FILE *file = text ? open_memstream(&escaped, &size) : NULL;
 
-void json_open(struct json *json, const char *name, char bracket)
-{
-	json_begin_value(json, name);
-	json_put(json, &bracket, 1);
-	json->needs_comma = false;
-}
-
-void json_close(struct json *json, char bracket)
-{
-	json_put(json, &bracket, 1);
-	json->needs_comma = true;
-}
-
-void json_string(struct json *json, const char *name, const char *value)
-{
-	json_begin_value(json, name);
-	json_put_string(json, value);
-}
-
-void json_number(struct json *json, const char *name, int64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRId64, value);
-	json_begin_value(json, name);
-	json_put_text(json, text);
-}
-
-void json_thousandths(struct json *json, const char *name, uint32_t value)
-{
-	json_decimal(json, name, value / 1000, value % 1000);
-}
-
-void json_decimal(struct json *json, const char *name, uint64_t whole, unsigned thousandths)
-{
-	char text[40];
-
-	snprintf(text, sizeof(text), "%" PRIu64 ".%03u", whole, thousandths % 1000);
-	json_begin_value(json, name);
-	json_put_text(json, text);
-}
-
-void json_bool(struct json *json, const char *name, bool value)
-{
-	json_begin_value(json, name);
-	json_put_text(json, value ? "true" : "false");
-}
-
-void json_null(struct json *json, const char *name)
-{
-	json_begin_value(json, name);
-	json_put_text(json, "null");
-}
-
-void json_fini(struct json *json)
-{
-	free(json->text);
-	*json = (struct json){0};
+	json_decref(document);
+	if (!file)
+		return NULL;
+	write_escaped(file, text);
+	if (fclose(file) == 0)
+		return escaped;
+	free(escaped);
+	return NULL;
 }

@@ -3,45 +3,30 @@
 #define JSON_H
 
 /*
- * Writes one JSON document. Any thread.
+ * JSON by libjansson: values of foreign text and numbers, and the text of a document. Any thread.
  *
- *   json_open(&json, NULL, '{');
- *   json_number(&json, "pid", 7);
- *   json_close(&json, '}');
- *
- * In an object each value has a name, in a list `name' is NULL. Without memory
- * the document ends up empty: `failed' is set and all later calls do nothing.
+ * A document without memory is NULL, and so is all that it is put into: only json_write() has
+ * to be checked.
  */
+
+#include <jansson.h>
 
 #include "base.h"
 
-struct json {
-	char *text; /* ends with NUL; NULL while it is empty */
-	size_t size, room;
-	bool needs_comma;
-	bool failed;
-};
+/* Any bytes: what is not UTF-8 becomes U+FFFD. NULL becomes null. */
+json_t *json_text(const char *text);
 
-/* libjansson, which reads JSON for top, has other functions of these names. */
-#define json_string json_write_string
-#define json_null json_write_null
+/* Numbers of a hostile process, too: larger ones than JSON's readers take become INT64_MAX. */
+json_t *json_amount(uint64_t amount);
 
-/* `bracket' is one of { and [, and one of } and ]. */
-void json_open(struct json *json, const char *name, char bracket);
-void json_close(struct json *json, char bracket);
+/* Put the value at the end of the list, or into the object. Take the value. */
+void json_add(json_t **list, json_t *value);
+void json_set(json_t **object, const char *name, json_t *value);
 
-/* Any bytes: what is not UTF-8 becomes U+FFFD. */
-void json_string(struct json *json, const char *name, const char *value);
-void json_number(struct json *json, const char *name, int64_t value);
-void json_bool(struct json *json, const char *name, bool value);
-void json_null(struct json *json, const char *name);
-
-/* A number with three decimals, from thousandths. */
-void json_thousandths(struct json *json, const char *name, uint32_t value);
-
-/* The same for any size. */
-void json_decimal(struct json *json, const char *name, uint64_t whole, unsigned thousandths);
-
-void json_fini(struct json *json);
+/*
+ * The document in one line, with numbers of 15 digits, and \uXXXX for what other programs must not
+ * print as it is. Takes the document. The caller frees the text; NULL: no memory.
+ */
+char *json_write(json_t *document);
 
 #endif

@@ -40,72 +40,55 @@ int top_print_text(struct top_view *view, const struct top_table *table, unsigne
 	return 0;
 }
 
-static void put_amount(struct json *json, const char *name, double amount)
+static json_t *amount_json(double amount)
 {
-	json_number(json, name, (int64_t)MIN(amount, 9e18));
+	return json_integer((json_int_t)MIN(amount, 9e18));
 }
 
-/* Small rates need decimals, and large ones do not fit. */
-static void put_rate(struct json *json, const char *name, double rate)
+/* To a thousandth: small rates need decimals. */
+static json_t *rate_json(double rate)
 {
-	if (rate < UINT32_MAX / 1000)
-		json_thousandths(json, name, (uint32_t)(rate * 1000 + 0.5));
-	else
-		put_amount(json, name, rate);
+	if (rate >= UINT32_MAX / 1000)
+		return amount_json(rate);
+	return json_real((double)(uint32_t)(rate * 1000 + 0.5) / 1000);
 }
 
-static void put_rates(struct json *json, const struct top_row *row)
-{
-	put_rate(json, "launches_per_s", row->launches);
-	put_rate(json, "copies_per_s", row->copies);
-	put_amount(json, "bytes_in_per_s", row->bytes_in);
-	put_amount(json, "bytes_out_per_s", row->bytes_out);
-	put_rate(json, "busy_share", row->busy);
-}
-
-static void put_row(struct json *json, const struct top_row *row)
+static json_t *row_json(const struct top_row *row)
 {
 	const struct top_client *client = &row->client;
+	json_t *object =
+		json_pack("{s:o s:o s:o s:o s:o s:o s:o}", "pid", json_integer(client->pid),
+			"server", json_integer(client->server), "client", json_integer(client->id),
+			"uid", json_integer(client->uid), "user", json_text(row->user), "group",
+			json_text(client->group), "command", json_text(client->command));
 
-	json_open(json, NULL, '{');
-	json_number(json, "pid", client->pid);
-	json_number(json, "server", client->server);
-	json_number(json, "client", client->id);
-	json_number(json, "uid", client->uid);
-	json_string(json, "user", row->user);
-	if (client->group)
-		json_string(json, "group", client->group);
-	else
-		json_null(json, "group");
-	json_string(json, "command", client->command);
-	put_amount(json, "memory", (double)client->memory);
-	if (client->n_device_sms > 0)
-		put_rate(json, "sm_share", (double)client->n_sms / (double)client->n_device_sms);
-	else
-		json_null(json, "sm_share");
-	put_rates(json, row);
-	put_amount(json, "errors", (double)client->errors);
-	json_close(json, '}');
+	json_set(&object, "memory", json_amount(client->memory));
+	json_set(&object, "sm_share",
+		client->n_device_sms > 0
+			? rate_json((double)client->n_sms / (double)client->n_device_sms)
+			: json_null());
+	json_set(&object, "launches_per_s", rate_json(row->launches));
+	json_set(&object, "copies_per_s", rate_json(row->copies));
+	json_set(&object, "bytes_in_per_s", amount_json(row->bytes_in));
+	json_set(&object, "bytes_out_per_s", amount_json(row->bytes_out));
+	json_set(&object, "busy_share", rate_json(row->busy));
+	json_set(&object, "errors", json_amount(client->errors));
+	return object;
 }
 
 int top_print_json(struct top_view *view, const struct top_table *table)
 {
 	size_t n = 0;
 	_cleanup_free_ const struct top_row **rows = sorted_rows(view, table, &n);
-	_cleanup_(json_fini) struct json json = {0};
+	_cleanup_free_ char *text = NULL;
+	json_t *clients = json_array();
 
-	if (!rows)
-		return -ENOMEM;
-	json_open(&json, NULL, '{');
-	put_amount(&json, "time_ns", (double)table->sample.time_ns);
-	put_amount(&json, "interval_ns", (double)table->interval_ns);
-	json_open(&json, "clients", '[');
 	for (size_t i = 0; i < n; i++)
-		put_row(&json, rows[i]);
-	json_close(&json, ']');
-	json_close(&json, '}');
-	if (json.failed)
+		json_add(&clients, row_json(rows[i]));
+	text = json_write(json_pack("{s:o s:o s:o}", "time_ns", json_amount(table->sample.time_ns),
+		"interval_ns", json_amount(table->interval_ns), "clients", clients));
+	if (!rows || !text)
 		return -ENOMEM;
-	puts(json.text);
+	puts(text);
 	return 0;
 }

@@ -39,34 +39,23 @@ static bool record_ok(const struct trace_record *record)
 }
 
 /* Microseconds, the unit of the format. */
-static void write_time(struct json *json, const char *name, uint64_t ns)
+static json_t *time_json(uint64_t ns)
 {
-	json_decimal(json, name, ns / 1000, (unsigned)(ns % 1000));
-}
-
-static void write_amount(struct json *json, const char *name, uint64_t amount)
-{
-	json_number(json, name, (int64_t)MIN(amount, (uint64_t)INT64_MAX));
+	return json_real((double)ns / 1000);
 }
 
 /* ---- rows */
 
-static void write_row(struct json *json, const struct trace_head *head, const char *what,
-	int64_t stream, const char *name)
+/* `stream' is negative for the row of the process. */
+static json_t *row(
+	const struct trace_head *head, const char *what, int64_t stream, const char *name)
 {
-	json_open(json, NULL, '{');
-	json_string(json, "ph", "M");
-	json_string(json, "name", what);
-	json_number(json, "pid", head->pid);
-	if (stream >= 0)
-		json_number(json, "tid", stream);
-	json_open(json, "args", '{');
-	json_string(json, "name", name);
-	json_close(json, '}');
-	json_close(json, '}');
+	return json_pack("{s:s s:s s:o s:o* s:{s:o}}", "ph", "M", "name", what, "pid",
+		json_integer(head->pid), "tid", stream >= 0 ? json_integer(stream) : NULL, "args",
+		"name", json_text(name));
 }
 
-static void write_stream_row(struct json *json, const struct trace_head *head, uint32_t stream)
+static json_t *stream_row(const struct trace_head *head, uint32_t stream)
 {
 	char name[64];
 
@@ -74,25 +63,25 @@ static void write_stream_row(struct json *json, const struct trace_head *head, u
 		snprintf(name, sizeof(name), "NULL stream of GPU %u", stream);
 	else
 		snprintf(name, sizeof(name), "stream %u", stream - DEVICES_MAX + 1);
-	write_row(json, head, "thread_name", stream, name);
+	return row(head, "thread_name", stream, name);
 }
 
 /* Each chunk names its rows. A viewer ignores repetitions. */
-static void write_rows(struct json *json, const struct trace_chunk *chunk)
+static void add_rows(json_t **list, const struct trace_chunk *chunk)
 {
 	bool has_stream[STREAM_MAX] = {false};
 	char name[TRACE_COMMAND_MAX + 32];
 
 	snprintf(name, sizeof(name), "%s (user %u)",
 		chunk->head.command[0] ? chunk->head.command : "client", chunk->head.uid);
-	write_row(json, &chunk->head, "process_name", -1, name);
+	json_add(list, row(&chunk->head, "process_name", -1, name));
 	for (uint32_t i = 0; i < chunk->head.n_records; i++) {
 		const struct trace_record *record = &chunk->records[i];
 
 		if (!record_ok(record) || record->kind >= TRACE_FAULT || has_stream[record->stream])
 			continue;
 		has_stream[record->stream] = true;
-		write_stream_row(json, &chunk->head, record->stream);
+		json_add(list, stream_row(&chunk->head, record->stream));
 	}
 }
 
@@ -115,85 +104,66 @@ static const char *kind_name(unsigned kind)
 	return names[kind];
 }
 
-static void write_name(
-	struct json *json, const struct trace_chunk *chunk, const struct trace_record *record)
+static json_t *name_json(const struct trace_chunk *chunk, const struct trace_record *record)
 {
 	char name[TRACE_NAME_MAX + 16];
 
-	if (record->name == 0) {
-		json_string(json, "name", kind_name(record->kind));
-		return;
-	}
+	if (record->name == 0)
+		return json_string(kind_name(record->kind));
 	snprintf(name, sizeof(name), "%.*s%s", (int)TRACE_NAME_MAX - 1, chunk->names + record->name,
 		record->flags & TRACE_MIXED ? " and others" : "");
-	json_string(json, "name", name);
+	return json_text(name);
 }
 
-static void write_args(struct json *json, const struct trace_record *record)
+static json_t *flag_json(const struct trace_record *record, unsigned flag)
 {
-	json_open(json, "args", '{');
-	if (record->kind == TRACE_LAUNCH)
-		json_number(json, "launches", record->count);
-	else if (record->kind == TRACE_GRAPH)
-		write_amount(json, "nodes", record->size);
-	else if (record->kind <= TRACE_WORK_MAX)
-		write_amount(json, "bytes", record->size);
-	if (record->flags & TRACE_UNTIMED)
-		json_bool(json, "untimed", true);
-	if (record->flags & TRACE_UNFINISHED)
-		json_bool(json, "unfinished", true);
-	if (record->flags & TRACE_REFUSED)
-		json_bool(json, "refused", true);
-	json_close(json, '}');
+	return record->flags & flag ? json_true() : NULL;
 }
 
-static void write_event(
-	struct json *json, const struct trace_chunk *chunk, const struct trace_record *record)
+static json_t *args_json(const struct trace_record *record)
+{
+	bool is_launch = record->kind == TRACE_LAUNCH, is_work = record->kind <= TRACE_WORK_MAX;
+
+	return json_pack("{s:o* s:o* s:o* s:o*}",
+		is_launch                     ? "launches"
+		: record->kind == TRACE_GRAPH ? "nodes"
+					      : "bytes",
+		is_work ? json_amount(is_launch ? record->count : record->size) : NULL, "untimed",
+		flag_json(record, TRACE_UNTIMED), "unfinished", flag_json(record, TRACE_UNFINISHED),
+		"refused", flag_json(record, TRACE_REFUSED));
+}
+
+static json_t *event(const struct trace_chunk *chunk, const struct trace_record *record)
 {
 	bool is_slice = record->kind <= TRACE_WORK_MAX && !(record->flags & TRACE_UNTIMED);
 	bool is_of_process = record->kind >= TRACE_FAULT;
 
-	json_open(json, NULL, '{');
-	json_string(json, "ph", is_slice ? "X" : "i");
-	write_name(json, chunk, record);
-	json_string(json, "cat", kind_name(record->kind));
-	json_number(json, "pid", chunk->head.pid);
-	json_number(json, "tid", record->stream);
-	write_time(json, "ts", record->start_ns);
-	if (is_slice)
-		write_time(json, "dur", record->duration_ns);
-	else
-		json_string(json, "s", is_of_process ? "p" : "t");
-	write_args(json, record);
-	json_close(json, '}');
+	return json_pack("{s:s s:o s:s s:o s:o s:o s:o s:o}", "ph", is_slice ? "X" : "i", "name",
+		name_json(chunk, record), "cat", kind_name(record->kind), "pid",
+		json_integer(chunk->head.pid), "tid", json_integer(record->stream), "ts",
+		time_json(record->start_ns), is_slice ? "dur" : "s",
+		is_slice ? time_json(record->duration_ns) : json_string(is_of_process ? "p" : "t"),
+		"args", args_json(record));
 }
 
 /* The rest of the client's events is missing. */
-static void write_lost(struct json *json, const struct trace_head *head)
+static json_t *lost(const struct trace_head *head)
 {
-	if (head->n_lost == 0 || head->full_ns > TIME_MAX_NS)
-		return;
-	json_open(json, NULL, '{');
-	json_string(json, "ph", "i");
-	json_string(json, "name", "the trace is full");
-	json_string(json, "cat", "full");
-	json_number(json, "pid", head->pid);
-	json_number(json, "tid", 0);
-	write_time(json, "ts", head->full_ns);
-	json_string(json, "s", "p");
-	json_open(json, "args", '{');
-	write_amount(json, "missing_events", head->n_lost);
-	json_close(json, '}');
-	json_close(json, '}');
+	return json_pack("{s:s s:s s:s s:o s:i s:o s:s s:{s:o}}", "ph", "i", "name",
+		"the trace is full", "cat", "full", "pid", json_integer(head->pid), "tid", 0, "ts",
+		time_json(head->full_ns), "s", "p", "args", "missing_events",
+		json_amount(head->n_lost));
 }
 
-void trace_text_write(struct json *json, const struct trace_chunk *chunk)
+json_t *trace_text(const struct trace_chunk *chunk)
 {
-	json_open(json, NULL, '[');
-	write_rows(json, chunk);
+	json_t *list = json_array();
+
+	add_rows(&list, chunk);
 	for (uint32_t i = 0; i < chunk->head.n_records; i++)
 		if (record_ok(&chunk->records[i]))
-			write_event(json, chunk, &chunk->records[i]);
-	write_lost(json, &chunk->head);
-	json_close(json, ']');
+			json_add(&list, event(chunk, &chunk->records[i]));
+	if (chunk->head.n_lost > 0 && chunk->head.full_ns <= TIME_MAX_NS)
+		json_add(&list, lost(&chunk->head));
+	return list;
 }

@@ -12,7 +12,7 @@
 /* Whether the chunk is in use, and its numbers are possible. Ends its strings. */
 bool trace_chunk_ok(struct trace_chunk *chunk);
 
-/* Writes a list with the events of a chunk that is OK. */
-void trace_text_write(struct json *json, const struct trace_chunk *chunk);
+/* A list with the events of a chunk that is OK; the caller owns it. NULL: no memory. */
+json_t *trace_text(const struct trace_chunk *chunk);
 
 #endif
