@@ -103,28 +103,42 @@ $(eval $(call compile,softgpu,-iquote . -fPIC -ftls-model=initial-exec -ffp-cont
 # cmocka 1 lacks what cmocka 2 recommends instead of some checks.
 $(eval $(call compile,test,-iquote . -DMPS_SCRIBBLE -DCMOCKA_DISABLE_DEPRECATION_WARNINGS $(COUNTED)))
 
+# ---- archives, for programs and tests. The linker takes the objects that are needed.
+
+# $(1) name, $(2) objects. The list notices that a file is gone.
+define archive
+$(BUILD)/archives/$(1).list: force
+	@mkdir -p $$(@D)
+	@echo $(2) | cmp -s - $$@ || echo $(2) >$$@
+$(BUILD)/archives/$(1).a: $(BUILD)/archives/$(1).list $(2)
+	@rm -f $$@
+	@ar rcsT $$@ $$(filter %.o,$$^)
+endef
+.PHONY: force
+
+archives = $(1:%=$(BUILD)/archives/%.a)
+$(foreach user,daemon server client check test,$(eval $(call archive,proto-$(user),$(call objects,$(user),$(wildcard proto/*.c)))))
+
 # ---- programs
 
-DAEMON_SRC := $(wildcard daemon/*.c daemon/*/*.c) proto/frame.c proto/device_name.c proto/limit_text.c proto/async_close.c \
-	proto/trust.c proto/quote.c
-SERVER_SRC := $(wildcard server/*.c server/*/*.c) proto/frame.c proto/device_name.c proto/disable.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
-	proto/async_close.c proto/fd_kind.c proto/trust.c proto/quote.c $(GEN)/dispatch.c $(GEN)/cuda_api.c $(GEN)/wire.c
+DAEMON_SRC := $(wildcard daemon/*.c daemon/*/*.c)
+SERVER_SRC := $(wildcard server/*.c server/*/*.c) $(addprefix $(GEN)/,dispatch.c cuda_api.c wire.c)
 # Not in the library: what `mps-run --check' runs.
-CHECK_SRC := $(wildcard client/check/*.c) proto/frame.c proto/trust.c proto/quote.c
-CLIENT_SRC := $(filter-out client/check/%,$(wildcard client/*/*.c)) proto/disable.c proto/frame.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
-	proto/fd_kind.c proto/trust.c $(GEN)/send.c $(GEN)/stubs.c $(GEN)/procs.c $(GEN)/cuda_api.c $(GEN)/wire.c
+CHECK_SRC := $(wildcard client/check/*.c)
+CLIENT_SRC := $(filter-out client/check/%,$(wildcard client/*/*.c)) \
+	$(addprefix $(GEN)/,send.c stubs.c procs.c cuda_api.c wire.c)
 SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entry/tables.c client/context/storage.c client/entry/integrity.c \
 	client/util/md2.c client/transport/error.c client/memory/advice.c $(GEN)/absent.c $(GEN)/procs.c
 
-$(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC))
+$(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC)) $(call archives,proto-daemon)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) $(TOP_LIBS) -ldl
 
-$(BUILD)/bin/mps-server: $(call objects,server,$(SERVER_SRC))
+$(BUILD)/bin/mps-server: $(call objects,server,$(SERVER_SRC)) $(call archives,proto-server)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) $(UNPACKERS) -ldl
 
-$(CHECK): $(call objects,check,$(CHECK_SRC))
+$(CHECK): $(call objects,check,$(CHECK_SRC)) $(call archives,proto-check)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^
 
@@ -133,11 +147,11 @@ $(BUILD)/bin/mps-run: client/mps-run
 	install $< $@
 
 # Without -pthread: only libc, with symbols of glibc 2.17 (client/util/compat.h).
-$(LIBRARY): $(call objects,client,$(CLIENT_SRC)) $(GEN)/client.syms client/check-symbols
+$(LIBRARY): $(call objects,client,$(CLIENT_SRC)) $(call archives,proto-client) $(GEN)/client.syms client/check-symbols
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -shared -Wl,-soname,libcuda.so.1 \
 		-Wl,--version-script=$(GEN)/client.syms -Wl,-Bsymbolic -Wl,-z,now,-z,defs,-z,nodelete \
-		-o $@ $(filter %.o,$^)
+		-o $@ $(filter %.o %.a,$^)
 	$(if $(SAN),,@client/check-symbols $@ || { rm -f $@; exit 1; })
 
 $(BUILD)/lib/libcuda.so.1 $(BUILD)/lib/libcuda.so: $(LIBRARY)

@@ -8,158 +8,42 @@ UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 unit_name = test_$(subst /test_,_,$(1:tests/unit/%.c=%))
 UNIT := $(foreach s,$(UNIT_SRC),$(BUILD)/tests/$(call unit_name,$(s)))
 
-# The files that a unit test is linked with: its unit_ line here, else only itself.
-unit_test_proto_ring := proto/ring.c proto/shm.c
-unit_test_proto_frame := proto/frame.c
-unit_test_proto_disable := proto/disable.c
-unit_test_proto_limit_text := proto/limit_text.c
-unit_test_proto_async_close := proto/async_close.c
-unit_test_proto_fd_kind := proto/fd_kind.c
-unit_test_daemon_account := daemon/state/account.c daemon/text/process.c daemon/state/subordinate.c
-unit_test_daemon_eviction := daemon/state/eviction.c
-unit_test_daemon_amount := daemon/text/amount.c
-unit_test_daemon_record := daemon/state/record.c
-unit_test_daemon_state_text := $(filter-out daemon/main.c,$(DAEMON_SRC))
-unit_test_daemon_tokenize := daemon/text/tokenize.c
-unit_test_daemon_xid := daemon/text/xid.c
-unit_test_daemon_json := daemon/text/json.c proto/quote.c
-unit_test_daemon_exposition := daemon/text/exposition.c proto/quote.c
-unit_test_daemon_metrics := daemon/watch/metrics.c daemon/watch/metrics_write.c daemon/text/exposition.c daemon/config/devices.c \
-	proto/device_name.c proto/frame.c proto/quote.c
-unit_test_daemon_trace_text := daemon/watch/trace_text.c daemon/text/json.c proto/quote.c
-unit_libs_test_daemon_json := $(call static,jansson)
-unit_libs_test_daemon_trace_text := $(call static,jansson)
-unit_test_daemon_usage := daemon/state/usage.c
-unit_test_daemon_escape := daemon/text/escape.c proto/quote.c
-unit_test_daemon_settings := daemon/config/settings.c daemon/config/devices.c daemon/text/group_name.c daemon/text/tokenize.c daemon/text/error_message.c \
-	proto/device_name.c proto/frame.c proto/limit_text.c
-unit_test_daemon_rate_limit := daemon/text/rate_limit.c
-unit_test_daemon_line_buffer := daemon/text/line_buffer.c proto/quote.c
-unit_test_proto_quote := proto/quote.c
-unit_test_server_log := server/util/log.c
-unit_test_server_number := server/util/number.c server/util/log.c
-unit_test_daemon_line_limit := daemon/text/line_limit.c daemon/text/rate_limit.c
-unit_test_daemon_log_file := daemon/log/log_file.c daemon/log/log_move.c daemon/log/journald.c daemon/text/directory.c daemon/text/line_buffer.c daemon/text/error_message.c \
-	proto/quote.c
-CONFIG := daemon/config/config.c daemon/config/config_environment.c daemon/config/metrics_address.c daemon/text/tokenize.c daemon/text/error_message.c \
-	proto/device_name.c proto/frame.c
-unit_test_daemon_config := $(CONFIG)
-CONFIG_FILE := $(CONFIG) daemon/config/config_file.c daemon/config/config_report.c daemon/config/config_text.c daemon/text/ini.c \
-	daemon/text/nearest.c daemon/config/settings.c daemon/config/devices.c daemon/text/group_name.c daemon/text/line_buffer.c \
-	proto/limit_text.c proto/quote.c
-unit_test_daemon_config_file := $(CONFIG_FILE)
-unit_test_daemon_ini := daemon/text/ini.c
-unit_test_daemon_nearest := daemon/text/nearest.c
-unit_test_daemon_settings_layers := daemon/config/settings_layers.c daemon/config/settings.c daemon/config/devices.c daemon/text/tokenize.c \
-	daemon/text/error_message.c proto/device_name.c proto/frame.c proto/limit_text.c
-unit_test_daemon_top_history := daemon/top/top_history.c
-unit_test_daemon_top_options := daemon/top/top_options.c daemon/text/tokenize.c daemon/text/error_message.c
-TOP_TEXT := daemon/top/top_text.c proto/quote.c
-unit_test_daemon_top_text := $(TOP_TEXT)
-unit_test_daemon_top_column := daemon/top/top_column.c daemon/top/top_history.c daemon/text/amount.c $(TOP_TEXT)
-unit_test_daemon_top_view := daemon/top/top_view.c $(unit_test_daemon_top_column)
-unit_test_daemon_top_sample := daemon/top/top_sample.c
-unit_libs_test_daemon_top_sample := $(call static,jansson)
-unit_test_daemon_top_table := daemon/top/top_table.c daemon/top/top_sample.c daemon/top/top_history.c
-unit_libs_test_daemon_top_table := $(call static,jansson)
-unit_test_proto_shm := proto/shm.c
-unit_test_proto_yielder :=
-# The server without its loop, over the counting driver, for its tests and fuzzers.
-SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
-	server/newcomers.c server/util/privileges.c server/sharer.c server/terminate.c \
-	server/fault_report.c server/counter_report.c server/trace_control.c server/group_link.c server/session/receiver.c \
-	server/session/receiver_process.c,$(SERVER_SRC)) $(GEN)/send.c \
-	$(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c receiver.c)
-# The accounts of sessions, alone.
-ACCOUNT := server/util/account.c server/util/resource.c server/util/quota.c server/util/machine_memory.c server/util/number.c server/util/log.c
-unit_test_server_account := $(ACCOUNT)
-unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
-unit_test_server_resource := $(ACCOUNT) server/sharer.c
-unit_test_server_machine_memory := server/util/machine_memory.c
-unit_test_server_tables := $(ACCOUNT) server/util/bitmap.c server/util/handle_table.c server/driver/owner.c server/util/ranges.c
-unit_test_server_sigbus_guard := server/util/sigbus_guard.c server/util/thread.c
-unit_test_server_receiver := $(addprefix server/session/,receiver.c receiver_process.c received.c) \
-	proto/frame.c proto/fd_kind.c
-unit_test_server_frame_queue := server/frame_queue.c proto/frame.c
-unit_libs_test_server_frame_queue := -Wl,--wrap=realloc
-unit_test_server_newcomers := server/newcomers.c
-unit_libs_test_daemon_state_text := $(LIBUV) $(TOP_LIBS)
-unit_libs_test_server_newcomers := $(LIBUV)
-unit_test_server_image := $(ACCOUNT) server/util/image.c proto/shm.c
-unit_test_server_cubin := server/module/cubin.c
-unit_test_server_arena := $(filter-out $(GEN)/send.c,$(SERVER_CORE))
-unit_test_server_session := $(SERVER_CORE) tests/fuzz/session_harness.c
-unit_test_server_host := $(unit_test_server_session)
-unit_test_server_progress := $(unit_test_server_session)
-unit_test_server_cu_limit := $(unit_test_server_session)
-unit_test_server_bounds := $(unit_test_server_session)
-unit_test_server_memory := $(unit_test_server_session)
-unit_test_server_group := $(unit_test_server_session)
-unit_test_server_ptx_variables := server/module/ptx_variables.c
-unit_test_server_priority := server/driver/priority.c
-unit_test_server_blocked_streams := $(unit_test_server_session)
-unit_test_server_channel_budget := $(unit_test_server_session)
-unit_test_server_alias := $(unit_test_server_session)
-unit_test_server_ipc := $(unit_test_server_session)
-unit_test_server_virtual := $(unit_test_server_session)
-unit_test_server_array := $(unit_test_server_session)
-unit_test_server_linker := $(unit_test_server_session)
-unit_test_server_managed := $(unit_test_server_session)
-unit_test_server_sm_loads := server/driver/sm_loads.c
-unit_test_server_sm_share := $(unit_test_server_session)
-unit_test_server_context_share := $(unit_test_server_session)
-unit_test_server_conditional := $(unit_test_server_session)
-unit_test_server_programmatic := $(unit_test_server_session)
-unit_test_server_green := $(unit_test_server_session)
-unit_test_server_launch_batch := $(unit_test_server_session)
-unit_test_server_background := $(unit_test_server_session)
-unit_test_server_quiet := $(unit_test_server_session)
-unit_test_server_printf_capture := $(unit_test_server_session)
-unit_test_server_tracer := $(unit_test_server_session)
-unit_test_server_deferred := $(unit_test_server_session)
-unit_libs_test_server_deferred := -Wl,--wrap=malloc_trim
-unit_test_server_alloc := $(unit_test_server_session)
-unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarray
-unit_test_proto_procs := $(GEN)/procs.c
-unit_test_proto_find_cuda := proto/find_cuda.c
-unit_test_client_uncached_copy := client/util/uncached_copy.c
-unit_test_client_md2 := client/util/md2.c
-# The client's log.
-LOG := client/util/log.c client/util/logs.c client/util/descriptor.c client/util/quiet.c
-unit_test_client_share := client/context/share.c $(LOG) proto/limit_text.c
-unit_test_client_storage := client/context/storage.c
-unit_test_client_visible := client/context/visible.c
-unit_test_client_memory_limit := client/context/memory_limit.c client/context/visible.c proto/limit_text.c
-unit_test_client_address_map := client/memory/address_map.c client/util/slab.c
-unit_test_client_host := client/memory/host.c $(LOG)
-unit_test_client_heap := client/memory/heap.c
-unit_test_client_advice := client/memory/advice.c
-unit_test_client_logs := $(filter-out client/util/log.c,$(LOG))
-unit_test_client_image := client/module/image.c
-unit_test_client_mapping := client/util/mapping.c
-unit_test_client_host_map := client/util/host_map.c client/util/descriptor.c client/util/quiet.c proto/shm.c
-unit_test_client_exchange := client/memory/exchange.c client/util/stop_threads.c \
-	client/util/sleep.c client/util/mapping.c client/util/quiet.c proto/disable.c proto/shm.c
-unit_libs_test_client_exchange := -Wl,--wrap=syscall -pthread
-unit_libs_test_client_mapping := -Wl,--wrap=madvise
-unit_test_client_graph_lowering := client/graph/graph_lowering.c
-unit_test_client_staging := client/stream/staging.c client/stream/timeline.c client/util/sleep.c client/util/worker_pool.c client/util/thread.c \
-	proto/ring.c
-unit_test_client_timeline := client/stream/timeline.c client/util/sleep.c
-unit_test_client_context := client/entry/hooks.c client/context/context.c client/context/context_share.c client/context/current.c client/context/primary.c \
-	client/context/context_calls.c client/context/limit.c client/context/storage.c $(LOG) client/context/coredump.c
-unit_test_client_trace := client/transport/trace.c $(LOG) $(GEN)/wire.c
-unit_test_proto_wire := $(addprefix $(GEN)/,test_rules.c send.c dispatch.c wire.c)
-PTX := $(wildcard tests/softgpu/ptx/*.c tests/softgpu/ptx/*/*.c)
-$(foreach t,ptx ptx_exec ptx_load ptx_matrix ptx_texture,$(eval unit_test_softgpu_$(t) := $(PTX)))
-unit_test_server_fatbin := server/module/fatbin.c tests/softgpu/ptx/parse/fatbin.c
+RECEIVER := server/session/receiver.c server/session/receiver_process.c
+# A test is linked with its own file and the archive of its program; a function that the test defines replaces
+# the archive's, as long as the test needs nothing else of the same object.
+$(eval $(call archive,daemon,$(call objects,daemon,$(filter-out daemon/main.c,$(DAEMON_SRC)))))
+$(eval $(call archive,client,$(call objects,client,$(CLIENT_SRC))))
+# Sessions without a process that receives descriptors, over a driver that counts.
+$(eval $(call archive,server,$(call objects,test,$(filter-out server/main.c $(RECEIVER),$(SERVER_SRC)) $(GEN)/send.c \
+	tests/fuzz/session_harness.c $(filter-out %_system.c,$(wildcard tests/fuzz/fake_*.c)))))
+$(eval $(call archive,proto,$(call objects,test,$(addprefix $(GEN)/,procs.c send.c wire.c))))
+$(eval $(call archive,softgpu,$(call objects,test,$(wildcard tests/softgpu/ptx/*.c tests/softgpu/ptx/*/*.c))))
+archives_of = $(call archives,$(1) proto-$(or $(filter daemon client,$(1)),test))
 
+# What the files of a program need besides.
+libs_daemon := $(LIBUV) $(TOP_LIBS)
+libs_server := $(LIBUV) $(UNPACKERS)
+libs_softgpu := -llz4 -lzstd
+
+# Files that a test is linked with besides the archive of its folder, and its options.
+unit_test_server_receiver := $(RECEIVER)
+unit_test_proto_wire := $(addprefix $(GEN)/,test_rules.c dispatch.c)
+unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
+unit_libs_test_server_frame_queue := -Wl,--wrap=realloc
+unit_libs_test_server_deferred := -Wl,--wrap=malloc_trim
+unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarray
+unit_libs_test_server_fatbin := $(call archives,softgpu) $(libs_softgpu)
+unit_libs_test_client_exchange := -Wl,--wrap=syscall
+unit_libs_test_client_mapping := -Wl,--wrap=madvise
+
+# $(1) name, $(2) source, $(3) archive
 define unit_test
-$(BUILD)/tests/$(1): $(call objects,test,$(2) $(unit_$(1)))
+$(BUILD)/tests/$(1): $(call objects,test,$(2) $(unit_$(1))) $(call archives_of,$(3))
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(unit_libs_$(1)) $(if $(findstring /fatbin.c,$(unit_$(1))),-llz4 -lzstd) -lcmocka -ldl -lm
+	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(unit_libs_$(1)) $(libs_$(3)) -lcmocka -ldl -lm
 endef
-$(foreach s,$(UNIT_SRC),$(eval $(call unit_test,$(call unit_name,$(s)),$(s))))
+$(foreach s,$(UNIT_SRC),$(eval $(call unit_test,$(call unit_name,$(s)),$(s),$(word 3,$(subst /, ,$(s))))))
+$(BUILD)/tests/test_server_fatbin: $(call archives,softgpu)
 
 # ---- fuzzers: test_fuzz_X replays tests/fuzz/corpus/X, and seeds that are made from the spec;
 # `make fuzz' searches for more with libFuzzer, FUZZ_SECONDS each, and keeps the results under
@@ -167,29 +51,30 @@ $(foreach s,$(UNIT_SRC),$(eval $(call unit_test,$(call unit_name,$(s)),$(s))))
 
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
-fuzz_src = tests/fuzz/fuzz_$(1).c $(or $(fuzz_of_$(1)),$(unit_test_server_session))
-# The files that the other fuzzers are linked with.
-fuzz_of_frame := proto/frame.c
-fuzz_of_tokenize := daemon/text/line_buffer.c daemon/text/tokenize.c proto/quote.c
-fuzz_of_config := $(CONFIG_FILE)
-fuzz_of_xid := daemon/text/xid.c
+# The server is the subject of those without a line here: its archive, and what replaces the driver.
+fuzz_archive_frame := proto
+fuzz_archive_tokenize := daemon
+fuzz_archive_config := daemon
+fuzz_archive_xid := daemon
+fuzz_archive_daemon := daemon
+fuzz_archive_state := daemon
 # The daemon without its calls of the system.
-fuzz_of_daemon := $(filter-out daemon/main.c daemon/cli/% daemon/top/% daemon/text/process.c daemon/state/record.c \
-	daemon/server/spawn.c proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
-fuzz_libs_daemon := $(LIBUV) $(call static,jansson) -Wl,--wrap=uv_queue_work
-fuzz_of_state := $(filter-out daemon/main.c,$(DAEMON_SRC))
-fuzz_libs_state := $(LIBUV) $(TOP_LIBS)
+fuzz_with_daemon := tests/fuzz/fake_system.c
+fuzz_libs_daemon := -Wl,--wrap=uv_queue_work
+fuzz_archive = $(or $(fuzz_archive_$(1)),server)
+fuzz_objects = $(call objects,test,tests/fuzz/fuzz_$(1).c $(fuzz_with_$(1))) \
+	$(call archives_of,$(call fuzz_archive,$(1)))
 
-define fuzz_replay
-$(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fuzz_src,$(1)))
+# $(1) name; $(BUILD)/fuzz/fuzz_X is of a build for libFuzzer
+define fuzzer
+$(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c) $(call fuzz_objects,$(1))
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
-$(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard daemon/*/*.h server/*.h server/*/*.h include/*.h) | $(GEN)/.stamp
+	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(fuzz_libs_$(1)) $(libs_$(call fuzz_archive,$(1))) -ldl
+$(BUILD)/fuzz/fuzz_$(1): $(call fuzz_objects,$(1))
 	@mkdir -p $$(@D)
-	clang $$(filter-out -MMD -MP,$$(ALL_CFLAGS)) -fsanitize=address,undefined,fuzzer \
-		-iquote . -o $$@ $$(filter %.c,$$^) $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
+	$$(CC) $$(ALL_LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ $(fuzz_libs_$(1)) $(libs_$(call fuzz_archive,$(1))) -ldl
 endef
-$(foreach f,$(FUZZ),$(eval $(call fuzz_replay,$(f))))
+$(foreach f,$(FUZZ),$(eval $(call fuzzer,$(f))))
 $(FUZZ:%=$(BUILD)/tests/test_fuzz_%): | $(BUILD)/fuzz/seeds/.stamp
 
 $(BUILD)/fuzz/seeds/.stamp: tests/fuzz/seeds.py tests/fuzz/fuzz_daemon.c proto/cuda.spec $(WIRE) \
@@ -200,10 +85,16 @@ $(BUILD)/fuzz/seeds/.stamp: tests/fuzz/seeds.py tests/fuzz/fuzz_daemon.c proto/c
 
 UNIT += $(FUZZ:%=$(BUILD)/tests/test_fuzz_%)
 
-.PHONY: fuzz
-fuzz: $(FUZZ:%=$(BUILD)/fuzz/fuzz_%) $(BUILD)/fuzz/seeds/.stamp
+# libFuzzer counts edges in all objects.
+LIBFUZZER := $(BUILD)-libfuzzer
+
+.PHONY: fuzz fuzzers
+fuzzers: $(FUZZ:%=$(BUILD)/fuzz/fuzz_%)
+
+fuzz: $(BUILD)/fuzz/seeds/.stamp
+	@$(MAKE) --no-print-directory CC=clang SAN=address,undefined,fuzzer-no-link BUILD=$(LIBFUZZER) fuzzers
 	for f in $(FUZZ); do mkdir -p $(BUILD)/fuzz/$$f $(BUILD)/fuzz/seeds/$$f; \
-		$(BUILD)/fuzz/fuzz_$$f -close_fd_mask=2 -max_len=8192 -timeout=20 \
+		$(LIBFUZZER)/fuzz/fuzz_$$f -close_fd_mask=2 -max_len=8192 -timeout=20 \
 		-max_total_time=$(FUZZ_SECONDS) $(BUILD)/fuzz/$$f tests/fuzz/corpus/$$f \
 		$(BUILD)/fuzz/seeds/$$f || exit 1; done
 	@$(MAKE) --no-print-directory SAN=address,undefined fuzz-clients
