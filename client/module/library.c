@@ -15,7 +15,7 @@
 
 #include "eager.h"
 #include "image.h"
-#include "managed_variable.h"
+#include "variable.h"
 #include "client/transport/image_send.h"
 #include "client/memory/memory.h"
 #include "send.h"

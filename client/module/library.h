@@ -45,7 +45,7 @@ struct library {
 	pthread_mutex_t lock;    /* protects the list of kernels and the placed variables */
 	struct kernel *kernels;
 	_Atomic uint32_t is_refused; /* it has variables that could not be placed
-				(managed_variable.h) */
+				(variable.h) */
 	uint32_t managed_device;
 	uint64_t managed; /* address of its __managed__ variables; 0: not placed. Under the lock */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MANAGED_VARIABLE_H
-#define MANAGED_VARIABLE_H
+#ifndef VARIABLE_H
+#define VARIABLE_H
 
 /*
  * Variables of __managed__: they are placed in pinned memory, for which the server

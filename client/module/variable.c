@@ -7,7 +7,7 @@
  * variables are placed, or none of its kernels can be launched.
  */
 
-#include "managed_variable.h"
+#include "variable.h"
 
 #include <stdatomic.h>
 #include <string.h>
