@@ -50,6 +50,8 @@ struct library {
 	uint64_t managed; /* address of its __managed__ variables; 0: not placed. Under the lock */
 };
 
+extern struct slab libraries;
+
 /* NULL: no such library. */
 struct library *library_find(const void *handle);
 struct kernel *kernel_find(const void *handle); /* for a CUkernel or a CUfunction */
@@ -78,6 +80,9 @@ CUresult library_load(const void *image, struct context *context, const struct j
 	struct library **ret_library);
 void library_unload(struct library *library);
 
+/* Frees its slot and its kernels; the server does not have the library. */
+void library_free(struct library *library);
+
 /* The kernel of that name; asks the server once per name. CUDA_ERROR_NOT_FOUND. */
 CUresult library_kernel(struct library *library, const char *name, struct kernel **ret_kernel);
 
@@ -105,10 +110,6 @@ CUresult library_each(struct library *library, unsigned n_max,
 /* Its first `n_max' kernels in the driver's order, or all kernels if it has fewer. */
 CUresult library_list(
 	struct library *library, unsigned n_max, struct kernel **kernels, unsigned *ret_n);
-
-/* Address and size of a variable on the current context's device; each may be NULL. */
-CUresult library_global(
-	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size);
 
 /* Unloads the modules of a context that ends. */
 void modules_end_context(struct context *context);

@@ -11,6 +11,7 @@
 #include "eager.h"
 #include "image_file.h"
 #include "library.h"
+#include "variable.h"
 #include "client/transport/route.h"
 
 /* A library needs no context, but the server needs a GPU to load it. */

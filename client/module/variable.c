@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Variables of __managed__. Any thread of the application.
+ * Variables of libraries. Those of __managed__ are placed in pinned memory, for which the
+ * server loads their library again before anything in it was used. Any thread of the application.
  *
  * Invariant: if the program has asked for a __managed__ variable, the library's
  * variables are placed, or none of its kernels can be launched.
@@ -87,7 +88,7 @@ static void log_managed_refusal(const char *name, CUresult result)
 		name, (int)result);
 }
 
-CUresult managed_variables_place(struct library *library)
+static CUresult managed_variables_place(struct library *library)
 {
 	CUresult result;
 
@@ -107,7 +108,7 @@ static bool are_placed(struct library *library)
 	return are;
 }
 
-CUresult managed_variable_find(
+static CUresult managed_variable_find(
 	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size)
 {
 	uint64_t address, size;
@@ -124,14 +125,62 @@ CUresult managed_variable_find(
 	return CUDA_SUCCESS;
 }
 
-CUresult managed_variables_refuse(struct library *library, const char *name, CUresult result)
+static CUresult managed_variables_refuse(struct library *library, const char *name, CUresult result)
 {
 	log_managed_refusal(name, result);
 	atomic_store_explicit(&library->is_refused, 1, memory_order_relaxed);
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? result : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void managed_variables_end(const struct library *library)
+static CUresult global_ask(const struct library *library, struct context *context, const char *name,
+	CUdeviceptr *ret_address, size_t *ret_size)
+{
+	uint64_t address, size;
+	CUresult result = send_library_global(
+		library_id(library), context->device->index, name, &address, &size);
+
+	if (result == CUDA_SUCCESS)
+		result = memory_add_variable(context, library, address, size);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (ret_address)
+		*ret_address = address;
+	if (ret_size)
+		*ret_size = size;
+	return CUDA_SUCCESS;
+}
+
+/* The library has __managed__ variables, which must be placed first. */
+static CUresult global_ask_placed(struct library *library, struct context *context,
+	const char *name, CUdeviceptr *ret_address, size_t *ret_size)
+{
+	CUresult placed = managed_variables_place(library), result = CUDA_ERROR_NOT_FOUND;
+
+	if (placed == CUDA_SUCCESS)
+		result = managed_variable_find(library, name, ret_address, ret_size);
+	if (result == CUDA_ERROR_NOT_FOUND)
+		result = global_ask(library, context, name, ret_address, ret_size);
+	return result == CUDA_ERROR_NOT_SUPPORTED ? managed_variables_refuse(library, name, placed)
+						  : result;
+}
+
+CUresult library_global(
+	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size)
+{
+	struct context *context = library->context;
+	CUresult result = context ? context_check() : context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = managed_variable_find(library, name, ret_address, ret_size);
+	if (result == CUDA_ERROR_NOT_FOUND)
+		result = global_ask(library, context, name, ret_address, ret_size);
+	return result == CUDA_ERROR_NOT_SUPPORTED
+		       ? global_ask_placed(library, context, name, ret_address, ret_size)
+		       : result;
+}
+
+void variables_end(const struct library *library)
 {
 	if (library->managed)
 		(void)streams_wait_device(library->managed_device);
