@@ -28,6 +28,10 @@ libs_softgpu := -llz4 -lzstd
 # Files that a test is linked with besides the archive of its folder, and its options.
 unit_test_server_receiver := $(RECEIVER)
 unit_test_proto_wire := $(addprefix $(GEN)/,test_rules.c dispatch.c)
+# The daemon without its calls of the system, for rules as rows of a table.
+SCENES := $(foreach s,$(shell grep -l '"scene.h"' $(wildcard tests/unit/daemon/test_*.c)),$(call unit_name,$(s)))
+$(foreach t,$(SCENES),$(eval unit_$(t) := $(wildcard tests/unit/daemon/scene*.c) tests/fuzz/fake_system.c) \
+	$(eval unit_libs_$(t) := -Wl,--wrap=uv_queue_work))
 unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
 unit_libs_test_server_frame_queue := -Wl,--wrap=realloc
 unit_libs_test_server_deferred := -Wl,--wrap=malloc_trim

@@ -38,7 +38,8 @@ static void close_server(struct fake_server *server)
 {
 	closep(&server->end_fd);
 	closep(&server->output);
-	server->end_fd = server->output = -EBADF;
+	closep(&server->link);
+	server->end_fd = server->output = server->link = -EBADF;
 }
 
 void fake_system_reset(void)
@@ -58,6 +59,7 @@ static struct fake_server *add_server(uid_t uid)
 		.uid = uid,
 		.end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 		.output = -EBADF,
+		.link = -EBADF,
 	};
 	if (server->end_fd < 0)
 		abort();
@@ -81,7 +83,8 @@ void fake_server_end(struct fake_server *server, int status)
 	server->has_ended = 1;
 	server->status = status;
 	closep(&server->output);
-	server->output = -EBADF;
+	closep(&server->link);
+	server->output = server->link = -EBADF;
 	if (write(server->end_fd, &one, sizeof(one)) != sizeof(one))
 		abort();
 }

@@ -28,6 +28,7 @@ struct fake_server {
 	uid_t uid;
 	int end_fd; /* an eventfd, which is readable when the process has ended */
 	int output; /* the end that the server writes; negative: closed */
+	int link;   /* its end of a connection to the daemon, if a test sets it; negative: closed */
 	int status; /* as waitpid() returns it */
 	int has_ended;
 };

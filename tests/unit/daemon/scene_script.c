@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The script of a scene: what each word does (scene.h).
+ */
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <cmocka.h>
+
+#include "scene.h"
+#include "scene_state.h"
+#include "spec_hash.h"
+
+#define EXCLUSIVE 3 /* CU_COMPUTEMODE_EXCLUSIVE_PROCESS */
+
+/* ---- clients */
+
+static void say_hello(struct scene_client *client, uint32_t program, bool is_isolated)
+{
+	struct frame_hello hello = {0};
+
+	frame_init(&hello, FRAME_HELLO, 0);
+	hello.version = FRAME_VERSION;
+	hello.spec_hash = SPEC_HASH;
+	hello.program = program;
+	hello.is_isolated = is_isolated;
+	snprintf(hello.command, sizeof(hello.command), "%s", client->name);
+	client->fd = scene_connect(client->pid, client->uid, &hello, sizeof(hello));
+	client->reader = scene_new_reader();
+	if (client->fd < 0)
+		client->fate = FATE_CLOSED;
+}
+
+static struct scene_client *add_client(char letter, unsigned number)
+{
+	struct scene_client *client = &scene.clients[scene.n_clients++];
+
+	assert_true(scene.n_clients < CLIENTS_MAX);
+	*client = (struct scene_client){.uid = scene_uid(letter), .fd = -EBADF};
+	client->pid = FAKE_PID_FIRST + 500 + (pid_t)scene.n_clients;
+	snprintf(client->name, sizeof(client->name), "%c%u", letter, number);
+	return client;
+}
+
+static void arrive(const char *word)
+{
+	char *how;
+	unsigned first = (unsigned)strtoul(word + 1, &how, 10), last = first;
+	uint32_t program = *how == ':' || *how == '!' ? (uint32_t)atoi(how + 1) : 0;
+	bool has_pid = word[strlen(word) - 1] != '~';
+	pid_t pid = *how == '=' ? scene_client(how + 1)->pid : 0;
+
+	if (strncmp(how, "..", 2) == 0)
+		last = (unsigned)atoi(how + 3);
+	else if (*how == '*')
+		last = first + (unsigned)atoi(how + 1) - 1;
+	for (unsigned number = first; number <= last; number++) {
+		struct scene_client *client = add_client(word[0], number);
+
+		if (!has_pid || pid > 0)
+			client->pid = pid;
+		if (*how == '*')
+			pid = client->pid;
+		say_hello(client, program, *how == '!');
+	}
+}
+
+static void leave(struct scene_client *client)
+{
+	struct frame_client_note note = {.id = client->id};
+
+	frame_init(&note, FRAME_CLIENT_GONE, 0);
+	if (client->fate == FATE_SERVED)
+		scene_send(scene_process(client->server)->link, &note, sizeof(note));
+	else
+		close(client->fd);
+	if (client->fate != FATE_SERVED)
+		client->fd = -EBADF;
+	client->fate = FATE_LEFT;
+	client->id = 0;
+}
+
+/* ---- servers */
+
+static void be_server(unsigned i)
+{
+	struct fake_server *process = scene_process(i);
+	struct frame_server frame = {.version = FRAME_VERSION, .spec_hash = SPEC_HASH};
+
+	scene_disconnect(i);
+	scene_free_reader(&scene.servers[i].reader);
+	scene.servers[i].reader = scene_new_reader();
+	frame_init(&frame, FRAME_SERVER, 0);
+	frame.uid = process->uid;
+	frame.pid = (uint64_t)process->pid;
+	process->link = scene_connect(process->pid, process->uid, &frame, sizeof(frame));
+}
+
+static struct frame_device gpu_of(bool is_exclusive)
+{
+	struct frame_device device = {
+		.n_devices = 1, .n_sms = 132, .total_memory = (uint64_t)80 << 30, .uuid = {1}};
+
+	frame_init(&device, FRAME_DEVICE, 0);
+	device.compute_mode = is_exclusive ? EXCLUSIVE : 0;
+	snprintf(device.name, sizeof(device.name), "GPU");
+	snprintf(device.pci_bus_id, sizeof(device.pci_bus_id), "0000:01:00.0");
+	return device;
+}
+
+static void report_gpu(unsigned i, bool is_exclusive)
+{
+	const struct frame_device device = gpu_of(is_exclusive);
+
+	scene_send(scene_process(i)->link, &device, sizeof(device));
+}
+
+static void report_state(unsigned i, enum server_state to, uint64_t client)
+{
+	struct frame_server_state state = {.state = to, .client = client};
+
+	frame_init(&state, FRAME_SERVER_STATE, 0);
+	scene_send(scene_process(i)->link, &state, sizeof(state));
+}
+
+static void report_done(unsigned i, const struct scene_client *client)
+{
+	struct frame_terminate done = {.client = client->id};
+
+	frame_init(&done, FRAME_TERMINATED, 0);
+	scene_send(scene_process(i)->link, &done, sizeof(done));
+}
+
+static void probe_answers(unsigned i, bool is_exclusive)
+{
+	const struct frame_device device = gpu_of(is_exclusive);
+
+	assert_int_equal(write(scene_process(i)->output, &device, sizeof(device)), sizeof(device));
+	scene_settle();
+	scene_end_process(i, 0);
+}
+
+static void report_ready(unsigned i, bool is_exclusive)
+{
+	report_gpu(i, is_exclusive);
+	report_state(i, SERVER_ACTIVE, 0);
+}
+
+static void do_as_server(unsigned i, const char *what)
+{
+	struct scene_server *server = &scene.servers[i];
+
+	if (strcmp(what, "hello") == 0)
+		be_server(i);
+	else if (strncmp(what, "mode", 4) == 0)
+		report_ready(i, what[4]);
+	else if (strcmp(what, "fault") == 0)
+		report_state(i, SERVER_FAULT, 0);
+	else if (strncmp(what, "fault=", 6) == 0)
+		report_state(i, SERVER_FAULT, scene_client(what + 6)->id);
+	else if (strncmp(what, "done=", 5) == 0)
+		report_done(i, scene_client(what + 5));
+	else if (strcmp(what, "exit") == 0)
+		scene_end_process(i, 0);
+	else if (strcmp(what, "crash") == 0)
+		scene_end_process(i, SIGSEGV);
+	else if (strcmp(what, "nouser") == 0)
+		scene_end_process(i, EX_NOUSER << 8);
+	else if (strcmp(what, "lost") == 0)
+		scene_disconnect(i);
+	else if (strcmp(what, "sleep") == 0 || strcmp(what, "wake") == 0)
+		server->is_asleep = what[0] == 's';
+	else if (strcmp(what, "busy") == 0)
+		server->is_busy = true;
+	else if (strncmp(what, "gpu", 3) == 0)
+		probe_answers(i, what[3]);
+	else
+		fail_msg("a server cannot do %s", what);
+}
+
+static void step_server(const char *word)
+{
+	char *rest;
+	unsigned i = (unsigned)strtoul(word + 1, &rest, 10) - 1;
+
+	(void)scene_process(i);
+	if (rest[0] == '+') {
+		be_server(i);
+		scene_settle();
+		report_ready(i, rest[1] == 'x');
+	} else {
+		do_as_server(i, rest + 1);
+	}
+}
+
+/* ---- commands */
+
+static void add_command(char letter, const char *line)
+{
+	struct scene_command *command = &scene.commands[scene.n_commands];
+
+	assert_true(scene.n_commands < COMMANDS_MAX);
+	*command = (struct scene_command){.letter = letter};
+	command->fd = scene_connect(FAKE_PID_FIRST + 400, scene_uid(letter), line, strlen(line));
+	command->is_silent = !*line;
+	if (command->fd < 0)
+		command->answer = ANSWER_CLOSED;
+	scene.n_commands++;
+}
+
+/* Appends the word, or the UID or PID that it stands for. */
+static void add_word(char *line, size_t size, const char *word)
+{
+	size_t used = strlen(line);
+	const struct scene_client *client = scene_find_client(word);
+
+	line += used;
+	size -= used;
+	if (word[0] == 'S' && isdigit(word[1]))
+		snprintf(line, size, "%d ", scene_process((unsigned)atoi(word + 1) - 1)->pid);
+	else if (client)
+		snprintf(line, size, "%d ", client->pid);
+	else if (isalpha(word[0]) && !word[1])
+		snprintf(line, size, "%u ", scene_uid(word[0]));
+	else
+		snprintf(line, size, "%s ", word);
+}
+
+/* "quit]", "quit]*3" */
+static void give_command(char letter, const char *words)
+{
+	char copy[256], line[300] = "\x15\n", *rest = NULL;
+	size_t length = strcspn(words, "]");
+	int n = words[length + 1] == '*' ? atoi(words + length + 2) : 1;
+
+	snprintf(copy, sizeof(copy), "%.*s", (int)length, words);
+	for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+		add_word(line, sizeof(line) - 4, word);
+	strcat(line, "\n\x04\n");
+	for (int i = 0; i < n; i++)
+		add_command(letter, line);
+}
+
+static void hang_up_command(const char *which)
+{
+	unsigned i = *which ? (unsigned)atoi(which) : scene.n_commands;
+	struct scene_command *command = &scene.commands[i - 1];
+
+	assert_true(i >= 1 && i <= scene.n_commands);
+	close(command->fd);
+	command->fd = -EBADF;
+	command->answer = ANSWER_CLOSED;
+}
+
+static void add_silent(char letter, const char *count)
+{
+	unsigned n = *count ? (unsigned)atoi(count) : 1;
+
+	for (unsigned i = 0; i < n; i++)
+		add_command(letter, "");
+}
+
+/* ---- the script */
+
+static void step(const char *word)
+{
+	char *unit;
+	unsigned long number = strtoul(word, &unit, 10);
+
+	if (unit != word)
+		scene_let_pass(number * (*unit == 's' ? 1000 : 1));
+	else if (word[0] == '[' && word[1] == '-')
+		hang_up_command(word + 2);
+	else if (word[0] == '[')
+		give_command('R', word + 1);
+	else if (word[1] == '[')
+		give_command(word[0], word + 2);
+	else if (word[1] == '<')
+		add_silent(word[0], word + 2);
+	else if (word[0] == 'S')
+		step_server(word);
+	else if (word[strlen(word) - 1] == '-')
+		leave(scene_client(strndupa(word, strlen(word) - 1)));
+	else
+		arrive(word);
+	scene_settle();
+}
+
+/* The next word, which ends at a blank outside brackets; NULL: none. */
+const char *scene_next_word(const char **script, char *word, size_t size)
+{
+	const char *from = *script + strspn(*script, " \t");
+	size_t n = strcspn(from, " "), bracket = strcspn(from, "[");
+
+	if (bracket < n && from[bracket + 1] != '-')
+		n = strcspn(from, "]");
+	n += strcspn(from + n, " ");
+	assert_true(n < size);
+	memcpy(word, from, n);
+	word[n] = '\0';
+	*script = from + n;
+	return n > 0 ? word : NULL;
+}
+
+void scene_play(const char *script)
+{
+	char word[256];
+
+	while (scene_next_word(&script, word, sizeof(word)))
+		step(word);
+}
