@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <cmocka.h>
 
+#include "rows.h"
 #include "scene_state.h"
 #include "daemon/config/config_file.h"
 #include "daemon/state/partitions.h"
@@ -228,23 +229,12 @@ static void test_row(void **state)
 	if (strcmp(scene_verdict(), row->verdict) != 0)
 		fail_msg("\"%s\" leads to\n\t\"%s\", not to\n\t\"%s\"", row->script,
 			scene_verdict(), row->verdict);
-	if (row->says && !scene_has_said(row->says))
+	if (row->says && scene_count_said(row->says) == 0)
 		fail_msg("\"%s\" does not say \"%s\"; %s", row->script, row->says, scene.texts);
 	scene_end();
 }
 
 int scene_run_rows(const char *noun, const struct scene_row *rows, size_t n)
 {
-	struct CMUnitTest *tests = calloc(n, sizeof(*tests));
-	int n_failed;
-
-	if (!tests)
-		return EXIT_FAILURE;
-	for (size_t i = 0; i < n; i++)
-		tests[i] = (struct CMUnitTest){.name = rows[i].rule,
-			.test_func = test_row,
-			.initial_state = (void *)&rows[i]};
-	n_failed = _cmocka_run_group_tests(noun, tests, n, NULL, NULL);
-	free(tests);
-	return n_failed;
+	return rows_run(noun, test_row, rows, sizeof(*rows), n);
 }

@@ -77,8 +77,8 @@ void scene_set_file(const char *text);
 /* What there is now, as above. */
 const char *scene_verdict(void);
 
-/* Whether a refusal, a reply or a line of control.log has the text. */
-bool scene_has_said(const char *text);
+/* How often refusals, replies and control.log have the text. */
+unsigned scene_count_said(const char *text);
 
 /* The reply to the last command. */
 const char *scene_reply(void);

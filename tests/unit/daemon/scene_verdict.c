@@ -248,16 +248,26 @@ struct daemon *scene_daemon(void)
 	return scene.daemon;
 }
 
-bool scene_has_said(const char *text)
+static unsigned count_in(const char *text, const char *part)
+{
+	unsigned n = 0;
+
+	while ((text = strstr(text, part))) {
+		text += strlen(part);
+		n++;
+	}
+	return n;
+}
+
+unsigned scene_count_said(const char *text)
 {
 	static char log[1 << 20];
-	ssize_t n = pread(scene.control_log, log, sizeof(log) - 1, 0);
+	ssize_t size = pread(scene.control_log, log, sizeof(log) - 1, 0);
+	unsigned n;
 
-	log[MAX(n, 0)] = '\0';
-	if (strstr(log, text) || strstr(scene.texts, text))
-		return true;
+	log[MAX(size, 0)] = '\0';
+	n = count_in(log, text) + count_in(scene.texts, text);
 	for (unsigned i = 0; i < scene.n_commands; i++)
-		if (strstr(scene.commands[i].text, text))
-			return true;
-	return false;
+		n += count_in(scene.commands[i].text, text);
+	return n;
 }
