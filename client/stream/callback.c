@@ -15,8 +15,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "client.h"
-#include "recorder.h"
 #include "spin.h"
 #include "stream.h"
 #include "client/util/log.h"
@@ -296,23 +294,31 @@ static void callback_drop(const struct callback *callback)
 	free(found);
 }
 
-static CUresult callback_post(struct stream *stream, struct callback *callback)
+CUresult callback_add(struct stream *stream, CUhostFn function, CUstreamCallback callback,
+	CUstream handle, void *data)
 {
+	struct callback *added = malloc(sizeof(*added));
 	uint32_t id = stream_id(stream);
 	CUresult result;
 
-	callback->stream = id;
+	if (!added)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*added = (struct callback){.stream = id,
+		.function = function,
+		.callback = callback,
+		.handle = handle,
+		.data = data};
 	pthread_mutex_lock(&stream->lock);
-	callback->ticket = tickets[id] + 1;
-	result = callback_enqueue(callback);
+	added->ticket = tickets[id] + 1;
+	result = callback_enqueue(added);
 	if (result != CUDA_SUCCESS) {
-		free(callback);
+		free(added);
 	} else {
 		result = send_host_call(id, tickets[id] + 1);
 		if (result == CUDA_SUCCESS)
 			tickets[id]++;
 		else
-			callback_drop(callback);
+			callback_drop(added);
 	}
 	if (result == CUDA_SUCCESS) {
 		stream_issued(stream);
@@ -365,45 +371,4 @@ void callbacks_forget(uint64_t launch)
 		callback_free(forgotten);
 		forgotten = next;
 	}
-}
-
-static CUresult callback_add(CUstream handle, const struct callback *wanted)
-{
-	struct context *context;
-	struct stream *stream = NULL;
-	struct callback *callback;
-	bool captures;
-	CUresult result = context_enter(&context);
-
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, handle, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!wanted->function && !wanted->callback)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = recorder_look(stream, &captures);
-	if (unlikely(captures))
-		return wanted->function ? recorder.host(stream, wanted->function, wanted->data)
-					: recorder.forbid(stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	callback = malloc(sizeof(*callback));
-	if (!callback)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*callback = *wanted;
-	return callback_post(stream, callback);
-}
-
-CUresult local_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
-{
-	return callback_add(hStream, &(struct callback){.function = fn, .data = userData});
-}
-
-CUresult local_cuStreamAddCallback(
-	CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
-{
-	if (flags != 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	return callback_add(hStream,
-		&(struct callback){.callback = callback, .handle = hStream, .data = userData});
 }

@@ -10,6 +10,15 @@
 
 #include "client/util/api.h"
 
+struct stream;
+
+/*
+ * The stream's next work runs `function' or, if that is NULL, `callback' with the handle
+ * as the program passed it.
+ */
+CUresult callback_add(struct stream *stream, CUhostFn function, CUstreamCallback callback,
+	CUstream handle, void *data);
+
 /*
  * The GPU will ask for that call of a graph once; `function' is then run. Several
  * functions for one call run in this order. If `owned', `data' is freed afterwards,

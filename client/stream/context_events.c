@@ -80,7 +80,7 @@ static CUresult context_add_wait(struct context *context, struct event *event)
 {
 	struct event *awaited;
 	struct stream *stream;
-	CUresult result = event_make(home_of(context), &awaited);
+	CUresult result = event_make(home_of(context), CU_EVENT_DISABLE_TIMING, &awaited);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Events. Any thread of the application.
+ * Creating, recording and ending events. Any thread of the application.
  *
  * Invariant: a recorded event has a stream and a seqno that the server writes right
  * behind the event. So later records on the stream do not change what the event
@@ -11,24 +11,13 @@
 #include "event.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
-#include "client.h"
-#include "printf_output.h"
 #include "recorder.h"
 #include "stream.h"
 #include "timeline.h"
 #include "wire.h"
 #include "client/util/slab.h"
-#include "client/util/sleep.h"
-#include "client/transport/route.h"
 #include "send.h"
-
-/* The pause between two queries of an event that other processes share. */
-#define SHARED_SLEEP_MIN_NS 10000u
-#define SHARED_SLEEP_MAX_NS 500000u
-
-#define FLAGS_MASK (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 
 struct slab events = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -37,18 +26,6 @@ struct slab events = {
 };
 
 static _Atomic uint64_t last_serial;
-
-/* The current context's event with this handle. */
-static CUresult event_enter(CUevent handle, struct event **ret_event)
-{
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	*ret_event = slab_find(&events, handle);
-	return *ret_event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
 
 struct context *event_context(CUevent handle)
 {
@@ -71,49 +48,12 @@ struct stream *event_position(struct event *event, uint64_t *ret_seqno)
 	return stream;
 }
 
-/* Other processes may record a shared event too, so local seqnos do not show its progress. */
-static bool event_is_shared(const struct event *event)
-{
-	return event->flags & CU_EVENT_INTERPROCESS;
-}
-
 bool event_is_done(struct event *event)
 {
 	uint64_t seqno;
 	struct stream *stream = event_position(event, &seqno);
 
 	return !stream || timeline_reached(stream, seqno);
-}
-
-/*
- * The seqno of a record within a graph or a launch comes after the whole launch; the event
- * may be done long before. So the server has to be asked.
- */
-static bool event_is_asked_for(struct event *event)
-{
-	return event_is_shared(event) ||
-	       (atomic_load_explicit(&event->is_inside, memory_order_acquire) &&
-		       !event_is_done(event));
-}
-
-/* For a record within a graph, the driver knows. */
-static bool event_may_be_done(struct event *event)
-{
-	return atomic_load_explicit(&event->is_inside, memory_order_acquire) ||
-	       event_is_done(event);
-}
-
-/* Asks the driver now and then: this process cannot see the progress of a shared event. */
-static CUresult event_wait_shared(const struct event *event)
-{
-	uint64_t pause_ns = SHARED_SLEEP_MIN_NS;
-	CUresult result;
-
-	while ((result = send_ipc_event_query(slab_id(&events, event))) == CUDA_ERROR_NOT_READY) {
-		sleep_ns(pause_ns);
-		pause_ns = MIN(2 * pause_ns, (uint64_t)SHARED_SLEEP_MAX_NS);
-	}
-	return result;
 }
 
 CUresult event_end(struct event *event)
@@ -165,14 +105,15 @@ CUresult event_open(struct context *context, const uint64_t token[2], CUevent *r
 	return CUDA_SUCCESS;
 }
 
-CUresult event_make(struct context *context, struct event **ret_event)
+CUresult event_make(struct context *context, unsigned flags, struct event **ret_event)
 {
-	struct event *event = event_new(context, CU_EVENT_DISABLE_TIMING);
+	struct event *event = event_new(context, flags);
 	CUresult result;
 
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = send_event_create(slab_id(&events, event), event->flags);
+	result = send_event_create(
+		slab_id(&events, event), flags & ~(unsigned)CU_EVENT_INTERPROCESS);
 	if (result == CUDA_SUCCESS)
 		*ret_event = event;
 	else
@@ -184,7 +125,7 @@ CUresult event_between(struct stream *first, struct stream *second)
 {
 	struct event *event;
 	uint64_t seqno;
-	CUresult result = event_make(first->context, &event);
+	CUresult result = event_make(first->context, CU_EVENT_DISABLE_TIMING, &event);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -195,39 +136,6 @@ CUresult event_between(struct stream *first, struct stream *second)
 		stream_issued(second);
 	(void)event_end(event);
 	return result;
-}
-
-CUresult local_cuEventCreate(CUevent *phEvent, unsigned int Flags)
-{
-	struct context *context;
-	struct event *event;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!phEvent || (Flags & ~(unsigned)FLAGS_MASK) ||
-		(Flags & (CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING)) ==
-			CU_EVENT_INTERPROCESS)
-		return CUDA_ERROR_INVALID_VALUE;
-	event = event_new(context, Flags);
-	if (!event)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = send_event_create(
-		slab_id(&events, event), Flags & ~(unsigned)CU_EVENT_INTERPROCESS);
-	if (result != CUDA_SUCCESS) {
-		slab_give(&events, event);
-		return result;
-	}
-	*phEvent = (CUevent)event;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuEventDestroy_v2(CUevent hEvent)
-{
-	struct event *event;
-	CUresult result = event_enter(hEvent, &event);
-
-	return result == CUDA_SUCCESS ? event_end(event) : result;
 }
 
 CUresult event_record(struct event *event, struct stream *stream)
@@ -269,95 +177,6 @@ void event_launched(struct event *event, struct stream *stream)
 	event_recorded(event, event->serial, stream, seqno);
 }
 
-CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
-{
-	struct stream *stream = NULL;
-	struct event *event = NULL;
-	bool captures = false;
-	CUresult result = event_enter(hEvent, &event);
-
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context_current, hStream, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (event->context->device != context_current->device)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = recorder_look(stream, &captures);
-	if (unlikely(captures))
-		return recorder.event_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
-	if (result != CUDA_SUCCESS)
-		return result;
-	/* The only flag applies to streams that capture. */
-	return flags ? CUDA_ERROR_INVALID_VALUE : event_record(event, stream);
-}
-
-CUresult local_cuEventRecord(CUevent hEvent, CUstream hStream)
-{
-	return local_cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT);
-}
-
-CUresult local_cuEventQuery(CUevent hEvent)
-{
-	struct event *event;
-	CUresult result = event_enter(hEvent, &event);
-
-	if (result == CUDA_SUCCESS)
-		result = recorder.check_event(event);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (event_is_asked_for(event))
-		result = send_ipc_event_query(slab_id(&events, event));
-	else if (!event_is_done(event))
-		result = CUDA_ERROR_NOT_READY;
-	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
-}
-
-CUresult local_cuEventSynchronize(CUevent hEvent)
-{
-	struct stream *stream;
-	struct event *event;
-	uint64_t seqno;
-	CUresult result = event_enter(hEvent, &event);
-
-	if (result == CUDA_SUCCESS)
-		result = recorder.check_event(event);
-	if (result != CUDA_SUCCESS)
-		return result;
-	stream = event_position(event, &seqno);
-	if (event_is_asked_for(event))
-		result = event_wait_shared(event);
-	else if (stream)
-		result = timeline_wait(stream, seqno);
-	stream_waited();
-	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
-}
-
-CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
-{
-	struct event *start, *end;
-	uint64_t seqno;
-	CUresult result = event_enter(hStart, &start);
-
-	if (result == CUDA_SUCCESS)
-		result = event_enter(hEnd, &end);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pMilliseconds || (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = recorder.look_event(start);
-	if (result == CUDA_SUCCESS)
-		result = recorder.look_event(end);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!event_position(start, &seqno) || !event_position(end, &seqno))
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (!event_may_be_done(start) || !event_may_be_done(end))
-		return CUDA_ERROR_NOT_READY;
-	return send_event_elapsed(slab_id(&events, start), slab_id(&events, end), pMilliseconds);
-}
-
 /* Sends no message if the event is done, or if it was recorded on this stream. */
 CUresult event_make_wait(struct event *event, struct stream *stream)
 {
@@ -371,26 +190,4 @@ CUresult event_make_wait(struct event *event, struct stream *stream)
 	if (result == CUDA_SUCCESS)
 		stream_issued(stream);
 	return result;
-}
-
-CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
-{
-	struct stream *stream = NULL;
-	struct event *event = NULL;
-	bool captures = false;
-	CUresult result = event_enter(hEvent, &event);
-
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context_current, hStream, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = recorder_look_wait(stream, event, &captures);
-	if (unlikely(captures) && stream->green)
-		return refuse("cuStreamWaitEvent",
-			"green-context streams cannot capture: kernels in graphs use all SMs");
-	if (unlikely(captures))
-		return recorder.event_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
-	return result == CUDA_SUCCESS ? event_make_wait(event, stream) : result;
 }

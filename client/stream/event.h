@@ -47,8 +47,14 @@ static inline uint32_t event_id(const struct event *event)
 	return slab_id(&events, event);
 }
 
-/* Creates an internal event, without timing. */
-CUresult event_make(struct context *context, struct event **ret_event);
+/* Other processes may record a shared event too, so local seqnos do not show its progress. */
+static inline bool event_is_shared(const struct event *event)
+{
+	return event->flags & CU_EVENT_INTERPROCESS;
+}
+
+/* Creates an event of cuEventCreate() or, with CU_EVENT_DISABLE_TIMING, an internal one. */
+CUresult event_make(struct context *context, unsigned flags, struct event **ret_event);
 CUresult event_end(struct event *event);
 
 CUresult event_record(struct event *event, struct stream *stream);

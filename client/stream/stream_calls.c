@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The calls that create and end streams, and wait for them. Any thread of the application. */
+/*
+ * The calls that create and end streams, wait for them, and queue host functions. Any
+ * thread of the application.
+ */
 
+#include "callback.h"
 #include "client.h"
 #include "green.h"
 #include "recorder.h"
@@ -96,4 +100,34 @@ CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
 	CUresult result = context_named_active(ctx, &context);
 
 	return result == CUDA_SUCCESS ? context_synchronize(context) : result;
+}
+
+static CUresult stream_call_host(
+	CUstream handle, CUhostFn function, CUstreamCallback callback, void *data)
+{
+	struct stream *stream = NULL;
+	bool captures;
+	CUresult result = stream_enter(handle, &stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!function && !callback)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = recorder_look(stream, &captures);
+	if (unlikely(captures))
+		return function ? recorder.host(stream, function, data) : recorder.forbid(stream);
+	return result == CUDA_SUCCESS ? callback_add(stream, function, callback, handle, data)
+				      : result;
+}
+
+CUresult local_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+{
+	return stream_call_host(hStream, fn, NULL, userData);
+}
+
+CUresult local_cuStreamAddCallback(
+	CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
+{
+	return flags == 0 ? stream_call_host(hStream, NULL, callback, userData)
+			  : CUDA_ERROR_INVALID_VALUE;
 }

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The calls that name an event. Any thread of the application. */
+
+#include <stdatomic.h>
+
+#include "client.h"
+#include "event.h"
+#include "recorder.h"
+#include "stream.h"
+#include "timeline.h"
+#include "client/util/sleep.h"
+#include "client/transport/route.h"
+#include "send.h"
+
+/* The pause between two queries of an event that other processes share. */
+#define SHARED_SLEEP_MIN_NS 10000u
+#define SHARED_SLEEP_MAX_NS 500000u
+
+#define FLAGS_MASK (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
+
+/* The current context's event with this handle. */
+static CUresult event_enter(CUevent handle, struct event **ret_event)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_event = slab_find(&events, handle);
+	return *ret_event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/*
+ * The seqno of a record within a graph or a launch comes after the whole launch; the event
+ * may be done long before. So the server has to be asked.
+ */
+static bool event_is_asked_for(struct event *event)
+{
+	return event_is_shared(event) ||
+	       (atomic_load_explicit(&event->is_inside, memory_order_acquire) &&
+		       !event_is_done(event));
+}
+
+/* For a record within a graph, the driver knows. */
+static bool event_may_be_done(struct event *event)
+{
+	return atomic_load_explicit(&event->is_inside, memory_order_acquire) ||
+	       event_is_done(event);
+}
+
+/* Asks the driver now and then: this process cannot see the progress of a shared event. */
+static CUresult event_wait_shared(const struct event *event)
+{
+	uint64_t pause_ns = SHARED_SLEEP_MIN_NS;
+	CUresult result;
+
+	while ((result = send_ipc_event_query(event_id(event))) == CUDA_ERROR_NOT_READY) {
+		sleep_ns(pause_ns);
+		pause_ns = MIN(2 * pause_ns, (uint64_t)SHARED_SLEEP_MAX_NS);
+	}
+	return result;
+}
+
+CUresult local_cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+	struct context *context;
+	struct event *event;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!phEvent || (Flags & ~(unsigned)FLAGS_MASK) ||
+		(Flags & (CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING)) ==
+			CU_EVENT_INTERPROCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = event_make(context, Flags, &event);
+	if (result == CUDA_SUCCESS)
+		*phEvent = (CUevent)event;
+	return result;
+}
+
+CUresult local_cuEventDestroy_v2(CUevent hEvent)
+{
+	struct event *event;
+	CUresult result = event_enter(hEvent, &event);
+
+	return result == CUDA_SUCCESS ? event_end(event) : result;
+}
+
+CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+	struct stream *stream = NULL;
+	struct event *event = NULL;
+	bool captures = false;
+	CUresult result = event_enter(hEvent, &event);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context_current, hStream, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (event->context->device != context_current->device)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = recorder_look(stream, &captures);
+	if (unlikely(captures))
+		return recorder.event_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* The only flag applies to streams that capture. */
+	return flags ? CUDA_ERROR_INVALID_VALUE : event_record(event, stream);
+}
+
+CUresult local_cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	return local_cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT);
+}
+
+CUresult local_cuEventQuery(CUevent hEvent)
+{
+	struct event *event;
+	CUresult result = event_enter(hEvent, &event);
+
+	if (result == CUDA_SUCCESS)
+		result = recorder.check_event(event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (event_is_asked_for(event))
+		result = send_ipc_event_query(event_id(event));
+	else if (!event_is_done(event))
+		result = CUDA_ERROR_NOT_READY;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
+}
+
+CUresult local_cuEventSynchronize(CUevent hEvent)
+{
+	struct stream *stream;
+	struct event *event;
+	uint64_t seqno;
+	CUresult result = event_enter(hEvent, &event);
+
+	if (result == CUDA_SUCCESS)
+		result = recorder.check_event(event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream = event_position(event, &seqno);
+	if (event_is_asked_for(event))
+		result = event_wait_shared(event);
+	else if (stream)
+		result = timeline_wait(stream, seqno);
+	stream_waited();
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
+}
+
+CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	struct event *start, *end;
+	uint64_t seqno;
+	CUresult result = event_enter(hStart, &start);
+
+	if (result == CUDA_SUCCESS)
+		result = event_enter(hEnd, &end);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pMilliseconds || (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = recorder.look_event(start);
+	if (result == CUDA_SUCCESS)
+		result = recorder.look_event(end);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!event_position(start, &seqno) || !event_position(end, &seqno))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!event_may_be_done(start) || !event_may_be_done(end))
+		return CUDA_ERROR_NOT_READY;
+	return send_event_elapsed(event_id(start), event_id(end), pMilliseconds);
+}
+
+CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+	struct stream *stream = NULL;
+	struct event *event = NULL;
+	bool captures = false;
+	CUresult result = event_enter(hEvent, &event);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context_current, hStream, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = recorder_look_wait(stream, event, &captures);
+	if (unlikely(captures) && stream->green)
+		return refuse("cuStreamWaitEvent",
+			"green-context streams cannot capture: kernels in graphs use all SMs");
+	if (unlikely(captures))
+		return recorder.event_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
+	return result == CUDA_SUCCESS ? event_make_wait(event, stream) : result;
+}
