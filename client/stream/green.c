@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Creating and ending green contexts and their streams. Any thread of the
- * application.
- *
- * Invariant: everything created while a green context is current belongs to its
- * primary context; only streams end with the green context.
- */
+/* The table of green contexts. Any thread of the application. */
 
 #include "green.h"
 
 #include <stdatomic.h>
 
-#include "client.h"
-#include "context_events.h"
 #include "wire.h"
-#include "send.h"
 
 struct slab greens = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.object_size = sizeof(struct green),
 	.n_max = WIRE_GREENS_MAX,
 };
-
-static _Atomic uint64_t last_serial;
 
 struct green *green_find(CUgreenCtx handle)
 {
@@ -41,176 +30,4 @@ struct green *green_find_serial(uint32_t id, uint64_t serial)
 		id < greens.n_ever ? slab_find(&greens, greens.base + id * sizeof(*green)) : NULL;
 
 	return green && green->serial == serial ? green : NULL;
-}
-
-CUresult green_stream(struct context *green, int priority, struct stream **ret_stream)
-{
-	return atomic_load_explicit(&green->is_active, memory_order_acquire)
-		       ? stream_new_green(green, priority, ret_stream)
-		       : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
-/* Its work continues; the server keeps the green context until that work is done. */
-static void green_end(struct green *green)
-{
-	struct context *context = green->context;
-
-	atomic_store_explicit(&context->is_active, 0, memory_order_release);
-	if (green->null)
-		(void)stream_end(green->null);
-	streams_orphan(context);
-	streams_new_wait(context, NULL);
-	(void)send_green_destroy(green_id(green));
-	slab_give(&greens, green);
-}
-
-/* Also releases the primary context for each of them: the program no longer can. */
-void greens_end_context(struct context *context)
-{
-	for (unsigned i = 0; i < greens.n_ever; i++) {
-		struct green *green = slab_find(&greens, greens.base + i * sizeof(*green));
-		/* NULL while another thread is still creating it. */
-		const struct context *its =
-			green ? atomic_load_explicit(&green->context, memory_order_acquire) : NULL;
-
-		if (!its || its->home != context)
-			continue;
-		green_end(green);
-		pthread_mutex_lock(&context->lock);
-		if (context->n_retained > 0)
-			context->n_retained--;
-		pthread_mutex_unlock(&context->lock);
-	}
-}
-
-/* The server's half exists already. */
-static CUresult green_fill(struct green *green, struct context *home, CUdevice ordinal)
-{
-	CUresult result;
-	struct context *context = context_new(home->device, ordinal, false);
-
-	if (!context) {
-		(void)send_green_destroy(green_id(green));
-		slab_give(&greens, green);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	green->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
-	context->home = home;
-	context->green = green;
-	atomic_store_explicit(&context->is_active, 1, memory_order_release);
-	atomic_store_explicit(&green->context, context, memory_order_release);
-	result = stream_new_green(green->context, 0, &green->null);
-	if (result == CUDA_SUCCESS)
-		return CUDA_SUCCESS;
-	green->null = NULL;
-	green_end(green);
-	return result;
-}
-
-static CUresult green_new(
-	const struct resource_desc *desc, struct context *home, CUdevice ordinal, CUgreenCtx *ret)
-{
-	struct green *green = slab_take(&greens);
-	CUresult result;
-
-	if (!green)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = resource_desc_create(desc, green_id(green), ordinal);
-	if (result != CUDA_SUCCESS) {
-		slab_give(&greens, green);
-		return result;
-	}
-	result = green_fill(green, home, ordinal);
-	if (result == CUDA_SUCCESS)
-		*ret = (CUgreenCtx)green->context;
-	return result;
-}
-
-CUresult local_cuGreenCtxCreate(
-	CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
-{
-	const struct resource_desc *found = desc ? resource_desc_find(desc) : NULL;
-	CUcontext home = NULL;
-	CUresult result;
-
-	if (!phCtx || (desc && !found) || flags != CU_GREEN_CTX_DEFAULT_STREAM)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = local_cuDevicePrimaryCtxRetain(&home, dev);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = green_new(found, context_find(home), dev, phCtx);
-	if (result != CUDA_SUCCESS)
-		(void)local_cuDevicePrimaryCtxRelease_v2(dev);
-	return result;
-}
-
-CUresult local_cuGreenCtxDestroy(CUgreenCtx hCtx)
-{
-	struct green *green = green_find(hCtx);
-	CUdevice device;
-
-	if (!green)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	device = green->context->ordinal;
-	green_end(green);
-	return local_cuDevicePrimaryCtxRelease_v2(device);
-}
-
-CUresult local_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
-{
-	const struct green *green = green_find(hCtx);
-
-	if (!pContext)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!green)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	*pContext = (CUcontext)green->context;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)
-{
-	const struct green *green = green_find(greenCtx);
-	const struct context *context = green ? green->context : greenCtx ? NULL : context_green;
-
-	if (!greenCtxId)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!context)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	/* The current green context may have ended, and its slot may be in use by another. */
-	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
-		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	*greenCtxId = context->id;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGreenCtxStreamCreate(
-	CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority)
-{
-	const struct green *green = green_find(greenCtx);
-	struct stream *stream;
-	CUresult result;
-
-	if (!phStream || flags != CU_STREAM_NON_BLOCKING)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!green)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	result = green_stream(green->context, priority, &stream);
-	if (result == CUDA_SUCCESS)
-		*phStream = (CUstream)stream;
-	return result;
-}
-
-CUresult local_cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent)
-{
-	const struct green *green = green_find(hCtx);
-
-	return green ? context_record(green->context, hEvent) : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-CUresult local_cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent)
-{
-	const struct green *green = green_find(hCtx);
-
-	return green ? context_wait(green->context, hEvent) : CUDA_ERROR_INVALID_CONTEXT;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of streams: creating, finding, waiting, ending. Any thread of the
- * application.
+ * Creating, finding and ending streams. Any thread of the application.
  *
  * Invariant: the server is told of a stream's end when the stream's last seqno has
  * been reached. Until then the stream can be waited for like any other, and its
@@ -17,10 +16,8 @@
 
 #include "bounds.h"
 #include "callback.h"
-#include "client.h"
 #include "event.h"
 #include "green.h"
-#include "printf_output.h"
 #include "recorder.h"
 #include "timeline.h"
 #include "wire.h"
@@ -29,8 +26,6 @@
 #include "client/transport/server_link.h"
 #include "client/context/context_share.h"
 #include "send.h"
-
-struct stream streams[STREAMS_MAX];
 
 /* One per device, then one per context with its own SMs. */
 #define THREAD_STREAMS_MAX (DEVICES_MAX + WIRE_CONTEXT_SHARES_MAX)
@@ -43,12 +38,9 @@ struct thread_streams {
 	} of[THREAD_STREAMS_MAX];
 };
 
-_Atomic uint32_t pools_pending;
-
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_uint n_slots = DEVICES_MAX; /* only lower slots were ever used */
-static unsigned next_slot = DEVICES_MAX;  /* where the search for a free slot starts */
-static atomic_uint n_orphans;             /* changed under the lock */
+static unsigned next_slot = DEVICES_MAX; /* where the search for a free slot starts */
+static atomic_uint n_orphans;            /* changed under the lock */
 static _Atomic uint64_t last_unique;
 static _Thread_local struct thread_streams *thread_streams;
 static pthread_key_t thread_key;
@@ -105,7 +97,7 @@ static bool stream_free_closed(struct stream *stream)
 /* Under the lock. Tells the server of orphans whose work is done. */
 static void orphans_close_idle(void)
 {
-	for (unsigned i = DEVICES_MAX; i < n_slots && n_orphans > 0; i++) {
+	for (unsigned i = DEVICES_MAX; i < streams_n_ever && n_orphans > 0; i++) {
 		struct stream *stream = &streams[i];
 
 		if (atomic_load_explicit(&stream->state, memory_order_acquire) !=
@@ -118,7 +110,7 @@ static void orphans_close_idle(void)
 	}
 }
 
-static void orphans_check(void)
+void streams_end_orphans(void)
 {
 	if (likely(atomic_load_explicit(&n_orphans, memory_order_relaxed) == 0))
 		return;
@@ -133,7 +125,7 @@ bool streams_free_ended(void)
 
 	if (pthread_mutex_trylock(&table_lock) != 0)
 		return true;
-	for (unsigned i = DEVICES_MAX; i < n_slots; i++)
+	for (unsigned i = DEVICES_MAX; i < streams_n_ever; i++)
 		is_waiting |= atomic_load_explicit(&streams[i].state, memory_order_acquire) ==
 				      STREAM_CLOSING &&
 			      !stream_free_closed(&streams[i]);
@@ -162,10 +154,10 @@ static struct stream *stream_slot_take(void)
 			stream_id(stream) + 1 < STREAMS_MAX ? stream_id(stream) + 1 : DEVICES_MAX;
 		if (!stream_slot_is_free(stream))
 			continue;
-		if (stream_id(stream) >= n_slots) {
+		if (stream_id(stream) >= streams_n_ever) {
 			pthread_mutex_init(&stream->lock, NULL);
 			atomic_store_explicit(
-				&n_slots, stream_id(stream) + 1, memory_order_release);
+				&streams_n_ever, stream_id(stream) + 1, memory_order_release);
 		}
 		return stream;
 	}
@@ -292,7 +284,7 @@ static struct stream *thread_stream(const struct thread_streams *own, unsigned i
 {
 	struct stream *stream = own->of[i].stream;
 
-	if (!stream || atomic_load_explicit(&stream->state, memory_order_acquire) != STREAM_USED ||
+	if (!stream || !stream_is_used(stream) ||
 		atomic_load_explicit(&stream->unique, memory_order_relaxed) != own->of[i].unique)
 		return NULL;
 	return stream;
@@ -393,139 +385,11 @@ CUresult stream_enter(CUstream handle, struct stream **ret_stream)
 	return result == CUDA_SUCCESS ? stream_resolve(context, handle, ret_stream) : result;
 }
 
-static bool is_busy(struct stream *stream)
-{
-	return atomic_load_explicit(&stream->is_issued, memory_order_acquire) ||
-	       !timeline_reached(
-		       stream, atomic_load_explicit(&stream->posted_seqno, memory_order_acquire));
-}
-
-static CUresult wait_one_until(struct stream *stream, uint64_t deadline_ns)
-{
-	uint64_t seqno;
-	CUresult result = timeline_post(stream, &seqno);
-
-	return result == CUDA_SUCCESS ? timeline_wait_until(stream, seqno, deadline_ns) : result;
-}
-
-static CUresult wait_one(struct stream *stream)
-{
-	return wait_one_until(stream, UINT64_MAX);
-}
-
-/* `null' and the streams ordered with it; NULL: all streams of the device. */
-static bool is_meant(const struct stream *stream, unsigned device, const struct stream *null)
-{
-	uint32_t state = atomic_load_explicit(&stream->state, memory_order_acquire);
-
-	if (stream_id(stream) < DEVICES_MAX)
-		return null ? stream == null : stream_id(stream) == device;
-	/* If the slot changes owner meanwhile, the wait is at worst unnecessary. */
-	if (state == STREAM_FREE || state == STREAM_ORPHAN_CLOSED)
-		return false;
-	return null ? atomic_load_explicit(&stream->null, memory_order_relaxed) == null
-		    : atomic_load_explicit(&stream->device, memory_order_relaxed) == device;
-}
-
-/*
- * The streams of programs follow the devices' NULL streams; NULL streams of other
- * devices are skipped.
- */
-static unsigned next_of(unsigned i)
-{
-	return i < DEVICES_MAX ? DEVICES_MAX : i + 1;
-}
-
-/* Posts all seqnos first, so that the GPU works on all streams at once. */
-static CUresult wait_many(unsigned device, const struct stream *null, uint64_t deadline_ns)
-{
-	unsigned n = atomic_load_explicit(&n_slots, memory_order_acquire);
-	CUresult result = CUDA_SUCCESS;
-	uint64_t seqno;
-
-	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
-		if (is_meant(&streams[i], device, null) && is_busy(&streams[i]))
-			result = timeline_post(&streams[i], &seqno);
-	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
-		if (is_meant(&streams[i], device, null) && is_busy(&streams[i]))
-			result = wait_one_until(&streams[i], deadline_ns);
-	if (result == CUDA_SUCCESS)
-		result = server_link_check(&server);
-	orphans_check();
-	stream_waited();
-	return result;
-}
-
-/* The NULL stream also waits for the work of all blocking streams. */
-CUresult stream_wait(struct stream *stream)
-{
-	CUresult result;
-
-	if (stream_is_null(stream))
-		return wait_many(stream->device, stream, UINT64_MAX);
-	result = wait_one(stream);
-	stream_waited();
-	return result;
-}
-
-CUresult stream_wait_turn(struct stream *stream)
-{
-	struct stream *null = stream->null;
-	CUresult result = stream_wait(stream);
-
-	if (result != CUDA_SUCCESS || !null || stream == null || !is_busy(null))
-		return result;
-	return wait_one(null);
-}
-
-/*
- * A seqno that is posted now arrives a moment later even if the work is done. So
- * the first query waits for that moment.
- */
-static CUresult query_one(struct stream *stream)
-{
-	bool is_new = atomic_load_explicit(&stream->is_issued, memory_order_acquire);
-	uint64_t seqno;
-	CUresult result = timeline_post(stream, &seqno);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (is_new ? timeline_reached_soon(stream, seqno) : timeline_reached(stream, seqno))
-		return CUDA_SUCCESS;
-	return CUDA_ERROR_NOT_READY;
-}
-
-static CUresult query_many(unsigned device, const struct stream *null)
-{
-	unsigned n = atomic_load_explicit(&n_slots, memory_order_acquire);
-	CUresult result = CUDA_SUCCESS;
-
-	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
-		if (is_meant(&streams[i], device, null) && is_busy(&streams[i]))
-			result = query_one(&streams[i]);
-	return result;
-}
-
-CUresult stream_query(struct stream *stream)
-{
-	return stream_is_null(stream) ? query_many(stream->device, stream) : query_one(stream);
-}
-
-bool stream_is_used(const struct stream *stream)
-{
-	return atomic_load_explicit(&stream->state, memory_order_acquire) == STREAM_USED;
-}
-
-unsigned streams_ever(void)
-{
-	return atomic_load_explicit(&n_slots, memory_order_acquire);
-}
-
 static bool is_of_context(struct stream *stream, const struct context *context, bool busy_only)
 {
 	uint32_t state = atomic_load_explicit(&stream->state, memory_order_acquire);
 
-	if (busy_only && !is_busy(stream))
+	if (busy_only && !timeline_is_busy(stream))
 		return false;
 	if (stream_id(stream) < DEVICES_MAX)
 		return stream_id(stream) == context->device->index && !context->home &&
@@ -541,7 +405,7 @@ static bool is_of_context(struct stream *stream, const struct context *context, 
 void streams_orphan(const struct context *green)
 {
 	pthread_mutex_lock(&table_lock);
-	for (unsigned i = DEVICES_MAX; i < n_slots; i++) {
+	for (unsigned i = DEVICES_MAX; i < streams_n_ever; i++) {
 		uint32_t used = STREAM_USED;
 		uint64_t seqno;
 
@@ -564,32 +428,11 @@ CUresult streams_each(const struct context *context, bool busy_only,
 	CUresult result = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&table_lock);
-	for (unsigned i = 0; i < n_slots && result == CUDA_SUCCESS; i++)
+	for (unsigned i = 0; i < streams_n_ever && result == CUDA_SUCCESS; i++)
 		if (is_of_context(&streams[i], context, busy_only))
 			result = visit(&streams[i], arg);
 	pthread_mutex_unlock(&table_lock);
 	return result;
-}
-
-bool streams_await_host(void)
-{
-	unsigned n = streams_ever();
-
-	for (unsigned i = 0; i < n; i++)
-		if (!timeline_reached(&streams[i],
-			    atomic_load_explicit(&streams[i].host_seqno, memory_order_acquire)))
-			return true;
-	return false;
-}
-
-CUresult streams_wait_device(unsigned device)
-{
-	return streams_wait_device_until(device, UINT64_MAX);
-}
-
-CUresult streams_wait_device_until(unsigned device, uint64_t deadline_ns)
-{
-	return wait_many(device, NULL, deadline_ns);
 }
 
 /* Under the lock, a slot is not freed; and it is not free before all its seqnos are reached. */
@@ -606,11 +449,10 @@ CUresult stream_follow(struct stream *first, uint64_t seqno, struct stream *seco
 
 void streams_end_context(struct context *context)
 {
-	unsigned n = atomic_load_explicit(&n_slots, memory_order_acquire);
+	unsigned n = streams_ever();
 
 	for (unsigned i = DEVICES_MAX; i < n; i++)
 		if (atomic_load_explicit(&streams[i].context, memory_order_relaxed) == context &&
-			atomic_load_explicit(&streams[i].state, memory_order_acquire) ==
-				STREAM_USED)
+			stream_is_used(&streams[i]))
 			(void)stream_end(&streams[i]);
 }

@@ -50,6 +50,20 @@ struct stream {
 
 extern struct stream streams[STREAMS_MAX];
 
+/* Streams that were ever in use have lower IDs. */
+extern atomic_uint streams_n_ever;
+
+static inline unsigned streams_ever(void)
+{
+	return atomic_load_explicit(&streams_n_ever, memory_order_acquire);
+}
+
+/* Whether the slot has a stream in use; a scan of the table may meet slots that have none. */
+static inline bool stream_is_used(const struct stream *stream)
+{
+	return atomic_load_explicit(&stream->state, memory_order_acquire) == STREAM_USED;
+}
+
 static inline uint32_t stream_id(const struct stream *stream)
 {
 	return (uint32_t)(stream - streams);
@@ -134,6 +148,9 @@ CUresult stream_end(struct stream *stream);
  */
 bool streams_free_ended(void);
 
+/* Tells the server of streams whose green context has ended and whose work is done. */
+void streams_end_orphans(void);
+
 /* The same with the SMs of a green context. */
 CUresult stream_new_green(struct context *green, int priority, struct stream **ret_stream);
 
@@ -163,12 +180,6 @@ CUresult stream_wait_turn(struct stream *stream);
 
 /* Whether all that work is done; CUDA_ERROR_NOT_READY if not. */
 CUresult stream_query(struct stream *stream);
-
-/* Whether the slot has a stream in use; a scan of the table may meet slots that have none. */
-bool stream_is_used(const struct stream *stream);
-
-/* Streams that were ever in use have lower IDs. */
-unsigned streams_ever(void);
 
 /* Whether a stream has work that may wait for the program (stream_awaits_host()). */
 bool streams_await_host(void);

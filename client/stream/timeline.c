@@ -117,6 +117,13 @@ bool timeline_reached(const struct stream *stream, uint64_t seqno)
 	return shm_load64(&server.page->timeline[stream_id(stream)]) >= seqno;
 }
 
+bool timeline_is_busy(const struct stream *stream)
+{
+	return atomic_load_explicit(&stream->is_issued, memory_order_acquire) ||
+	       !timeline_reached(
+		       stream, atomic_load_explicit(&stream->posted_seqno, memory_order_acquire));
+}
+
 static _Thread_local struct yielder own_yielder;
 
 static bool spin_until(const struct stream *stream, uint64_t seqno, struct spin spin)

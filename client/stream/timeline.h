@@ -27,6 +27,9 @@ CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_se
 
 bool timeline_reached(const struct stream *stream, uint64_t seqno);
 
+/* Whether posted work on the stream may not be done. */
+bool timeline_is_busy(const struct stream *stream);
+
 /* The same, but spins as long as other waits do. */
 bool timeline_reached_soon(const struct stream *stream, uint64_t seqno);
 
