@@ -102,7 +102,7 @@ CUresult do_fill(struct session *session, struct stream *stream, uint64_t dst, u
 		return result;
 	counter_add(session, COUNTER_FILLS, 1);
 	return TRACED(session, stream,
-		LAUNCHING(session, stream->sdev->device,
+		LAUNCHING(session, stream->device,
 			fill_any(session, host_cut(dst, size) < size, dst, value, width, count,
 				pitch, rows, real)),
 		.kind = TRACE_FILL, .size = count * width * rows);

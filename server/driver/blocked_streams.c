@@ -13,8 +13,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "device.h"
 #include "driver_facts.h"
-#include "session_device.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -177,7 +177,7 @@ bool blocked_begin(struct session *session, struct stream *stream, uint64_t seri
 /* Two streams that move at the same time could get the same queue. */
 void blocked_place(const struct stream *stream, bool is_new)
 {
-	CUdeviceptr scratch = stream->sdev->device->scratch;
+	CUdeviceptr scratch = stream->device->scratch;
 
 	pthread_mutex_lock(&placing);
 	if (is_new && scratch)
@@ -336,7 +336,7 @@ bool blocked_contains(const struct session *session, uint32_t stream)
 static bool has_to_evade(const struct session *session, const struct stream *stream)
 {
 	return blocked_any() && !blocked_contains(session, stream->id) && blocked_any() &&
-	       stream->sdev->device->scratch;
+	       stream->device->scratch;
 }
 
 /* The copied bytes are never read. */
@@ -350,12 +350,12 @@ void blocked_evade_real(struct session *session, const struct device *device, CU
 void blocked_evade_write(struct session *session, const struct stream *stream)
 {
 	if (unlikely(has_to_evade(session, stream)))
-		blocked_evade_real(session, stream->sdev->device, stream->real);
+		blocked_evade_real(session, stream->device, stream->real);
 }
 
 void blocked_evade(const struct session *session, const struct stream *stream)
 {
-	CUdeviceptr scratch = stream->sdev->device->scratch;
+	CUdeviceptr scratch = stream->device->scratch;
 
 	if (unlikely(has_to_evade(session, stream)))
 		cuda.cuMemcpyDtoDAsync_v2(

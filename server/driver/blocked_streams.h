@@ -39,10 +39,10 @@
 
 #include "driver.h"
 #include "driver_facts.h"
+#include "session_stream.h"
 
 struct device;
 struct session;
-struct stream;
 
 extern atomic_uint blocked_n;
 
@@ -92,6 +92,13 @@ _Static_assert(BLOCKED_BEHIND_MAX < DRIVER_QUEUE_CALLS, "the queue of a stream i
  * session ends. The second number holds for a session that is blocked itself.
  */
 void blocked_drain(struct session *session, struct stream *stream);
+
+/* Before a call that goes to the stream's queue. */
+static inline void blocked_count_call(struct session *session, struct stream *stream)
+{
+	if (unlikely(blocked_any()) && ++stream->n_beside > BLOCKED_BESIDE_MAX)
+		blocked_drain(session, stream);
+}
 
 /* From now on the stream counts as not blocked, whether or not it is. */
 void blocked_forget(const struct session *session, const struct stream *stream);

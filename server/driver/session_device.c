@@ -205,6 +205,7 @@ static void init_null(struct stream *stream, struct session_device *sdev)
 {
 	*stream = (struct stream){
 		.id = sdev->device->ordinal,
+		.device = sdev->device,
 		.sdev = sdev,
 		.priority = session_device_priority(sdev, 0),
 		.turns = &sdev->turns,

@@ -10,6 +10,7 @@
 #include "driver.h"
 
 struct context_share;
+struct device;
 struct green;
 struct session_device;
 struct stream;
@@ -26,15 +27,16 @@ struct turns {
 
 struct stream {
 	uint32_t id;
-	struct session_device *sdev; /* not owned */
-	CUstream real;               /* NULL until its first work */
-	int priority;                /* the driver's priority */
-	struct turns *turns;         /* of the stream's context; not owned */
-	bool is_null;                /* a legacy default stream */
-	bool is_blocking;            /* takes turns with the NULL stream */
-	bool is_closed;              /* destroyed; its ID may have a new stream */
-	bool is_busy;                /* on session::busy */
-	bool is_unjoined;            /* on turns::unjoined */
+	struct device *device; /* not owned, as the next */
+	struct session_device *sdev;
+	CUstream real;       /* NULL until its first work */
+	int priority;        /* the driver's priority */
+	struct turns *turns; /* of the stream's context; not owned */
+	bool is_null;        /* a legacy default stream */
+	bool is_blocking;    /* takes turns with the NULL stream */
+	bool is_closed;      /* destroyed; its ID may have a new stream */
+	bool is_busy;        /* on session::busy */
+	bool is_unjoined;    /* on turns::unjoined */
 	struct stream *next_busy, *next_unjoined;
 	uint64_t seen_serial;   /* of turns::serial */
 	uint64_t pending_seqno; /* seqno that the GPU will not write; 0: none */

@@ -367,7 +367,7 @@ static bool has_to_be_alone(const struct session *session, const struct graph *g
 static CUresult launch_lone(
 	struct session *session, struct stream *stream, struct graph *graph, CUstream real)
 {
-	struct device *device = stream->sdev->device;
+	struct device *device = stream->device;
 	CUresult result;
 
 	if (!quiet_lone_begin(session, device))
@@ -381,12 +381,17 @@ static CUresult loops_launch(
 	struct session *session, struct stream *stream, struct graph *graph, CUstream real)
 {
 	struct loop_turn turn;
-	CUresult result = loop_turn_take(session, stream, &turn);
+	CUevent before;
+	CUresult result = loop_turn_take(session, stream, &turn, &before);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = has_to_be_alone(session, graph) ? launch_lone(session, stream, graph, real)
-						 : graph_launch(session, stream, graph, real);
+	if (before)
+		result = stream_wait_event(session, stream, before, blocked_has(session));
+	if (result == CUDA_SUCCESS)
+		result = has_to_be_alone(session, graph)
+				 ? launch_lone(session, stream, graph, real)
+				 : graph_launch(session, stream, graph, real);
 	loop_turn_give(session, stream, &turn, result == CUDA_SUCCESS);
 	return result;
 }

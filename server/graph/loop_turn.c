@@ -10,10 +10,8 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/blocked_streams.h"
 #include "server/driver/device.h"
-#include "server/driver/session_device.h"
-#include "server/stream/stream.h"
+#include "server/driver/session_stream.h"
 
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 1000000
@@ -112,22 +110,25 @@ static bool wait_for_turn(const struct loops *loops, struct session *session,
 	return !is_over;
 }
 
-static CUresult follow_own(
-	const struct loops *loops, struct session *session, struct stream *stream)
+/* The end of the last loop, if it is on another stream of the session. */
+static bool has_to_follow(
+	const struct loops *loops, const struct session *session, const struct stream *stream)
 {
-	if (!loops->end || loops->stream == stream->real || !is_own(loops, session))
-		return CUDA_SUCCESS;
-	return stream_wait_event(session, stream, loops->end, blocked_has(session));
+	return loops->end && loops->stream != stream->real && is_own(loops, session);
 }
 
-CUresult loop_turn_take(struct session *session, struct stream *stream, struct loop_turn *turn)
+CUresult loop_turn_take(struct session *session, const struct stream *stream,
+	struct loop_turn *turn, CUevent *ret_before)
 {
-	struct loops *loops = &all[stream->sdev->device->ordinal];
+	struct loops *loops = &all[stream->device->ordinal];
 	CUresult result = CUDA_ERROR_MPS_RPC_FAILURE;
 
 	turn_append(loops, turn);
-	if (wait_for_turn(loops, session, stream, turn))
-		result = follow_own(loops, session, stream);
+	*ret_before = NULL;
+	if (wait_for_turn(loops, session, stream, turn)) {
+		*ret_before = has_to_follow(loops, session, stream) ? loops->end : NULL;
+		result = CUDA_SUCCESS;
+	}
 	if (result == CUDA_SUCCESS && !loops->end)
 		result = cuda.cuEventCreate(&loops->end, CU_EVENT_DISABLE_TIMING);
 	if (result != CUDA_SUCCESS)
@@ -151,7 +152,7 @@ static void note_end(struct loops *loops, const struct session *session, CUstrea
 void loop_turn_give(struct session *session, const struct stream *stream, struct loop_turn *turn,
 	bool is_launched)
 {
-	struct loops *loops = &all[stream->sdev->device->ordinal];
+	struct loops *loops = &all[stream->device->ordinal];
 
 	if (is_launched)
 		note_end(loops, session, stream->real);

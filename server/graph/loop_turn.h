@@ -29,9 +29,11 @@ struct loop_turn {
 /*
  * Before the launch of a graph with loops on a stream that has begun: waits for its turn. An
  * error means that the turn was not taken, because the session ends, the device is lost, or
- * the driver has refused something.
+ * the driver has refused something. Otherwise the stream has to wait for `ret_before' (NULL:
+ * nothing) before the launch, and loop_turn_give() follows.
  */
-CUresult loop_turn_take(struct session *session, struct stream *stream, struct loop_turn *turn);
+CUresult loop_turn_take(struct session *session, const struct stream *stream,
+	struct loop_turn *turn, CUevent *ret_before);
 
 /* Behind the launch. */
 void loop_turn_give(struct session *session, const struct stream *stream, struct loop_turn *turn,

@@ -19,9 +19,9 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
+#include "server/driver/blocked_streams.h"
 #include "server/driver/device.h"
-#include "server/driver/session_device.h"
-#include "server/stream/stream.h"
+#include "server/driver/priority.h"
 
 /* A client that goes first counts as being at work for so long after its work. */
 #define RECENT_NS 200000u
@@ -245,7 +245,7 @@ static unsigned look(struct session *session, struct space_wait *wait)
 static unsigned wait_for_space(
 	struct session *session, const struct stream *stream, unsigned least, unsigned n)
 {
-	struct space_wait wait = {.ordinal = stream->sdev->device->ordinal, .n = n, .least = least};
+	struct space_wait wait = {.ordinal = stream->device->ordinal, .n = n, .least = least};
 	unsigned n_now;
 
 	if (session->limits.priority < PRIORITY_BACKGROUND) {
@@ -279,16 +279,16 @@ void background_note(struct session *session, struct stream *stream, unsigned n)
 	CUdeviceptr words = session->timeline + offsetof(struct page, background) -
 			    offsetof(struct page, timeline);
 	uint64_t number = own->n_watched;
-	CUstream real;
 
 	if (likely(own->goes_first) || delay_ns == 0 || n == 0 ||
 		number - own->n_ended == BACKGROUND_QUEUED_MAX ||
-		look_at_others(stream->sdev->device->ordinal) == OTHERS_NONE)
+		look_at_others(stream->device->ordinal) == OTHERS_NONE)
 		return;
-	if (stream_begin_seqno(session, stream, &real) != CUDA_SUCCESS ||
-		cuda.cuStreamWriteValue64_v2(real,
-			words + number % BACKGROUND_QUEUED_MAX * sizeof(uint64_t), number + 1,
-			CU_STREAM_WRITE_VALUE_DEFAULT) != CUDA_SUCCESS)
+	blocked_count_call(session, stream);
+	blocked_evade_write(session, stream);
+	if (cuda.cuStreamWriteValue64_v2(stream->real,
+		    words + number % BACKGROUND_QUEUED_MAX * sizeof(uint64_t), number + 1,
+		    CU_STREAM_WRITE_VALUE_DEFAULT) != CUDA_SUCCESS)
 		return;
 	own->queue[number % BACKGROUND_QUEUED_MAX] =
 		(struct queued_kernels){.n = n, .launched_ns = now_ns()};

@@ -196,6 +196,5 @@ CUresult chain_run(struct session *session, struct chain *chain, const struct st
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	return LAUNCHING(
-		session, stream->sdev->device, cuda.cuGraphLaunch(chain->exec, stream->real));
+	return LAUNCHING(session, stream->device, cuda.cuGraphLaunch(chain->exec, stream->real));
 }

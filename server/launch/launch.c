@@ -74,8 +74,8 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(params_size < kernel->param_bytes) ||
-		unlikely(!launch_shape_ok(
-			&stream->sdev->device->facts, found, grid, block, shared_bytes)))
+		unlikely(
+			!launch_shape_ok(&stream->device->facts, found, grid, block, shared_bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = kernel_ready(session, kernel, stream->sdev, found);
 	if (unlikely(result != CUDA_SUCCESS))
@@ -99,7 +99,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		launch_batch_flush(session);
 		counter_add(session, COUNTER_LAUNCHES, 1);
 		return TRACED(session, stream,
-			LAUNCHING(session, stream->sdev->device, launch_alone(&queued, real)),
+			LAUNCHING(session, stream->device, launch_alone(&queued, real)),
 			.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);
 	}
 	launch_batch_add(session, stream, real, &queued);
@@ -228,8 +228,8 @@ static CUresult launch_prepare(struct session *session, struct stream *stream,
 		result = kernel_find(session, kernel, stream->sdev, ret_found);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return launch_shape_ok(&stream->sdev->device->facts, *ret_found, grid, block,
-		       config->sharedMemBytes)
+	return launch_shape_ok(
+		       &stream->device->facts, *ret_found, grid, block, config->sharedMemBytes)
 		       ? kernel_ready(session, kernel, stream->sdev, *ret_found)
 		       : CUDA_ERROR_INVALID_VALUE;
 }
@@ -278,7 +278,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 		session_device_priority(stream->sdev, priority));
 	config.numAttrs += stream_attributes(&attributes[config.numAttrs], attr_mask, &events);
 	result = TRACED(session, stream,
-		LAUNCHING(session, stream->sdev->device,
+		LAUNCHING(session, stream->device,
 			cuda.cuLaunchKernelEx(
 				&config, found->function, NULL, size > 0 ? extra : NULL)),
 		.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);

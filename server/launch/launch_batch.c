@@ -134,7 +134,7 @@ void launch_batch_trim(struct session *session, bool is_idle)
 static void flush_one_by_one(struct session *session, const struct launch_batch *batch,
 	const struct queued_launch *launches, unsigned n)
 {
-	struct device *device = batch->stream->sdev->device;
+	struct device *device = batch->stream->device;
 
 	for (unsigned i = 0; i < n; i++) {
 		CUresult result = reply_pending_error(session);
@@ -216,7 +216,7 @@ static __attribute__((noinline)) void send_all(struct session *session, struct l
 
 	batch->n = 0;
 	if (unlikely(closed_any()))
-		closed_wait(session, batch->stream->sdev->device);
+		closed_wait(session, batch->stream->device);
 	if (unlikely(batch->is_held)) {
 		/* Something other than its seqno has come, or nothing. */
 		batch->stream->n_waited = 0;
@@ -282,7 +282,7 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 		return false;
 	/* Another stream may become blocked meanwhile. */
 	if (unlikely(closed_any()))
-		closed_wait(session, stream->sdev->device);
+		closed_wait(session, stream->device);
 	background_wait(session, stream, 1);
 	if (!is_awaited(session, stream) || reply_pending_error(session) != CUDA_SUCCESS)
 		return false;

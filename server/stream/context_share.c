@@ -90,27 +90,4 @@ CUresult do_context_share_destroy(struct session *session, struct context_share 
 	return CUDA_SUCCESS;
 }
 
-CUresult do_context_share_stream(struct session *session, uint32_t id, struct context_share *share,
-	uint32_t flags, uint32_t is_null, int32_t priority)
-{
-	struct stream *stream;
-	CUresult result;
-
-	if (is_null && share->turns.null)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = do_stream_create(session, id, share->sdev->device->ordinal, flags, priority);
-	if (result != CUDA_SUCCESS)
-		return result;
-	stream = session->streams[id];
-	stream->share = context_share_ref(share);
-	stream->green = share->sms.green;
-	stream->turns = &share->turns;
-	if (is_null) {
-		stream->is_null = true;
-		stream->is_blocking = false;
-		share->turns.null = stream;
-	}
-	return CUDA_SUCCESS;
-}
-
 const struct session_part context_shares_part = {.end = context_shares_free};

@@ -107,7 +107,7 @@ static CUresult pending_wait_ask(struct session *session, struct stream *stream,
 			real, asked, ticket, CU_STREAM_WRITE_VALUE_DEFAULT);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = waiters_watch_call(session, stream->sdev->device, real);
+	result = waiters_watch_call(session, stream->device, real);
 	return result_is_fault(result) ? result : CUDA_SUCCESS;
 }
 

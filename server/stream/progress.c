@@ -97,5 +97,5 @@ CUresult do_seqno_watch(struct session *session, uint32_t id, uint64_t value)
 		return result;
 	counter_add(session, COUNTER_WAITS, 1);
 	tracer_mark(session, id, TRACE_WAIT);
-	return waiters_watch(session, stream->id, stream->sdev->device, real);
+	return waiters_watch(session, stream->id, stream->device, real);
 }

@@ -187,8 +187,7 @@ static CUresult stream_enter(struct session *session, struct stream *stream)
 		return result;
 	if (unlikely(stream->parked))
 		park_wait(session, stream, true);
-	if (unlikely(blocked_any()) && ++stream->n_beside > BLOCKED_BESIDE_MAX)
-		blocked_drain(session, stream);
+	blocked_count_call(session, stream);
 	if (!stream->is_busy) {
 		stream->is_busy = true;
 		stream->next_busy = session->busy;
@@ -219,7 +218,7 @@ CUresult stream_begin(struct session *session, struct stream *stream, CUstream *
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(closed_any()))
-		closed_wait(session, stream->sdev->device);
+		closed_wait(session, stream->device);
 	*ret_real = stream->real;
 	counter_mark(session, stream->id, MARK_WORK);
 	if (stream->is_null) {
@@ -412,6 +411,7 @@ CUresult do_stream_create(
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	stream->id = id;
+	stream->device = sdev->device;
 	stream->sdev = sdev;
 	stream->priority = session_device_priority(sdev, priority);
 	stream->turns = &sdev->turns;
@@ -430,6 +430,29 @@ CUresult do_green_stream(
 	if (result == CUDA_SUCCESS)
 		session->streams[id]->green = green_ref(green);
 	return result;
+}
+
+CUresult do_context_share_stream(struct session *session, uint32_t id, struct context_share *share,
+	uint32_t flags, uint32_t is_null, int32_t priority)
+{
+	struct stream *stream;
+	CUresult result;
+
+	if (is_null && share->turns.null)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = do_stream_create(session, id, share->sdev->device->ordinal, flags, priority);
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream = session->streams[id];
+	stream->share = context_share_ref(share);
+	stream->green = share->sms.green;
+	stream->turns = &share->turns;
+	if (is_null) {
+		stream->is_null = true;
+		stream->is_blocking = false;
+		share->turns.null = stream;
+	}
+	return CUDA_SUCCESS;
 }
 
 CUresult do_stream_priority(struct session *session, struct stream *stream, int32_t priority)

@@ -105,7 +105,7 @@ static bool clock_is_old(const struct clock *clock, bool is_at_rest)
 /* The clock for work that is submitted now; NULL: the driver has no memory. */
 static struct clock *clock_get(struct tracer *tracer, const struct stream *stream)
 {
-	unsigned ordinal = stream->sdev->device->ordinal;
+	unsigned ordinal = stream->device->ordinal;
 	uint8_t *present = &tracer->present[ordinal];
 	struct clock *clock = &tracer->clocks[ordinal][*present];
 	struct clock *other = &tracer->clocks[ordinal][!*present];

@@ -19,6 +19,7 @@
 #include "server/session/counting.h"
 #include "server/session/session_part.h"
 #include "server/driver/session_device.h"
+#include "server/stream/stream.h"
 #include "server/launch/background.h"
 
 #define DELAY_NS 20000000u
@@ -35,6 +36,15 @@ static void pause_us(unsigned us)
 static struct stream *own_stream(void)
 {
 	return &harness.session->devices[0]->null;
+}
+
+/* As after a launch. */
+static void note(unsigned n)
+{
+	CUstream real;
+
+	assert_int_equal(stream_begin(harness.session, own_stream(), &real), CUDA_SUCCESS);
+	background_note(harness.session, own_stream(), n);
 }
 
 static void other_has_work(bool has_work)
@@ -89,7 +99,7 @@ static void queue_kernels(unsigned n, uint64_t kernel_ns)
 {
 	uint64_t number = own->n_watched;
 
-	background_note(harness.session, own_stream(), n);
+	note(n);
 	assert_int_equal(own->n_watched, number + 1);
 	shm_store64(&harness.session->page->background[number % BACKGROUND_QUEUED_MAX], 0);
 	own->kernel_ns = kernel_ns;
@@ -215,7 +225,7 @@ static void test_many_launches(void **state)
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < BACKGROUND_QUEUED_MAX; i++)
 			queue_kernels(1, 1);
-		background_note(harness.session, own_stream(), 1);
+		note(1);
 		assert_int_equal(own->n_kernels, BACKGROUND_QUEUED_MAX);
 		end_all();
 		assert_int_equal(background_wait(harness.session, own_stream(), 1), 1);
@@ -247,7 +257,7 @@ static void test_time_of_kernels(void **state)
 	assert_true(own->kernel_ns > 400 * US);
 	/* Ends that come at once. */
 	for (unsigned i = 0; i < 40; i++) {
-		background_note(harness.session, own_stream(), 1);
+		note(1);
 		assert_int_equal(wait_ns(1, &ns), 1);
 	}
 	assert_true(own->kernel_ns < 400 * US);
@@ -299,7 +309,7 @@ static void test_no_other(void **state)
 	assert_int_equal(wait_ns(7, &ns), 7);
 	close_other();
 	assert_int_equal(wait_ns(7, &ns), 7);
-	background_note(harness.session, own_stream(), 7);
+	note(7);
 	assert_int_equal(own->n_watched, 0);
 	assert_false(has_waited_longest());
 }
@@ -325,7 +335,7 @@ static void test_settings(void **state)
 	setenv("MPS_BACKGROUND_DELAY_US", "0", 1);
 	background_init();
 	assert_int_equal(wait_ns(7, &ns), 7);
-	background_note(harness.session, own_stream(), 7);
+	note(7);
 	assert_int_equal(own->n_watched, 0);
 	setenv("MPS_BACKGROUND_DELAY_US", "1000001", 1);
 	background_init();
