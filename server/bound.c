@@ -12,7 +12,7 @@
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/driver/device_quota.h"
+#include "server/device/device_quota.h"
 #include "server/graph/graph.h"
 
 static void bound_log(struct session *session, enum resource resource, uint64_t amount)

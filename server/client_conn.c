@@ -26,10 +26,10 @@
 #include "server/util/log.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
-#include "server/driver/device_quota.h"
 #include "server/driver/driver.h"
-#include "server/driver/grant.h"
-#include "server/driver/priority.h"
+#include "server/device/device_quota.h"
+#include "server/device/priority.h"
+#include "server/share/grant.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77

@@ -10,7 +10,7 @@
 #include "client_conn.h"
 #include "server.h"
 #include "server/session/counting.h"
-#include "server/driver/device_quota.h"
+#include "server/device/device_quota.h"
 
 /* One second without work. */
 #define IDLE_SAMPLES (1000 / SAMPLE_MS)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "server/util/log.h"
-#include "server/driver/device.h"
+#include "server/device/device.h"
 
 /* The compute mode may have changed since the facts were read. */
 static int32_t compute_mode(const struct device *device)

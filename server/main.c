@@ -36,8 +36,8 @@
 #include "server/util/privileges.h"
 #include "server/util/sigbus_guard.h"
 #include "server/session/receiver.h"
+#include "server/schedule/background.h"
 #include "server/stream/printf_capture.h"
-#include "server/launch/background.h"
 
 /* One pool for each worker would keep the freed memory of its client: sixteen pools or more. */
 #define MALLOC_ARENAS 4

@@ -27,9 +27,9 @@
 #include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/driver/deferred.h"
-#include "server/driver/device.h"
 #include "server/driver/driver_facts.h"
+#include "server/device/device.h"
+#include "server/schedule/deferred.h"
 
 #define TICK_MS 100
 /* After a fault workers need a moment to finish, unless the driver blocks them. */

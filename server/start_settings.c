@@ -14,7 +14,7 @@
 #include "device_name.h"
 #include "server/util/log.h"
 #include "server/util/number.h"
-#include "server/driver/device.h"
+#include "server/device/device.h"
 
 static struct {
 	uint64_t active_threads, priority;

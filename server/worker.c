@@ -23,8 +23,9 @@
 #include "server/session/reply.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/deferred.h"
-#include "server/driver/session_device.h"
+#include "server/schedule/background.h"
+#include "server/schedule/deferred.h"
+#include "server/share/session_device.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/printf_capture.h"
 #include "server/stream/stream.h"
@@ -34,7 +35,6 @@
 #include "server/memory/ipc.h"
 #include "server/memory/virtual.h"
 #include "server/module/kernel.h"
-#include "server/launch/background.h"
 #include "server/launch/launch_batch.h"
 
 /* Spins after the last message: the next message of a busy client comes sooner than a wake-up. */

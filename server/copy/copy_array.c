@@ -11,7 +11,7 @@
 #include "staging.h"
 #include "server/session/session.h"
 #include "server/stream/stream.h"
-#include "server/memory/array.h"
+#include "server/array/array.h"
 
 bool box_end_in(const struct array *array, uint64_t x, uint64_t y, uint64_t z,
 	const struct box_size *size, struct box_end *ret_end)

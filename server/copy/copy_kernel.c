@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "server/util/log.h"
-#include "server/driver/device.h"
+#include "server/device/device.h"
 
 /* This many blocks and threads keep the bus busy. */
 #define BLOCKS_MAX 32

@@ -9,8 +9,8 @@
 
 #include "server/session/counting.h"
 #include "server/session/session.h"
-#include "server/driver/closed_gpu.h"
-#include "server/driver/session_device.h"
+#include "server/schedule/closed_gpu.h"
+#include "server/share/session_device.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
 #include "server/memory/box.h"

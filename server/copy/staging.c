@@ -11,7 +11,7 @@
 
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/quiet.h"
+#include "server/schedule/quiet.h"
 
 static const struct {
 	uint64_t offset, size;

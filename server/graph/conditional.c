@@ -10,13 +10,13 @@
  * graph first, in the client's order, and refuses the graph if a number differs.
  */
 
+#include "graph.h"
+#include "graph_node.h"
 #include "wire.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
-#include "server/driver/graph_end.h"
-#include "server/stream/context_share.h"
-#include "server/graph/graph.h"
-#include "server/graph/graph_node.h"
+#include "server/share/context_share.h"
+#include "server/share/graph_end.h"
 
 CUgraph graph_body(const struct graph *graph, uint32_t body)
 {

@@ -11,9 +11,9 @@
 
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/driver/closed_gpu.h"
-#include "server/driver/graph_end.h"
-#include "server/driver/session_device.h"
+#include "server/schedule/closed_gpu.h"
+#include "server/share/graph_end.h"
+#include "server/share/session_device.h"
 #include "server/stream/stream.h"
 
 /* The cost of making a graph equals what this many runs save. */

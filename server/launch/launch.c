@@ -12,12 +12,12 @@
 
 #include <string.h>
 
-#include "background.h"
 #include "launch_batch.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
-#include "server/driver/closed_gpu.h"
-#include "server/driver/session_device.h"
+#include "server/schedule/background.h"
+#include "server/schedule/closed_gpu.h"
+#include "server/share/session_device.h"
 #include "server/stream/event.h"
 #include "server/stream/printf_capture.h"
 #include "server/stream/stream.h"

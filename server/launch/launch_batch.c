@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "background.h"
 #include "chain.h"
 #include "disable.h"
 #include "server/session/counting.h"
@@ -20,10 +19,11 @@
 #include "server/session/reply.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/blocked_streams.h"
-#include "server/driver/closed_gpu.h"
-#include "server/driver/deferred.h"
-#include "server/driver/session_device.h"
+#include "server/schedule/background.h"
+#include "server/schedule/blocked_streams.h"
+#include "server/schedule/closed_gpu.h"
+#include "server/schedule/deferred.h"
+#include "server/share/session_device.h"
 #include "server/stream/progress.h"
 #include "server/stream/tracer.h"
 #include "server/module/kernel.h"

@@ -19,8 +19,8 @@
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/driver/owner.h"
-#include "server/driver/quiet.h"
-#include "server/driver/session_device.h"
+#include "server/schedule/quiet.h"
+#include "server/share/session_device.h"
 #include "server/stream/fence.h"
 #include "server/stream/pending_wait.h"
 

@@ -17,8 +17,8 @@
 #include "server/util/bitmap.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/arena.h"
-#include "server/driver/quiet.h"
+#include "server/schedule/quiet.h"
+#include "server/share/arena.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/stream.h"
 

@@ -18,8 +18,8 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/session_device.h"
 #include "server/driver/va_space.h"
+#include "server/share/session_device.h"
 #include "server/stream/fence.h"
 
 /* For one session: bounds the list. */

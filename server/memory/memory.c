@@ -15,9 +15,9 @@
 #include "host.h"
 #include "virtual.h"
 #include "server/session/session.h"
-#include "server/driver/deferred.h"
-#include "server/driver/device_quota.h"
 #include "server/driver/owner.h"
+#include "server/device/device_quota.h"
+#include "server/schedule/deferred.h"
 #include "server/stream/stream.h"
 
 /* A client takes the frame of a descriptor at once. */

@@ -6,7 +6,7 @@
  * Reclaims memory when it is short. The session's worker only.
  */
 
-#include "server/driver/session_device.h"
+#include "server/share/session_device.h"
 
 /*
  * Call this when attempt number `round' (from 0) to get `size' bytes on that GPU has failed,

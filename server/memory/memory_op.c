@@ -14,7 +14,7 @@
 #include "host.h"
 #include "wire.h"
 #include "server/session/session.h"
-#include "server/driver/blocked_streams.h"
+#include "server/schedule/blocked_streams.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/stream.h"
 

@@ -16,8 +16,8 @@
 #include "machine_code.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/driver/cu_limit.h"
-#include "server/driver/session_device.h"
+#include "server/share/cu_limit.h"
+#include "server/share/session_device.h"
 
 _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
 

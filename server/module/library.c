@@ -17,8 +17,8 @@
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/blocked_streams.h"
-#include "server/driver/quiet.h"
+#include "server/schedule/blocked_streams.h"
+#include "server/schedule/quiet.h"
 #include "server/memory/memory.h"
 
 /* Each may be a mapping of this process, which has at most 65 530 of them. */

@@ -10,7 +10,7 @@
 
 #include "jit.h"
 #include "wire.h"
-#include "server/driver/deferred.h"
+#include "server/schedule/deferred.h"
 
 struct device;
 struct device_quota;

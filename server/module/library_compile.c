@@ -9,7 +9,7 @@
 #include "library.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/driver/session_device.h"
+#include "server/share/session_device.h"
 
 /* A name that no code contains. The driver refuses broken code before it looks for the name. */
 #define NO_KERNEL "\x01"

@@ -10,7 +10,7 @@
 
 #include "library.h"
 #include "server/session/session.h"
-#include "server/driver/session_device.h"
+#include "server/share/session_device.h"
 
 /* Puts names from `first' on into `names', as many as fit. */
 static CUresult put_names(CUkernel *kernels, uint32_t n, uint32_t first, uint8_t *names,

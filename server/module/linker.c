@@ -19,7 +19,7 @@
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/session_device.h"
+#include "server/share/session_device.h"
 
 /* The most that a session may have: each needs a compiler's memory. */
 #define LINKERS_MAX 256

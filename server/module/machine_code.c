@@ -16,7 +16,7 @@
 #include "fatbin.h"
 #include "ptx_variables.h"
 #include "server/util/image.h"
-#include "server/driver/device.h"
+#include "server/device/device.h"
 
 /* The client pays only for the image. */
 #define CODE_MAX ((size_t)64 << 20)

@@ -19,8 +19,8 @@
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/driver/deferred.h"
-#include "server/driver/session_device.h"
+#include "server/schedule/deferred.h"
+#include "server/share/session_device.h"
 #include "server/memory/host.h"
 
 /* Larger images are libraries, which have no such variables. */

@@ -15,8 +15,8 @@
 #include "stream.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/blocked_streams.h"
-#include "server/driver/session_device.h"
+#include "server/schedule/blocked_streams.h"
+#include "server/share/session_device.h"
 
 struct event *session_event(struct session *session, uint32_t id)
 {

@@ -11,7 +11,7 @@
 
 #include "stream.h"
 #include "server/session/session.h"
-#include "server/driver/session_device.h"
+#include "server/share/session_device.h"
 
 static uint32_t count_busy(const struct session *session)
 {

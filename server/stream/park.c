@@ -19,7 +19,7 @@
 #include "stream.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/driver/deferred.h"
+#include "server/schedule/deferred.h"
 
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 1000000

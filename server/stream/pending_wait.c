@@ -21,10 +21,10 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/blocked_streams.h"
-#include "server/driver/quiet.h"
-#include "server/driver/session_device.h"
-#include "server/driver/stream_pool.h"
+#include "server/schedule/blocked_streams.h"
+#include "server/schedule/quiet.h"
+#include "server/schedule/stream_pool.h"
+#include "server/share/session_device.h"
 
 #define PASSED_TRIES 10
 #define PASSED_SLEEP_NS 1000000

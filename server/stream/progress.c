@@ -16,7 +16,7 @@
 #include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/driver/session_device.h"
+#include "server/share/session_device.h"
 
 static void write_now(struct session *session, uint32_t stream, uint64_t value)
 {

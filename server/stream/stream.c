@@ -18,7 +18,6 @@
 
 #include <time.h>
 
-#include "context_share.h"
 #include "park.h"
 #include "pending_wait.h"
 #include "progress.h"
@@ -26,9 +25,10 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/blocked_streams.h"
-#include "server/driver/closed_gpu.h"
-#include "server/driver/green.h"
+#include "server/schedule/blocked_streams.h"
+#include "server/schedule/closed_gpu.h"
+#include "server/share/context_share.h"
+#include "server/share/green.h"
 
 /*
  * Destroyed streams with work left: the worker looks at them after every STREAMS_CLOSED_POLL,

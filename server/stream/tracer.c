@@ -20,8 +20,8 @@
 #include "clock.h"
 #include "server/session/fault.h"
 #include "server/session/session_part.h"
-#include "server/driver/blocked_streams.h"
-#include "server/driver/session_device.h"
+#include "server/schedule/blocked_streams.h"
+#include "server/share/session_device.h"
 
 /* Work whose end is not known yet. More is marked without times. */
 #define PIECES_MAX 512u

@@ -13,7 +13,7 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/driver/device.h"
+#include "server/device/device.h"
 
 static void waiters_init(struct session *session, void *part)
 {

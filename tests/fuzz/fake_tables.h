@@ -8,8 +8,8 @@
  */
 
 #include "fake_cuda.h"
-#include "server/driver/device.h"
 #include "server/driver/driver.h"
+#include "server/device/device.h"
 
 #define FAKE_RANGES_MAX 8192
 #define GRANULARITY (2ull << 20)

@@ -14,7 +14,7 @@ from harness import equal, settled, wait_for
 
 KILLS = 200
 AT_ONCE = 4
-# Only counters that grow. Green contexts are kept for other clients (server/driver/green.c).
+# Only counters that grow. Green contexts are kept for other clients (server/share/green.c).
 COUNTERS = ("launches", "faults", "greens")
 
 

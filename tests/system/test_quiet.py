@@ -3,7 +3,7 @@
 # time limit: 300 s
 """Clients that load code, begin and end beside a kernel that does not end: only they wait.
 
-The driver waits for such a kernel with its lock held (server/driver/quiet.h).
+The driver waits for such a kernel with its lock held (server/schedule/quiet.h).
 """
 
 import signal

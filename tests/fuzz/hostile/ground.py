@@ -17,7 +17,7 @@ from test_kill import holds
 # After these programs a server holds all that it keeps for its next client, on both GPUs.
 WARM_UP = ("process1", "events", "local_memory", "green_contexts", "graph_capture", "peers")
 GPUS = 2
-# server/driver/stream_pool.h
+# server/schedule/stream_pool.h
 SPARE_STREAMS = 40 * GPUS
 # The software GPU is part of the server, and its allocator keeps some freed memory.
 GROWTH_KIB = 96 << 10

@@ -190,7 +190,7 @@ static void event_ends(void)
 	CHECK(cuEventDestroy(made));
 }
 
-/* An event behind all work of the context, as server/driver/quiet.c records it. */
+/* An event behind all work of the context, as server/schedule/quiet.c records it. */
 static void context_events(void)
 {
 	CHECK(cuCtxRecordEvent(context, event));

@@ -7,7 +7,7 @@
  * driver's GPU never passes the wait.
  */
 
-#include "server/driver/blocked_streams.h"
+#include "server/schedule/blocked_streams.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"

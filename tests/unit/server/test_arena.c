@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "server/driver/arena.h"
 #include "server/driver/owner.h"
+#include "server/share/arena.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/unit/seed.h"
 

@@ -18,9 +18,9 @@
 #include "open_session.h"
 #include "server/session/counting.h"
 #include "server/session/session_part.h"
-#include "server/driver/session_device.h"
+#include "server/schedule/background.h"
+#include "server/share/session_device.h"
 #include "server/stream/stream.h"
-#include "server/launch/background.h"
 
 #define DELAY_NS 20000000u
 #define US 1000ull

@@ -15,7 +15,7 @@
 #include "block_stream.h"
 #include "open_session.h"
 #include "server/session/fault.h"
-#include "server/driver/blocked_streams.h"
+#include "server/schedule/blocked_streams.h"
 #include "server/stream/pending_wait.h"
 #include "server/worker.h"
 #include "tests/fuzz/fake_cuda.h"

@@ -16,7 +16,7 @@
 
 #include "every_kind.h"
 #include "open_session.h"
-#include "server/driver/deferred.h"
+#include "server/schedule/deferred.h"
 
 #define LIMIT_MIB 24
 #define LIMIT ((uint64_t)LIMIT_MIB << 20)

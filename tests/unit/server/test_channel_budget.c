@@ -10,9 +10,9 @@
 
 #include "block_stream.h"
 #include "open_session.h"
-#include "server/driver/channel_budget.h"
-#include "server/driver/device.h"
-#include "server/driver/stream_pool.h"
+#include "server/device/device.h"
+#include "server/schedule/channel_budget.h"
+#include "server/schedule/stream_pool.h"
 #include "tests/fuzz/session_harness.h"
 
 enum {

@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "open_session.h"
-#include "server/driver/device_quota.h"
 #include "server/driver/driver_facts.h"
-#include "server/driver/session_device.h"
-#include "server/stream/context_share.h"
+#include "server/device/device_quota.h"
+#include "server/share/context_share.h"
+#include "server/share/session_device.h"
 #include "server/graph/graph.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "open_session.h"
-#include "server/driver/green.h"
-#include "server/stream/context_share.h"
+#include "server/share/context_share.h"
+#include "server/share/green.h"
 #include "server/stream/stream.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"

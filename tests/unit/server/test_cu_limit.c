@@ -10,11 +10,11 @@
 #include <cmocka.h>
 
 #include "open_session.h"
-#include "server/driver/cu_limit.h"
-#include "server/driver/deferred.h"
-#include "server/driver/device.h"
-#include "server/driver/device_quota.h"
-#include "server/driver/session_device.h"
+#include "server/device/device.h"
+#include "server/device/device_quota.h"
+#include "server/schedule/deferred.h"
+#include "server/share/cu_limit.h"
+#include "server/share/session_device.h"
 #include "server/worker.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "client/util/compat.h"
-#include "server/driver/deferred.h"
+#include "server/schedule/deferred.h"
 
 #define PATIENCE_MS 20000
 /* By then, a thread with work has begun it. */

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "open_session.h"
-#include "server/driver/green.h"
+#include "server/share/green.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "server/session/group.h"
-#include "server/driver/device_quota.h"
-#include "server/driver/grant.h"
-#include "server/driver/session_device.h"
+#include "server/device/device_quota.h"
+#include "server/share/grant.h"
+#include "server/share/session_device.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"

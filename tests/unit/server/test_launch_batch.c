@@ -18,8 +18,8 @@
 #include <cmocka.h>
 
 #include "block_stream.h"
-#include "server/driver/cu_limit.h"
-#include "server/driver/device.h"
+#include "server/device/device.h"
+#include "server/share/cu_limit.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "open_session.h"
-#include "server/driver/device.h"
+#include "server/device/device.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"

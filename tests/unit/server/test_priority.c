@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "server/driver/priority.h"
+#include "server/device/priority.h"
 
 #define LEAST_TRIED (-8)
 

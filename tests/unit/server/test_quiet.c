@@ -16,11 +16,11 @@
 
 #include "clock.h"
 #include "open_session.h"
-#include "server/driver/blocked_streams.h"
-#include "server/driver/closed_gpu.h"
-#include "server/driver/deferred.h"
-#include "server/driver/device.h"
-#include "server/driver/quiet.h"
+#include "server/device/device.h"
+#include "server/schedule/blocked_streams.h"
+#include "server/schedule/closed_gpu.h"
+#include "server/schedule/deferred.h"
+#include "server/schedule/quiet.h"
 
 #define MS UINT64_C(1000000)
 

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "server/session/fault.h"
-#include "server/driver/device.h"
-#include "server/driver/stream_pool.h"
+#include "server/device/device.h"
+#include "server/schedule/stream_pool.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/waiter.h"
 #include "tests/fuzz/fake_cuda.h"

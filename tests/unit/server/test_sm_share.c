@@ -13,9 +13,9 @@
 
 #include "open_session.h"
 #include "server/session/group.h"
-#include "server/driver/device.h"
-#include "server/driver/green.h"
-#include "server/driver/sm_share.h"
+#include "server/device/device.h"
+#include "server/share/green.h"
+#include "server/share/sm_share.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"

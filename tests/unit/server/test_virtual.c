@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "server/session/session.h"
-#include "server/driver/device_quota.h"
+#include "server/device/device_quota.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"

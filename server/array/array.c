@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Arrays and mipmapped arrays: made, cleared, given back. A worker.
+ *
+ * Invariant: an array is overwritten with the session's own bytes before the client gets it,
+ * because the driver makes arrays of memory that others have used. A level keeps its
+ * mipmapped array.
+ */
+
+#include "array.h"
+
+#include <time.h>
+
+#include "texel.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/session/session_part.h"
+#include "server/device/device_quota.h"
+#include "server/memory/memory.h"
+
+/* Bytes written over an array at a time; a row of the widest array is not longer. */
+#define CLEAR_MAX (2ull << 20)
+#define CLEAR_SLEEP_NS 50000
+
+struct array *session_array(struct session *session, uint32_t id)
+{
+	return handle_get(&session->arrays, id);
+}
+
+/* The deferred thread. */
+static void array_done(struct deferred *deferred)
+{
+	struct array *array = container_of(deferred, struct array, deferred);
+
+	if (fault_get() == CUDA_SUCCESS) {
+		if (array->mipmap)
+			cuda.cuMipmappedArrayDestroy(array->mipmap);
+		else if (array->real)
+			cuda.cuArrayDestroy(array->real);
+	}
+	atomic_fetch_sub(&array->memory->closing, array->charged);
+	device_quota_refund(array->memory, array->charged);
+	device_quota_unref(array->memory);
+	account_free(array);
+}
+
+struct array *array_ref(struct array *array)
+{
+	array->refs++;
+	return array;
+}
+
+void array_unref(struct array *array)
+{
+	while (array && --array->refs == 0) {
+		struct array *parent = array->parent;
+
+		if (parent) {
+			device_quota_unref(array->memory);
+			account_free(array);
+		} else {
+			atomic_fetch_add(&array->memory->closing, array->charged);
+			deferred_add(&array->deferred);
+		}
+		array = parent;
+	}
+}
+
+/* Drops all arrays; the driver's are destroyed later. */
+static void arrays_free(struct session *session, bool device_lost)
+{
+	(void)device_lost;
+	for (uint32_t id = 0; id < OBJECT_IDS && session->arrays.n_used > 0; id++) {
+		struct array *array = handle_remove(&session->arrays, id);
+
+		if (array)
+			array_unref(array);
+	}
+}
+
+static CUresult array_new(
+	struct session *session, uint32_t id, struct session_device *sdev, struct array **ret_array)
+{
+	struct array *array = account_alloc(session->account, sizeof(*array), KEPT_ARRAY);
+	int r;
+
+	if (!array)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	array->id = id;
+	array->refs = 1;
+	array->sdev = sdev;
+	array->memory = device_quota_ref(sdev->memory);
+	array->deferred.context = sdev->device->context;
+	array->deferred.on_done = array_done;
+	r = handle_put(&session->arrays, id, array);
+	if (r < 0) {
+		device_quota_unref(array->memory);
+		account_free(array);
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
+	}
+	*ret_array = array;
+	return CUDA_SUCCESS;
+}
+
+/* Only the server has used the array, and no work uses it. */
+static void array_drop(struct session *session, struct array *array)
+{
+	handle_remove(&session->arrays, array->id);
+	array_unref(array);
+}
+
+static void set_shape(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
+{
+	array->width = MAX(shape->Width * texel_size(shape->Format, shape->NumChannels), 1u);
+	array->height = MAX(shape->Height, 1u);
+	array->depth = MAX(shape->Depth, 1u);
+}
+
+/* Fills boxes of the array with the bytes in `scratch'. */
+static CUresult clear_array(struct session *session, const struct array *array, uint64_t scratch,
+	uint64_t scratch_size, CUstream real)
+{
+	uint64_t n_rows = MAX(scratch_size / array->width, 1u), n = 0;
+	CUDA_MEMCPY3D copy = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = scratch,
+		.srcPitch = array->width,
+		.dstMemoryType = CU_MEMORYTYPE_ARRAY,
+		.dstArray = array->real,
+		.WidthInBytes = array->width,
+		.Depth = 1,
+	};
+	CUresult result = CUDA_SUCCESS;
+
+	for (copy.dstZ = 0; copy.dstZ < array->depth; copy.dstZ += copy.Depth) {
+		for (copy.dstY = 0; copy.dstY < array->height; copy.dstY += n) {
+			if (atomic_load(&session->is_ending) || result != CUDA_SUCCESS)
+				return result;
+			n = MIN(array->height - copy.dstY, n_rows);
+			copy.Height = n;
+			copy.Depth = 1;
+			if (n == array->height)
+				copy.Depth = MIN(array->depth - copy.dstZ, n_rows / n);
+			copy.srcHeight = n;
+			result = cuda.cuMemcpy3DAsync_v2(&copy, real);
+		}
+	}
+	return result;
+}
+
+/*
+ * Does not wait in the driver, because other clients may keep the GPU busy for long.
+ * `scratch' must stay until the end in any case.
+ */
+static CUresult wait_for(struct session *session, CUstream real)
+{
+	CUresult result;
+
+	while ((result = cuda.cuStreamQuery(real)) == CUDA_ERROR_NOT_READY &&
+		!atomic_load(&session->is_ending))
+		nanosleep(&(struct timespec){.tv_nsec = CLEAR_SLEEP_NS}, NULL);
+	if (result != CUDA_SUCCESS)
+		result = cuda.cuStreamSynchronize(real);
+	return fault_note(session, result);
+}
+
+static CUresult array_size(struct array *array, uint32_t level, uint64_t *ret_bytes)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape;
+	CUresult result =
+		array->mipmap ? cuda.cuMipmappedArrayGetLevel(&array->real, array->mipmap, level)
+			      : CUDA_SUCCESS;
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuArray3DGetDescriptor_v2(&shape, array->real);
+	if (result != CUDA_SUCCESS)
+		return result;
+	set_shape(array, &shape);
+	*ret_bytes = array->width * array->height * array->depth;
+	return CUDA_SUCCESS;
+}
+
+static CUresult clear_levels(struct session *session, const struct array *array, uint32_t n_levels,
+	uint64_t scratch, uint64_t size, CUstream real)
+{
+	struct array level = *array;
+	CUresult result = CUDA_SUCCESS;
+	uint64_t bytes;
+
+	for (uint32_t i = 0; i < n_levels && result == CUDA_SUCCESS; i++) {
+		result = array_size(&level, i, &bytes);
+		/* The driver may have made fewer levels than requested. */
+		if (result == CUDA_ERROR_INVALID_VALUE && i > 0)
+			return CUDA_SUCCESS;
+		if (result == CUDA_SUCCESS)
+			result = clear_array(session, &level, scratch, size, real);
+	}
+	return result;
+}
+
+/*
+ * Overwrites all of it with bytes of the session, of any value, on a stream that waits for
+ * none of the client's work.
+ */
+static CUresult array_clear(struct session *session, const struct array *array, uint32_t n_levels)
+{
+	struct array first = *array;
+	int32_t priority = session_device_priority(array->sdev, 0);
+	uint64_t scratch = 0, size = 0, bytes;
+	CUresult result = array_size(&first, 0, &bytes), waited;
+	CUstream real;
+
+	if (result == CUDA_SUCCESS) {
+		size = MAX(MIN(bytes, CLEAR_MAX), first.width);
+		/* The session's limit must have space for `scratch' while the array is made. */
+		result = memory_take(session, array->sdev, size, &scratch);
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = session_device_take_stream(session, array->sdev, priority, &real);
+	if (result == CUDA_SUCCESS) {
+		result = clear_levels(session, array, n_levels, scratch, size, real);
+		waited = wait_for(session, real);
+		result = result == CUDA_SUCCESS ? waited : result;
+		if (waited == CUDA_SUCCESS)
+			session_device_give_stream(array->sdev, real, priority);
+		else
+			session_device_discard_stream(array->sdev, real);
+	}
+	session->has_unused = true;
+	arena_free(&array->sdev->arena, scratch);
+	return result;
+}
+
+/*
+ * Estimates what the driver needs for it: blocks of 64 bytes by 8 rows, slice after slice.
+ * The driver reports that only for arrays without memory. 0: too large.
+ */
+static uint64_t array_estimate(const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
+{
+	bool is_layered = shape->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+	uint64_t element = texel_size(shape->Format, shape->NumChannels), bytes = 0, size;
+
+	for (uint32_t i = 0; i < MAX(n_levels, 1u); i++) {
+		uint64_t width = MAX(shape->Width >> i, 1u), height = MAX(shape->Height >> i, 1u);
+		uint64_t depth = MAX(is_layered ? shape->Depth : shape->Depth >> i, 1u);
+
+		if (__builtin_mul_overflow(width, element, &size) || size > INT64_MAX ||
+			height > UINT32_MAX ||
+			__builtin_mul_overflow(ALIGN_UP(size, (uint64_t)64),
+				ALIGN_UP(height, (uint64_t)8), &size) ||
+			__builtin_mul_overflow(size, depth, &size) ||
+			__builtin_add_overflow(bytes, size, &bytes))
+			return 0;
+	}
+	return bytes;
+}
+
+static CUresult try_driver(
+	struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
+{
+	CUresult result;
+
+	if (n_levels > 0) {
+		result = cuda.cuMipmappedArrayCreate(&array->mipmap, shape, n_levels);
+		if (result != CUDA_SUCCESS)
+			array->mipmap = NULL;
+		return result;
+	}
+	result = cuda.cuArray3DCreate_v2(&array->real, shape);
+	if (result != CUDA_SUCCESS)
+		array->real = NULL;
+	else
+		set_shape(array, shape);
+	return result;
+}
+
+/* Charged to the session's quota. */
+static CUresult try_real(
+	struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels, uint64_t size)
+{
+	CUresult result;
+
+	if (!device_quota_charge(array->memory, size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = try_driver(array, shape, n_levels);
+	if (result == CUDA_SUCCESS)
+		array->charged = size;
+	else
+		device_quota_refund(array->memory, size);
+	return result;
+}
+
+/* Reclaims unused memory of this session and of others if needed. */
+static CUresult array_make_real(struct session *session, struct array *array,
+	const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
+{
+	uint64_t size = array_estimate(shape, n_levels);
+	CUresult result = try_real(array, shape, n_levels, size);
+
+	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
+			     memory_make_space(session, array->sdev, size, i);
+		i++)
+		result = try_real(array, shape, n_levels, size);
+	return result;
+}
+
+CUresult do_array_create(struct session *session, uint32_t id, uint32_t device, uint64_t width,
+	uint64_t height, uint64_t depth, uint32_t format, uint32_t n_channels, uint32_t flags,
+	uint32_t n_levels)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR shape = {
+		.Width = width,
+		.Height = height,
+		.Depth = depth,
+		.Format = (CUarray_format)format,
+		.NumChannels = n_channels,
+		.Flags = flags,
+	};
+	struct array *array = NULL;
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
+
+	if (result == CUDA_SUCCESS && texel_size(format, n_channels) == 0)
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	if (result == CUDA_SUCCESS)
+		result = array_new(session, id, sdev, &array);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = array_make_real(session, array, &shape, n_levels);
+	if (result == CUDA_SUCCESS)
+		result = array_clear(session, array, MAX(n_levels, 1u));
+	if (result != CUDA_SUCCESS)
+		array_drop(session, array);
+	return result;
+}
+
+CUresult do_array_destroy(struct session *session, struct array *array)
+{
+	handle_remove(&session->arrays, array->id);
+	array_unref(array);
+	return CUDA_SUCCESS;
+}
+
+CUresult do_array_level(struct session *session, uint32_t id, struct array *mipmap, uint32_t level,
+	uint64_t size[3])
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape;
+	struct array *array = NULL;
+	CUarray real = NULL;
+	CUresult result = mipmap->mipmap ? session_device_enter(session, mipmap->sdev)
+					 : CUDA_ERROR_INVALID_HANDLE;
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuMipmappedArrayGetLevel(&real, mipmap->mipmap, level);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuArray3DGetDescriptor_v2(&shape, real);
+	if (result == CUDA_SUCCESS)
+		result = array_new(session, id, mipmap->sdev, &array);
+	if (result != CUDA_SUCCESS)
+		return result;
+	array->real = real;
+	array->parent = mipmap;
+	mipmap->refs++;
+	set_shape(array, &shape);
+	size[0] = shape.Width;
+	size[1] = shape.Height;
+	size[2] = shape.Depth;
+	return CUDA_SUCCESS;
+}
+
+const struct session_part arrays_part = {.end = arrays_free};

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Texture and surface objects, and tensor maps. A worker.
+ *
+ * Invariant: an object is made on an array or memory that belongs to the session at that
+ * time. Its value is the driver's. Kernels use the value, which the server cannot check.
+ */
+
+#include "array.h"
+#include "texel.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/session/session_part.h"
+#include "server/share/session_device.h"
+
+struct texture *session_texture(struct session *session, uint32_t id)
+{
+	return handle_get(&session->textures, id);
+}
+
+/* The deferred thread. */
+static void texture_done(struct deferred *deferred)
+{
+	struct texture *texture = container_of(deferred, struct texture, deferred);
+
+	if (fault_get() == CUDA_SUCCESS) {
+		if (texture->is_surface)
+			cuda.cuSurfObjectDestroy(texture->real);
+		else
+			cuda.cuTexObjectDestroy(texture->real);
+	}
+	account_free(texture);
+}
+
+/* Drops all objects; the driver's are destroyed later. */
+static void textures_free(struct session *session, bool device_lost)
+{
+	(void)device_lost;
+	for (uint32_t id = 0; id < OBJECT_IDS && session->textures.n_used > 0; id++) {
+		struct texture *texture = handle_remove(&session->textures, id);
+
+		if (texture)
+			deferred_add(&texture->deferred);
+	}
+}
+
+/*
+ * A kernel that still runs may use the object, and the driver reuses its value as soon as it
+ * is destroyed.
+ */
+CUresult do_texture_destroy(struct session *session, struct texture *texture)
+{
+	handle_remove(&session->textures, texture->id);
+	deferred_add(&texture->deferred);
+	return CUDA_SUCCESS;
+}
+
+static CUresult texture_new(struct session *session, uint32_t id, struct session_device *sdev,
+	struct texture **ret_texture)
+{
+	struct texture *texture = account_alloc(session->account, sizeof(*texture), KEPT_TEXTURE);
+	int r;
+
+	if (!texture)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	texture->id = id;
+	texture->deferred.context = sdev->device->context;
+	texture->deferred.on_done = texture_done;
+	r = handle_put(&session->textures, id, texture);
+	if (r < 0) {
+		account_free(texture);
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
+	}
+	*ret_texture = texture;
+	return CUDA_SUCCESS;
+}
+
+/* Makes an object from the descriptors; `view' and `texture' are NULL for a surface. */
+static CUresult texture_make(struct session *session, uint32_t id, struct session_device *sdev,
+	const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *sampler,
+	const CUDA_RESOURCE_VIEW_DESC *view, uint64_t *ret_value)
+{
+	struct texture *texture = NULL;
+	CUresult result = session_device_enter(session, sdev);
+
+	if (result == CUDA_SUCCESS)
+		result = texture_new(session, id, sdev, &texture);
+	if (result != CUDA_SUCCESS)
+		return result;
+	texture->is_surface = !sampler;
+	if (sampler)
+		result = cuda.cuTexObjectCreate(
+			(CUtexObject *)&texture->real, resource, sampler, view);
+	else
+		result = cuda.cuSurfObjectCreate((CUsurfObject *)&texture->real, resource);
+	if (result != CUDA_SUCCESS) {
+		handle_remove(&session->textures, id);
+		account_free(texture);
+		return result;
+	}
+	*ret_value = texture->real;
+	return CUDA_SUCCESS;
+}
+
+static CUDA_TEXTURE_DESC sampler_of(const struct sampler *said)
+{
+	CUDA_TEXTURE_DESC sampler = {
+		.filterMode = (CUfilter_mode)said->filter,
+		.flags = said->flags,
+		.maxAnisotropy = said->max_anisotropy,
+		.mipmapFilterMode = (CUfilter_mode)said->mipmap_filter,
+		.mipmapLevelBias = said->level_bias,
+		.minMipmapLevelClamp = said->level_min,
+		.maxMipmapLevelClamp = said->level_max,
+	};
+
+	for (unsigned i = 0; i < 3; i++)
+		sampler.addressMode[i] = (CUaddress_mode)(said->address_modes >> (8 * i) & 0xff);
+	sampler.borderColor[0] = said->border0;
+	sampler.borderColor[1] = said->border1;
+	sampler.borderColor[2] = said->border2;
+	sampler.borderColor[3] = said->border3;
+	return sampler;
+}
+
+static CUDA_RESOURCE_VIEW_DESC view_of(const struct view *said)
+{
+	return (CUDA_RESOURCE_VIEW_DESC){
+		.format = (CUresourceViewFormat)said->format,
+		.width = said->width,
+		.height = said->height,
+		.depth = said->depth,
+		.firstMipmapLevel = said->level_first,
+		.lastMipmapLevel = said->level_last,
+		.firstLayer = said->layer_first,
+		.lastLayer = said->layer_last,
+	};
+}
+
+CUresult do_texture_create(struct session *session, uint32_t id, struct array *array,
+	const struct sampler *samplers, uint32_t n_samplers, const struct view *views,
+	uint32_t n_views, uint64_t *ret_value)
+{
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
+	CUDA_TEXTURE_DESC sampler = sampler_of(samplers);
+	CUDA_RESOURCE_VIEW_DESC view = {0};
+
+	(void)n_samplers;
+	if (array->mipmap) {
+		resource.resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+		resource.res.mipmap.hMipmappedArray = array->mipmap;
+	} else
+		resource.res.array.hArray = array->real;
+	if (n_views > 0)
+		view = view_of(views);
+	return texture_make(session, id, array->sdev, &resource, &sampler,
+		n_views > 0 ? &view : NULL, ret_value);
+}
+
+CUresult do_surface_create(
+	struct session *session, uint32_t id, struct array *array, uint64_t *ret_value)
+{
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
+
+	if (array->mipmap)
+		return CUDA_ERROR_INVALID_VALUE;
+	resource.res.array.hArray = array->real;
+	return texture_make(session, id, array->sdev, &resource, NULL, NULL, ret_value);
+}
+
+/* Bytes from the first to the last that a texture on memory reads; 0: there is no such memory. */
+static uint64_t texture_extent(uint32_t element, uint64_t width, uint64_t height, uint64_t pitch)
+{
+	uint64_t row, rest;
+
+	if (__builtin_mul_overflow(width, (uint64_t)element, &row) || pitch < row ||
+		__builtin_mul_overflow(pitch, height - 1, &rest) ||
+		__builtin_add_overflow(rest, row, &row))
+		return 0;
+	return row;
+}
+
+/*
+ * How many of `size' bytes a texture without rows may use; 0: none. The driver does not
+ * check where memory ends, and programs name more than there is. So the texture ends with
+ * the last whole element of the memory that the session may use, and reads as zeros beyond.
+ */
+static uint64_t line_size(struct session *session, const struct device *device, uint64_t address,
+	uint32_t element, uint64_t size)
+{
+	const int32_t *attribute = device->facts.attribute;
+	uint64_t low = 0, high;
+
+	if (size == 0 || memory_check(session, address, size))
+		return size;
+	high = element > 0 ? size / element : 0;
+	/* Checks the size that the program named, as the driver would. */
+	if (high > (uint64_t)attribute[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH])
+		return 0;
+	while (low < high) {
+		uint64_t middle = high - (high - low) / 2;
+
+		if (memory_check(session, address, middle * element))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low * element;
+}
+
+CUresult do_texture_linear(struct session *session, uint32_t id, uint32_t device, uint64_t address,
+	uint32_t format, uint32_t n_channels, uint64_t width, uint64_t height, uint64_t pitch,
+	uint64_t size, const struct sampler *samplers, uint32_t n_samplers, uint64_t *ret_value)
+{
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_LINEAR};
+	CUDA_TEXTURE_DESC sampler = sampler_of(samplers);
+	struct session_device *sdev = session_device_get(session, device);
+	uint32_t element = texel_size(format, n_channels);
+
+	(void)n_samplers;
+	if (!sdev)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (height > 0)
+		size = texture_extent(element, width, height, pitch);
+	else
+		size = line_size(session, sdev->device, address, element, size);
+	if (size == 0 || (height > 0 && !memory_check(session, address, size)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (height > 0) {
+		resource.resType = CU_RESOURCE_TYPE_PITCH2D;
+		resource.res.pitch2D.devPtr = address;
+		resource.res.pitch2D.format = (CUarray_format)format;
+		resource.res.pitch2D.numChannels = n_channels;
+		resource.res.pitch2D.width = width;
+		resource.res.pitch2D.height = height;
+		resource.res.pitch2D.pitchInBytes = pitch;
+	} else {
+		resource.res.linear.devPtr = address;
+		resource.res.linear.format = (CUarray_format)format;
+		resource.res.linear.numChannels = n_channels;
+		resource.res.linear.sizeInBytes = size;
+	}
+	return texture_make(session, id, sdev, &resource, &sampler, NULL, ret_value);
+}
+
+CUresult do_texture_linear_max(struct session *session, uint32_t device, uint32_t format,
+	uint32_t n_channels, uint64_t *ret_width)
+{
+	const struct device *gpu = device_get(device);
+	size_t width = 0;
+	CUresult result;
+
+	(void)session;
+	if (!gpu)
+		return CUDA_ERROR_INVALID_DEVICE;
+	result = cuda.cuDeviceGetTexture1DLinearMaxWidth(
+		&width, (CUarray_format)format, n_channels, gpu->handle);
+	if (result == CUDA_SUCCESS)
+		*ret_width = width;
+	return result;
+}
+
+const struct session_part textures_part = {.end = textures_free};

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Blocked streams, of all sessions. Workers.
+ *
+ * Invariant: every wait for a client on a GPU has an entry that was added before it and
+ * stays until the GPU has passed the wait. A session is in the list only while its page
+ * exists.
+ */
+
+#include "blocked_streams.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "server/util/log.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/driver/driver_facts.h"
+#include "server/device/device.h"
+
+#define BLOCKED_MAX DRIVER_QUEUES_BLOCKED
+#define BLOCKED_MAX_LARGE                                                                          \
+	(BLOCKED_MAX - 2) /* for a session beyond its share, counting all others */
+#define SESSION_MAX 6u
+#define SESSION_SHARE 2u /* reserved per session with a semaphore: two streams that take turns */
+#define SLEEP_MIN_NS 20000
+#define SLEEP_MAX_NS 2000000
+#define SPINS 30 /* of some microseconds, before the first sleep */
+#define FIRST_NS 100000000
+#define SAY_AFTER_NS 1000000000
+
+struct entry {
+	const struct session *session;
+	uint32_t stream;
+	uint64_t serial;
+};
+
+atomic_uint blocked_n;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t placing = PTHREAD_MUTEX_INITIALIZER; /* before `lock' */
+static unsigned n_calls, n_wanted; /* exclusive calls: those made, those wanted; under the lock */
+static struct entry entries[BLOCKED_MAX]; /* blocked_n of them; under the lock */
+
+static bool is_passed(const struct entry *entry)
+{
+	return shm_load64(&entry->session->page->passed[entry->stream]) >= entry->serial;
+}
+
+/* Removes entries that the GPU has passed. Under the lock, like the functions below. */
+static void blocked_sweep(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < blocked_n; i++)
+		if (!is_passed(&entries[i]))
+			entries[n++] = entries[i];
+	atomic_store(&blocked_n, n);
+}
+
+static struct entry *blocked_find(const struct session *session, uint32_t stream)
+{
+	for (unsigned i = 0; i < blocked_n; i++)
+		if (entries[i].session == session && entries[i].stream == stream)
+			return &entries[i];
+	return NULL;
+}
+
+static unsigned count_of(const struct session *session)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < blocked_n; i++)
+		n += entries[i].session == session;
+	return n;
+}
+
+/* Counts each other session with at least its share, which it may want at any time. */
+static unsigned count_others(const struct session *session)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < blocked_n; i++) {
+		bool is_first = entries[i].session != session;
+
+		for (unsigned k = 0; k < i; k++)
+			is_first = is_first && entries[k].session != entries[i].session;
+		if (is_first)
+			n += MAX(count_of(entries[i].session), SESSION_SHARE);
+	}
+	return n;
+}
+
+/*
+ * A blocked stream may wait for something behind another wait of the same client, so a session with
+ * a blocked stream may have more.
+ */
+static bool has_space(const struct session *session)
+{
+	unsigned n = 1 + count_of(session);
+
+	if (n_calls > 0 || (n_wanted > 0 && n == 1) || n > SESSION_MAX)
+		return false;
+	return count_others(session) + MAX(n, SESSION_SHARE) <=
+	       (n <= SESSION_SHARE ? BLOCKED_MAX : BLOCKED_MAX_LARGE);
+}
+
+struct backoff {
+	long ns;
+	uint64_t total_ns;
+	bool is_said;
+	pid_t pid; /* the client to which the stream belongs */
+	uint32_t id;
+};
+
+/* Under the lock: notes the oldest entry of another session, or else of this one. */
+static void note_for_whom(struct backoff *backoff, const struct session *session)
+{
+	const struct session *whom = session;
+
+	for (unsigned i = 0; i < blocked_n && whom == session; i++)
+		whom = entries[i].session;
+	if (whom) {
+		backoff->pid = whom->pid;
+		backoff->id = whom->id;
+	}
+}
+
+static void blocked_sleep(struct backoff *backoff, const struct session *session)
+{
+	nanosleep(&(struct timespec){.tv_nsec = backoff->ns}, NULL);
+	backoff->total_ns += (uint64_t)backoff->ns;
+	backoff->ns = MIN(2 * backoff->ns, SLEEP_MAX_NS);
+	if (backoff->total_ns < SAY_AFTER_NS || backoff->is_said || !session)
+		return;
+	log_line("Client " SESSION_NAME " is held up by client " SESSION_NAME
+		 ", a stream of which waits for a semaphore",
+		SESSION_NAME_ARGS(session), (int)backoff->pid, backoff->id);
+	backoff->is_said = true;
+}
+
+static bool try_take(const struct session *session, const struct stream *stream, uint64_t serial,
+	struct backoff *rest)
+{
+	struct entry *entry;
+	bool taken = true;
+
+	pthread_mutex_lock(&lock);
+	blocked_sweep();
+	entry = blocked_find(session, stream->id);
+	if (entry) {
+		entry->serial = serial;
+	} else if (has_space(session)) {
+		entries[blocked_n] = (struct entry){session, stream->id, serial};
+		atomic_fetch_add(&blocked_n, 1);
+	} else {
+		note_for_whom(rest, session);
+		taken = false;
+	}
+	pthread_mutex_unlock(&lock);
+	return taken;
+}
+
+bool blocked_begin(struct session *session, struct stream *stream, uint64_t serial)
+{
+	struct backoff rest = {.ns = SLEEP_MIN_NS};
+
+	while (!try_take(session, stream, serial, &rest)) {
+		if (atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS)
+			return false;
+		blocked_sleep(&rest, session);
+	}
+	return true;
+}
+
+/* Two streams that move at the same time could get the same queue. */
+void blocked_place(const struct stream *stream, bool is_new)
+{
+	CUdeviceptr scratch = stream->device->scratch;
+
+	pthread_mutex_lock(&placing);
+	if (is_new && scratch)
+		cuda.cuMemcpyDtoDAsync_v2(
+			scratch, scratch + sizeof(uint64_t), sizeof(uint64_t), stream->real);
+}
+
+void blocked_placed(void)
+{
+	pthread_mutex_unlock(&placing);
+}
+
+/* Whether the call may be made now. If so, no stream becomes blocked until it ends. */
+static bool try_call(void)
+{
+	blocked_sweep();
+	if (blocked_n > 0)
+		return false;
+	n_calls++;
+	return true;
+}
+
+static void note_waits_for_others(struct session *session, bool waits)
+{
+	if (session)
+		atomic_store(&session->waits_for_others, waits);
+}
+
+/*
+ * The device is lost, or the session ends and waits for its own streams, which are released only
+ * after this call.
+ */
+static bool must_give_up(const struct session *session)
+{
+	return fault_get() != CUDA_SUCCESS ||
+	       (session && atomic_load(&session->is_ending) && count_of(session) > 0);
+}
+
+static bool is_over(const struct backoff *backoff, unsigned most_ms)
+{
+	return most_ms > 0 && backoff->total_ns >= most_ms * UINT64_C(1000000);
+}
+
+/* For FIRST_NS no session gets its first blocked stream, so that the call gets its turn. */
+bool exclusive_call_begin(struct session *session, unsigned most_ms)
+{
+	struct backoff rest = {.ns = SLEEP_MIN_NS};
+	bool is_first = true, may;
+
+	pthread_mutex_lock(&lock);
+	n_wanted++;
+	while (!(may = try_call()) && !must_give_up(session) && !is_over(&rest, most_ms)) {
+		note_for_whom(&rest, session);
+		pthread_mutex_unlock(&lock);
+		note_waits_for_others(session, true);
+		blocked_sleep(&rest, session);
+		pthread_mutex_lock(&lock);
+		n_wanted -= is_first && rest.total_ns >= FIRST_NS;
+		is_first = is_first && rest.total_ns < FIRST_NS;
+	}
+	n_wanted -= is_first;
+	pthread_mutex_unlock(&lock);
+	note_waits_for_others(session, false);
+	return may;
+}
+
+void exclusive_call_end(void)
+{
+	pthread_mutex_lock(&lock);
+	n_calls--;
+	pthread_mutex_unlock(&lock);
+}
+
+static bool is_at_rest(const struct stream *stream)
+{
+	for (unsigned i = 0; i < SPINS; i++)
+		if (cuda.cuStreamQuery(stream->real) != CUDA_ERROR_NOT_READY)
+			return true;
+	return false;
+}
+
+/* Whether no stream is blocked. If one is, notes which. */
+static bool blocked_look(struct backoff *rest, const struct session *session)
+{
+	bool is_free;
+
+	pthread_mutex_lock(&lock);
+	blocked_sweep();
+	is_free = blocked_n == 0;
+	note_for_whom(rest, session);
+	pthread_mutex_unlock(&lock);
+	return is_free;
+}
+
+void blocked_drain(struct session *session, struct stream *stream)
+{
+	struct backoff rest = {.ns = SLEEP_MIN_NS};
+
+	if (stream->n_beside <= BLOCKED_BEHIND_MAX && blocked_has(session))
+		return;
+	while (!blocked_look(&rest, session) && !is_at_rest(stream) &&
+		!atomic_load(&session->is_ending) && fault_get() == CUDA_SUCCESS)
+		blocked_sleep(&rest, session);
+	stream->n_beside = 0;
+}
+
+void blocked_forget(const struct session *session, const struct stream *stream)
+{
+	struct entry *entry;
+
+	pthread_mutex_lock(&lock);
+	entry = blocked_find(session, stream->id);
+	if (entry)
+		entry->serial = 0;
+	blocked_sweep();
+	pthread_mutex_unlock(&lock);
+}
+
+void blocked_forget_all(const struct session *session)
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < blocked_n; i++)
+		if (entries[i].session == session)
+			entries[i].serial = 0;
+	blocked_sweep();
+	pthread_mutex_unlock(&lock);
+}
+
+bool blocked_has(const struct session *session)
+{
+	unsigned n;
+
+	if (likely(!blocked_any()))
+		return false;
+	pthread_mutex_lock(&lock);
+	blocked_sweep();
+	n = count_of(session);
+	pthread_mutex_unlock(&lock);
+	return n > 0;
+}
+
+bool blocked_contains(const struct session *session, uint32_t stream)
+{
+	bool is_blocked;
+
+	if (likely(!blocked_any()))
+		return false;
+	pthread_mutex_lock(&lock);
+	blocked_sweep();
+	is_blocked = blocked_find(session, stream) != NULL;
+	pthread_mutex_unlock(&lock);
+	return is_blocked;
+}
+
+/* Whether the stream should move to another queue. */
+static bool has_to_evade(const struct session *session, const struct stream *stream)
+{
+	return blocked_any() && !blocked_contains(session, stream->id) && blocked_any() &&
+	       stream->device->scratch;
+}
+
+/* The copied bytes are never read. */
+void blocked_evade_real(struct session *session, const struct device *device, CUstream real)
+{
+	if (blocked_any() && device->scratch && session->timeline)
+		cuda.cuMemcpyDtoHAsync_v2(
+			shm_raw(&session->page->evade[0]), device->scratch, sizeof(uint64_t), real);
+}
+
+void blocked_evade_write(struct session *session, const struct stream *stream)
+{
+	if (unlikely(has_to_evade(session, stream)))
+		blocked_evade_real(session, stream->device, stream->real);
+}
+
+void blocked_evade(const struct session *session, const struct stream *stream)
+{
+	CUdeviceptr scratch = stream->device->scratch;
+
+	if (unlikely(has_to_evade(session, stream)))
+		cuda.cuMemcpyDtoDAsync_v2(
+			scratch, scratch + sizeof(uint64_t), sizeof(uint64_t), stream->real);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Closes and opens GPUs, and makes workers wait meanwhile. Any worker, and the deferred thread.
+ *
+ * Invariant: no worker waits for a closed GPU beyond `until_ns' and `lone_until_ns', so a thread
+ * that has closed a GPU may hold any lock.
+ */
+
+#include "closed_gpu.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "clock.h"
+#include "server/util/log.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/session/session_part.h"
+#include "server/device/device.h"
+
+#define SLEEP_NS 20000
+
+atomic_uint closed_n;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct launching *workers; /* under the lock */
+
+static CUresult closed_gpu_begin(struct device *device)
+{
+	static struct closed_gpu all[DEVICES_MAX];
+
+	device->closed = &all[device->ordinal];
+	*device->closed = (struct closed_gpu){0};
+	return CUDA_SUCCESS;
+}
+
+const struct device_part closed_gpu_part = {.begin = closed_gpu_begin};
+
+void closed_begin(struct closed_gpu *closed, uint64_t until_ns)
+{
+	pthread_mutex_lock(&lock);
+	if (closed->n++ == 0)
+		atomic_fetch_add(&closed_n, 1);
+	if (atomic_load(&closed->until_ns) < until_ns)
+		atomic_store(&closed->until_ns, until_ns);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Under the lock. */
+static void count_opened(struct closed_gpu *closed)
+{
+	if (--closed->n == 0) {
+		atomic_store(&closed->until_ns, 0);
+		atomic_fetch_sub(&closed_n, 1);
+	}
+}
+
+void closed_end(struct closed_gpu *closed)
+{
+	pthread_mutex_lock(&lock);
+	count_opened(closed);
+	pthread_mutex_unlock(&lock);
+}
+
+bool closed_end_lone(struct closed_gpu *closed, uint64_t number)
+{
+	bool is_it;
+
+	pthread_mutex_lock(&lock);
+	is_it = atomic_load(&closed->lone_number) == number;
+	if (is_it) {
+		atomic_store(&closed->lone_number, 0);
+		atomic_store(&closed->lone_until_ns, 0);
+		count_opened(closed);
+	}
+	pthread_mutex_unlock(&lock);
+	return is_it;
+}
+
+/* Opens the GPU if lone work has ended, or has lasted too long. Any worker. */
+static void look(struct closed_gpu *closed)
+{
+	const uint64_t number = atomic_load(&closed->lone_number);
+	const uint64_t until_ns = atomic_load(&closed->lone_until_ns);
+	const uint64_t client = atomic_load(&closed->lone_client);
+	bool has_ended;
+
+	if (number == 0)
+		return;
+	has_ended = cuda.cuEventQuery(closed->lone) != CUDA_ERROR_NOT_READY;
+	if (!has_ended && now_ns() < until_ns)
+		return;
+	if (closed_end_lone(closed, number) && !has_ended)
+		log_line("Client {PID: %d, Context ID: %u}: a loop on the GPU has taken more than "
+			 "%u s. Other clients go on beside it, so the driver can fail with "
+			 "CUDA_ERROR_LAUNCH_FAILED for all of them: start the program with "
+			 "MPS_ISOLATE=1",
+			(int)(client >> 32), (unsigned)client,
+			(unsigned)(CLOSED_MAX_NS / 1000000000));
+}
+
+bool closed_keep(struct closed_gpu *closed)
+{
+	look(closed); /* The lone work before has ended. */
+	atomic_store(&closed->lone_until_ns, now_ns() + CLOSED_MAX_NS);
+	if (now_ns() < atomic_load(&closed->until_ns))
+		return true;
+	closed_end_lone(closed, 0);
+	return false;
+}
+
+void closed_launched(struct closed_gpu *closed, const struct session *session)
+{
+	static _Atomic uint64_t n_lone;
+
+	atomic_store(&closed->lone_client, (uint64_t)session->pid << 32 | session->id);
+	atomic_store(&closed->lone_number, atomic_fetch_add(&n_lone, 1) + 1);
+}
+
+/* The worker that has closed the GPU for lone work finds it open. */
+static bool is_closed_for(
+	const struct session *session, const struct closed_gpu *closed, uint64_t now)
+{
+	return !session->launching->is_lone &&
+	       (atomic_load(&closed->until_ns) > now || atomic_load(&closed->lone_until_ns) > now);
+}
+
+static bool waits_no_more(const struct session *session)
+{
+	return atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS;
+}
+
+static void say_lone(const struct session *session, const struct closed_gpu *closed)
+{
+	const uint64_t client = atomic_load(&closed->lone_client);
+
+	if ((uint32_t)client != session->id)
+		log_line("Client " SESSION_NAME " is held up by client {PID: %d, Context ID: %u}, "
+			 "a graph of which has a loop on the GPU",
+			SESSION_NAME_ARGS(session), (int)(client >> 32), (unsigned)client);
+}
+
+void closed_wait(struct session *session, struct device *device)
+{
+	struct closed_gpu *closed = device->closed;
+	const uint64_t start_ns = now_ns();
+	uint64_t now = start_ns;
+	bool is_closed = false, is_said = false;
+
+	look(closed);
+	for (; is_closed_for(session, closed, now) && !waits_no_more(session); now = now_ns()) {
+		atomic_store(&session->waits_for_others, true);
+		is_closed = true;
+		nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+		look(closed);
+		if (!is_said && now - start_ns >= CLOSED_SAY_NS &&
+			atomic_load(&closed->lone_number) > 0) {
+			say_lone(session, closed);
+			is_said = true;
+		}
+	}
+	if (is_closed)
+		atomic_store(&session->waits_for_others, false);
+}
+
+/* The order of these atomics and those of closed_begin() matters: one of both sees the other. */
+bool launching_begin_late(struct launching *launching, struct device *device)
+{
+	while (is_closed_for(launching->session, device->closed, now_ns())) {
+		if (waits_no_more(launching->session))
+			return false;
+		atomic_store(&launching->is_on, false);
+		closed_wait(launching->session, device);
+		atomic_store(&launching->is_on, true);
+	}
+	return true;
+}
+
+/* ---- who is launching */
+
+static void launching_init(struct session *session, void *memory)
+{
+	session->launching = memory;
+	session->launching->session = session;
+}
+
+void launching_join(struct session *session)
+{
+	struct launching *launching = session->launching;
+
+	if (launching->is_listed)
+		return;
+	pthread_mutex_lock(&lock);
+	launching->next = workers;
+	workers = launching;
+	pthread_mutex_unlock(&lock);
+	launching->is_listed = true;
+}
+
+static void launching_leave(struct session *session, bool device_lost)
+{
+	struct launching **link = &workers;
+
+	(void)device_lost;
+	if (!session->launching->is_listed)
+		return;
+	pthread_mutex_lock(&lock);
+	while (*link != session->launching)
+		link = &(*link)->next;
+	*link = session->launching->next;
+	pthread_mutex_unlock(&lock);
+}
+
+const struct session_part launching_part = {
+	.size = sizeof(struct launching),
+	.begin = launching_init,
+	.end = launching_leave,
+};
+
+bool launching_any(const struct session *but)
+{
+	bool is_any = false;
+
+	pthread_mutex_lock(&lock);
+	for (const struct launching *one = workers; one && !is_any; one = one->next)
+		is_any = one->session != but && atomic_load(&one->is_on);
+	pthread_mutex_unlock(&lock);
+	return is_any;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What sessions may use of GPUs. The loop.
+ *
+ * Invariant: the lowest of the limits of the client, of its user and of its group applies.
+ */
+
+#include "grant.h"
+
+#include "sm_share.h"
+#include "server/session/session.h"
+#include "server/device/device.h"
+
+/* The client sees as many SMs on its GPUs as its partitions have. */
+static void grant_set_partitions(struct session *session)
+{
+	for (uint32_t i = 0; i < devices_count(); i++) {
+		struct device_facts __shm *facts = &session->page->device[i];
+		uint32_t n_sms = sm_share_of_partition(session, device_get(i));
+
+		if (n_sms > 0)
+			shm_copy_in(&facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT],
+				&n_sms, sizeof(n_sms));
+	}
+}
+
+void grant_set(struct session *session, const struct frame_limits *limits, struct group *group)
+{
+	struct frame_limits *own = &session->limits;
+
+	*own = *limits;
+	own->active_threads = MIN(MAX(own->active_threads, 1u), ACTIVE_THREADS_ALL);
+	session->group = group;
+	session->group_threads = group ? group->limits.active_threads : ACTIVE_THREADS_ALL;
+	if (group) {
+		own->active_threads = MIN(own->active_threads, group->limits.active_threads);
+		own->priority = MAX(own->priority, group->limits.priority);
+	}
+	shm_store32(&session->page->active_threads, own->active_threads);
+	if (own->is_partitioned)
+		grant_set_partitions(session);
+	grant_publish_memory(session);
+}
+
+static uint64_t group_memory_limit(const struct session *session, uint32_t ordinal)
+{
+	return session->group ? quota_limit(&session->group->memory[ordinal]) : UINT64_MAX;
+}
+
+void grant_publish_memory(struct session *session)
+{
+	for (uint32_t i = 0; i < devices_count(); i++) {
+		uint64_t total = MIN(device_get(i)->facts.total_memory, session->limits.memory[i]);
+
+		total = MIN(total, group_memory_limit(session, i));
+		shm_store64(&session->page->device[i].total_memory, total);
+	}
+}
+
+uint64_t grant_memory_limit(const struct session *session, uint32_t ordinal)
+{
+	return MIN(session->grants[ordinal].memory, group_memory_limit(session, ordinal));
+}
