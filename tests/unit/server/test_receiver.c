@@ -21,7 +21,7 @@
 
 #define UID 1001
 
-static const char frame[16] = "sixteen bytes...";
+static const char frame[] = "fifteen bytes..";
 
 /* Descriptors with the frame, from a client to the connection that is returned. */
 static int send_fds(const int *fds, unsigned n_fds, size_t n_bytes)

@@ -53,7 +53,7 @@ static void give_all(enum resource resource)
 	}
 }
 
-static int stop(void **state)
+static int end(void **state)
 {
 	(void)state;
 	sharers_free(&server);
@@ -276,7 +276,7 @@ static void test_unknown_processes(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
 		TEST(test_one_process),
 		TEST(test_one_user),
