@@ -40,6 +40,31 @@ static int new_file(const char *name, const char *text)
 	return fd;
 }
 
+static const char *log_path(const char *name)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), "%s/%s.log", scene.log_directory, name);
+	return path;
+}
+
+static void remove_logs(void)
+{
+	unlink(log_path("control"));
+	unlink(log_path("server"));
+	rmdir(scene.log_directory);
+}
+
+static void open_logs(struct daemon *daemon)
+{
+	const struct log_options options = {.directory = scene.log_directory};
+	struct error_message error;
+
+	if (log_files_open(&daemon->logs, &options, &error) < 0)
+		fail_msg("%s", error.text);
+	assert_int_equal(truncate(log_path("control"), 0), 0);
+}
+
 /* Once for all rows. */
 static void open_files(void)
 {
@@ -47,11 +72,11 @@ static void open_files(void)
 	struct rlimit limit;
 	char path[64];
 
-	if (scene.control_log > 0)
+	if (scene.listening > 0)
 		return;
 	clearenv();
-	scene.control_log = new_file("control.log", "");
-	scene.server_log = new_file("server.log", "");
+	assert_non_null(mkdtemp(scene.log_directory));
+	atexit(remove_logs);
 	scene.listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", new_file("subuid", "1000:100000:65536\n"));
 	setenv("MPS_SUBUID_FILE", path, 1);
@@ -87,6 +112,13 @@ void scene_set_file(const char *text)
 		assert_int_equal(pwrite(file_fd, text, strlen(text), 0), strlen(text));
 }
 
+size_t scene_file_length(const char *text)
+{
+	size_t length = strlen(file_path);
+
+	return length > 0 && strncmp(text, file_path, length) == 0 ? length : 0;
+}
+
 static void fail_on_line(_unused_ void *arg, const char *line)
 {
 	fail_msg("%s", line);
@@ -112,14 +144,7 @@ static void start_daemon(struct daemon *daemon)
 {
 	struct error_message error;
 
-	assert_int_equal(ftruncate(scene.control_log, 0), 0);
-	lseek(scene.control_log, 0, SEEK_SET);
-	/* A reload cannot open the logs there. */
-	daemon->logs = (struct log_files){.options.directory = "/proc/none",
-		.directory = -EBADF,
-		.control.fd = scene.control_log,
-		.server.fd = scene.server_log,
-		.journald.fd = -EBADF};
+	open_logs(daemon);
 	daemon->listener =
 		(struct listener){.directory = -EBADF, .lock = -EBADF, .fd = dup(scene.listening)};
 	assert_int_equal(daemon_start(daemon, &error), 0);
@@ -215,6 +240,7 @@ void scene_end(void)
 	accounts_fini(&daemon->accounts);
 	partitions_free(&daemon->partitions);
 	config_file_fini(&daemon->config_file);
+	log_files_close(&daemon->logs);
 	free(daemon);
 	scene.daemon = NULL;
 }

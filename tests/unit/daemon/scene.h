@@ -21,6 +21,7 @@
  *
  *	A1			client 1 of user A arrives
  *	A1:7 A1!7		... whose program is 7; with MPS_ISOLATE
+ *	A1@team			... with MPS_GROUP=team
  *	A1..A9 A1*16 A9=A1	nine clients; sixteen clients of one process; one of A1's process
  *	A1~			arrives in a process that the daemon cannot see
  *	A1-			leaves
@@ -74,6 +75,9 @@ void scene_set_variable(const char *name, const char *value);
 /* The configuration file of the next daemon; NULL: none. */
 void scene_set_file(const char *text);
 
+/* The length of the file's path, if the text begins with it; else 0. */
+size_t scene_file_length(const char *text);
+
 /* What there is now, as above. */
 const char *scene_verdict(void);
 
@@ -83,8 +87,8 @@ unsigned scene_count_said(const char *text);
 /* The reply to the last command. */
 const char *scene_reply(void);
 
-/* What servers were told about the limits of a client. */
-const struct frame_limits *scene_limits(const char *client);
+/* What a server was told last about the limits of a client "A1", or of a group "@g". */
+const struct frame_limits *scene_limits(const char *name);
 
 /* The daemon of the scene. */
 struct daemon *scene_daemon(void);

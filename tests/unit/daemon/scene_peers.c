@@ -16,7 +16,7 @@
 #include "scene_state.h"
 #include "daemon/conn/conn.h"
 
-struct scene scene;
+struct scene scene = {.log_directory = "/tmp/mps-scene-XXXXXX"};
 
 /* ---- names */
 
@@ -166,6 +166,8 @@ static void take_frame(unsigned i, const void *bytes)
 		take_client(i, bytes);
 	else if (head->type == FRAME_TERMINATE)
 		take_terminate(bytes);
+	else if (head->type == FRAME_GROUP)
+		memcpy(&scene.group, bytes, sizeof(scene.group));
 	else if (head->type == FRAME_SHUTDOWN) {
 		server->is_told = true;
 		server->is_forced |= ((const struct frame_shutdown *)bytes)->force;

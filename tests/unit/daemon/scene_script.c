@@ -22,15 +22,19 @@
 
 /* ---- clients */
 
-static void say_hello(struct scene_client *client, uint32_t program, bool is_isolated)
+/* `how' is what follows the name: the program, or the group. */
+static void say_hello(struct scene_client *client, const char *how)
 {
 	struct frame_hello hello = {0};
 
 	frame_init(&hello, FRAME_HELLO, 0);
 	hello.version = FRAME_VERSION;
 	hello.spec_hash = SPEC_HASH;
-	hello.program = program;
-	hello.is_isolated = is_isolated;
+	hello.program = *how == ':' || *how == '!' ? (uint32_t)atoi(how + 1) : 0;
+	hello.is_isolated = *how == '!';
+	hello.group.is_set = *how == '@';
+	if (*how == '@')
+		snprintf(hello.group.value, sizeof(hello.group.value), "%s", how + 1);
 	snprintf(hello.command, sizeof(hello.command), "%s", client->name);
 	client->fd = scene_connect(client->pid, client->uid, &hello, sizeof(hello));
 	client->reader = scene_new_reader();
@@ -53,7 +57,6 @@ static void arrive(const char *word)
 {
 	char *how;
 	unsigned first = (unsigned)strtoul(word + 1, &how, 10), last = first;
-	uint32_t program = *how == ':' || *how == '!' ? (uint32_t)atoi(how + 1) : 0;
 	bool has_pid = word[strlen(word) - 1] != '~';
 	pid_t pid = *how == '=' ? scene_client(how + 1)->pid : 0;
 
@@ -68,7 +71,7 @@ static void arrive(const char *word)
 			client->pid = pid;
 		if (*how == '*')
 			pid = client->pid;
-		say_hello(client, program, *how == '!');
+		say_hello(client, how);
 	}
 }
 

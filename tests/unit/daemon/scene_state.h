@@ -66,8 +66,10 @@ extern struct scene {
 	struct scene_server servers[FAKE_SERVERS_MAX];
 	struct scene_command commands[COMMANDS_MAX];
 	unsigned n_commands;
+	struct frame_group group; /* the last one that a server was told about */
 	unsigned conns_max;
-	int control_log, server_log, listening;
+	int listening;
+	char log_directory[sizeof("/tmp/mps-scene-XXXXXX")];
 	char texts[8192]; /* of refusals */
 } scene;
 

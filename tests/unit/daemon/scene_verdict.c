@@ -4,6 +4,7 @@
  * What a scene has led to, as text (scene.h).
  */
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -238,9 +239,12 @@ const char *scene_reply(void)
 	return text;
 }
 
-const struct frame_limits *scene_limits(const char *client)
+const struct frame_limits *scene_limits(const char *name)
 {
-	return &scene_client(client)->limits;
+	if (name[0] != '@')
+		return &scene_client(name)->limits;
+	assert_string_equal(scene.group.name, name + 1);
+	return &scene.group.limits;
 }
 
 struct daemon *scene_daemon(void)
@@ -262,10 +266,12 @@ static unsigned count_in(const char *text, const char *part)
 unsigned scene_count_said(const char *text)
 {
 	static char log[1 << 20];
-	ssize_t size = pread(scene.control_log, log, sizeof(log) - 1, 0);
+	_cleanup_close_ int fd = openat(scene.daemon->logs.directory, "control.log", O_RDONLY);
+	ssize_t size = read(fd, log, sizeof(log) - 1);
 	unsigned n;
 
-	log[MAX(size, 0)] = '\0';
+	assert_true(size >= 0);
+	log[size] = '\0';
 	n = count_in(log, text) + count_in(scene.texts, text);
 	for (unsigned i = 0; i < scene.n_commands; i++)
 		n += count_in(scene.commands[i].text, text);
