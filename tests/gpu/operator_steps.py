@@ -173,7 +173,7 @@ def replay_ours():
 
 
 def step_transcript():
-    """The commands of tests/system/transcript.txt to both daemons; docs/compat.md has the table."""
+    """The commands of tests/system/transcript.txt to both daemons; docs/compat/vendor.md has the table."""
     theirs = vendor(replay_vendor)
     if not theirs:
         row("the vendor's service", "not here")

@@ -139,7 +139,7 @@ class Comparison:
         return ""
 
     def row(self, gpu):
-        """A row of the table in docs/compat.md."""
+        """A row of the table in docs/compat/suites.md."""
         counts = [verdict.count(self.outcomes[name]) for name in ("native", "client")]
         return "| %s | %s | %s | %d | %s | %s | %.0f s, %.0f s | %s |\n" % (
             self.suite.title, datetime.date.today(), gpu, sum(counts[0].values()),

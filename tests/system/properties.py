@@ -14,8 +14,8 @@ COLUMNS = ("natively", "under NVIDIA's MPS", "as a client")
 # These name a machine, a card or its state, and do not belong in a table.
 LOCAL = ("device.uuid", "device.uuid_v2", "device.pci_bus_id", "device.count")
 
-# What differs on purpose: the name, a client's value, and the reason. docs/compat.md has the same
-# table.
+# What differs on purpose: the name, a client's value, and the reason. The same table
+# is in docs/compat/devices.md.
 DIFFERENCES = (
     ("attribute.MPS_ENABLED", "1", "as under NVIDIA's MPS"),
     ("attribute.CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM", "0",

@@ -28,8 +28,8 @@ SIZE = ('"%s" is not a size: set_default_device_pinned_mem_limit takes a whole n
         "M, MB, G or GB, such as 512M or 2G, or none")
 INVALID = "an invalid value changes nothing, and the reply says which values are valid"
 
-# Differences from the transcript: the command, the reply of this daemon, the reason. docs/compat.md
-# has the same table.
+# Differences from the transcript: the command, the reply of this daemon, the reason. The
+# same table is in docs/compat/vendor.md.
 DIFFERENCES = (
     ("help", ["{HELP}"], "NVIDIA's daemon has no such command"),
     ("get_device_client_list", ["[0] 01:00.0, {NAME}", "{OLD}.1", "{NEW}.1"],
@@ -115,9 +115,9 @@ def rendered(template):
 
 
 def documented():
-    """The table in docs/compat.md: (command, reply, reason)."""
-    with open(os.path.join(harness.ROOT, "docs", "compat.md"), encoding="utf-8") as file:
-        text = file.read().partition("\n### Replies that differ\n")[2].partition("\n#")[0]
+    """The table in docs/compat/vendor.md: (command, reply, reason)."""
+    with open(os.path.join(harness.ROOT, "docs", "compat", "vendor.md"), encoding="utf-8") as file:
+        text = file.read().partition("\n## Replies that differ\n")[2].partition("\n#")[0]
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
     return [tuple(cell.strip() for cell in row) for row in rows]
 

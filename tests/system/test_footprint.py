@@ -17,7 +17,7 @@ TRACE = os.path.join(harness.ROOT, "tests", "traces", "pytorch_training.txt")
 # The memory that the server may hold of a GPU for the trace, relative to the trace's peak.
 HELD_MAX = 1.35
 STOPS = 24
-# Free blocks that a program keeps (docs/compat.md).
+# Free blocks that a program keeps (docs/compat/memory.md).
 KEPT = 32 << 20
 
 

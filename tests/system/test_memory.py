@@ -258,7 +258,7 @@ def kept_by(service, what):
 
 
 def test_freed_memory_is_available_to_all():
-    """A program that frees memory and sleeps keeps no more of it than docs/compat.md says."""
+    """A program that frees memory and sleeps keeps no more of it than docs/compat/memory.md says."""
     with mps.Service() as service:
         keeper = kept_by(service, "0")
         wait_for("its memory", lambda: is_free_for_others(service))

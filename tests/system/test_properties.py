@@ -4,6 +4,7 @@
 """What a program can ask about its GPU: a client's answers beside native ones."""
 
 import os
+import re
 
 import harness
 import mps
@@ -13,9 +14,10 @@ from test_native import native
 
 
 def documented():
-    """The table in docs/compat.md: (name, value, reason)."""
-    with open(os.path.join(harness.ROOT, "docs", "compat.md"), encoding="utf-8") as file:
+    """The table in docs/compat/devices.md: (name, value, reason); links as *TITLE*."""
+    with open(os.path.join(harness.ROOT, "docs", "compat", "devices.md"), encoding="utf-8") as file:
         text = file.read().partition("\n### Properties that differ\n")[2].partition("\n#")[0]
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"*\1*", text)
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
     return [tuple(cell.strip(" `") for cell in row[:2]) + (row[2].strip(),) for row in rows]
 

@@ -43,7 +43,7 @@ def client(*args):
 def is_comparable(line):
     """Excludes calls that differ for clients, or that the software GPU does not have.
 
-    For clients, private registered memory is out of the GPU's reach (docs/compat.md).
+    For clients, private registered memory is out of the GPU's reach (docs/compat/registered.md).
     """
     return "registered " not in line.replace(",", " ") and "BatchAsync(" not in line
 

@@ -47,7 +47,7 @@ static CUgraphNode clone_of(CUgraphNode node, CUgraph graph)
 	CHECK(cuGraphClone(&clone, graph));
 	CHECK(cuGraphNodeFindInClone(&found, node, clone));
 	MUST(found && found != node);
-	/* A call that fails may change its result (docs/compat.md). */
+	/* A call that fails may change its result (docs/compat/devices.md). */
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphNodeFindInClone(&lost, node, graph));
 	return found;
 }

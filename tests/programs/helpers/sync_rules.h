@@ -92,7 +92,7 @@ static struct rule_of_call rule_of_set(const struct sync_call *call, const struc
 static struct rule_of_call rule_of_sync_copy(
 	const struct sync_call *call, const struct memory *dst, const struct memory *src)
 {
-	/* Between two GPUs, a client waits for both (docs/compat.md). */
+	/* Between two GPUs, a client waits for both (docs/compat/copies.md). */
 	if (!is_host(dst) && !is_host(src) && dst->context != src->context)
 		return (struct rule_of_call){OPEN, OPEN};
 	if (is_managed(dst) || is_managed(src) || is_disguised(call, dst, src))
