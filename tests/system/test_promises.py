@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/reliability.md names tests that exist."""
+"""docs/reliability names tests that exist."""
 
 import glob
 import os
@@ -25,7 +25,8 @@ def test_named_tests_exist():
     known.update(("test_wire", "test_rules"))
     known.update("test_" + os.path.basename(path)[:-2]
                  for path in glob.glob(os.path.join(ROOT, "tests", "fuzz", "fuzz_*.c")))
-    text = read(os.path.join(ROOT, "docs", "reliability.md"))
+    pages = glob.glob(os.path.join(ROOT, "docs", "reliability", "*.md"))
+    text = "\n".join(map(read, sorted(pages)))
     named = set(re.findall(r"\btest_\w+", text))
     assert len(named) > 40, "only %d tests are named" % len(named)
     assert not named - known, "no such tests: %s" % sorted(named - known)
