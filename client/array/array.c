@@ -197,11 +197,8 @@ static CUresult array_destroy(const void *handle, bool is_mipmapped)
 CUresult local_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
 {
 	struct array *array = NULL;
-	CUresult result;
+	CUresult result = array_new(pAllocateArray, 0, &array);
 
-	if (!pHandle || !pAllocateArray)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = array_new(pAllocateArray, 0, &array);
 	if (result == CUDA_SUCCESS)
 		*pHandle = (CUarray)array;
 	return result;
@@ -211,8 +208,6 @@ CUresult local_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *p
 {
 	CUDA_ARRAY3D_DESCRIPTOR shape = {0};
 
-	if (!pHandle || !pAllocateArray)
-		return CUDA_ERROR_INVALID_VALUE;
 	shape.Width = pAllocateArray->Width;
 	shape.Height = pAllocateArray->Height;
 	shape.Format = pAllocateArray->Format;
@@ -229,12 +224,9 @@ CUresult local_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 	const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels)
 {
 	struct array *array = NULL;
-	CUresult result;
-
-	if (!pHandle || !pMipmappedArrayDesc)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = array_new(
+	CUresult result = array_new(
 		pMipmappedArrayDesc, levels_of(pMipmappedArrayDesc, numMipmapLevels), &array);
+
 	if (result == CUDA_SUCCESS)
 		*pHandle = (CUmipmappedArray)array;
 	return result;

@@ -137,12 +137,8 @@ CUresult local_cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap,
 CUresult local_cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)
 {
 	uint64_t map[MAP_WORDS], moved[MAP_WORDS];
-	CUresult result = server_link_check(&server);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!tensorMap || !globalAddress)
-		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(map, tensorMap, sizeof(map));
 	result = send_tensor_map_move(map, (uintptr_t)globalAddress, moved);
 	if (result == CUDA_SUCCESS)

@@ -246,11 +246,8 @@ CUresult local_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DE
 	const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
 {
 	uint64_t value;
-	CUresult result;
+	CUresult result = texture_new(pResDesc, pTexDesc, pResViewDesc, &value);
 
-	if (!pTexObject || !pResDesc || !pTexDesc)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = texture_new(pResDesc, pTexDesc, pResViewDesc, &value);
 	if (result == CUDA_SUCCESS)
 		*pTexObject = value;
 	return result;
@@ -298,11 +295,8 @@ CUresult local_cuTexObjectGetResourceViewDesc(
 CUresult local_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
 {
 	uint64_t value;
-	CUresult result;
+	CUresult result = texture_new(pResDesc, NULL, NULL, &value);
 
-	if (!pSurfObject || !pResDesc)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = texture_new(pResDesc, NULL, NULL, &value);
 	if (result == CUDA_SUCCESS)
 		*pSurfObject = value;
 	return result;

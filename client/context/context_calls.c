@@ -99,8 +99,6 @@ CUresult local_cuCtxCreate_v4(
 
 CUresult local_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
 {
-	if (!pi)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
 	/* An unknown type is not supported. */
@@ -111,28 +109,18 @@ CUresult local_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, 
 
 CUresult local_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pExecAffinity)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
 		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
 	pExecAffinity->type = type;
-	pExecAffinity->param.smCount.val = share_sms(context->device);
+	pExecAffinity->param.smCount.val = share_sms(context_current->device);
 	return CUDA_SUCCESS;
 }
 
 /* CUDA 2 shared a context between parts of a program in this way. */
 CUresult local_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct context *context = context_current;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!pctx || flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&context->lock);
@@ -145,12 +133,9 @@ CUresult local_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 /* A primary context survives its last user; it ends only by calls with its device. */
 CUresult local_cuCtxDetach(CUcontext ctx)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct context *context = context_current;
 	bool is_last;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (context != context_find(ctx))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	pthread_mutex_lock(&context->lock);
@@ -165,8 +150,6 @@ CUresult local_cuCtxDestroy_v2(CUcontext ctx)
 {
 	struct context *context = context_find(ctx);
 
-	if (!ctx)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!context || context->is_primary || context->home)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
@@ -239,15 +222,11 @@ CUresult local_cuCtxGetFlags(unsigned int *flags)
 
 CUresult local_cuCtxSetFlags(unsigned int flags)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!context_flags_are_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Like driver 580, which accepts the flags of core dumps and does not report them. */
-	context->flags = flags & ~(unsigned)(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE);
+	context_current->flags =
+		flags & ~(unsigned)(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE);
 	return CUDA_SUCCESS;
 }
 
@@ -263,13 +242,9 @@ static CUresult check_limit(const struct context *context, CUlimit limit)
 
 CUresult local_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct context *context = context_current;
+	CUresult result = check_limit(context, limit);
 
-	if (result == CUDA_SUCCESS && !pvalue)
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		result = check_limit(context, limit);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*pvalue = context->limits_set >> limit & 1 ? context->limits[limit]
@@ -304,11 +279,9 @@ static CUresult raise_limit(const struct context *context, CUlimit limit, size_t
 
 CUresult local_cuCtxSetLimit(CUlimit limit, size_t value)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct context *context = context_current;
+	CUresult result = check_limit(context, limit);
 
-	if (result == CUDA_SUCCESS)
-		result = check_limit(context, limit);
 	if (result == CUDA_SUCCESS)
 		result = limit_round(context->device, limit, value, &value);
 	if (result == CUDA_SUCCESS)
@@ -322,39 +295,20 @@ CUresult local_cuCtxSetLimit(CUlimit limit, size_t value)
 
 CUresult local_cuCtxGetCacheConfig(CUfunc_cache *pconfig)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pconfig)
-		return CUDA_ERROR_INVALID_VALUE;
-	*pconfig = context->cache_config;
+	*pconfig = context_current->cache_config;
 	return CUDA_SUCCESS;
 }
 
 CUresult local_cuCtxSetCacheConfig(CUfunc_cache config)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
 	if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	context->cache_config = config;
+	context_current->cache_config = config;
 	return CUDA_SUCCESS;
 }
 
 CUresult local_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pConfig)
-		return CUDA_ERROR_INVALID_VALUE;
 	/* No supported GPU has another size; the driver returns the same. */
 	*pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
 	return CUDA_SUCCESS;
@@ -362,11 +316,6 @@ CUresult local_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
 
 CUresult local_cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
 	return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
@@ -374,11 +323,8 @@ CUresult local_cuCtxSetSharedMemConfig(CUsharedconfig config)
 
 CUresult local_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct context *context = context_current;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (leastPriority)
 		*leastPriority = context->device->priority_least;
 	if (greatestPriority)

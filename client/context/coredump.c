@@ -212,18 +212,12 @@ static CUresult coredump_set(
 
 CUresult local_cuCoredumpGetAttribute(CUcoredumpSettings attrib, void *value, size_t *size)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	return result == CUDA_SUCCESS ? coredump_get(context, attrib, value, size) : result;
+	return coredump_get(context_current, attrib, value, size);
 }
 
 CUresult local_cuCoredumpSetAttribute(CUcoredumpSettings attrib, void *value, size_t *size)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	return result == CUDA_SUCCESS ? coredump_set(context, attrib, value, size) : result;
+	return coredump_set(context_current, attrib, value, size);
 }
 
 CUresult local_cuCoredumpGetAttributeGlobal(CUcoredumpSettings attrib, void *value, size_t *size)

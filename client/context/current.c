@@ -69,8 +69,6 @@ struct context *context_pop(void)
 
 CUresult local_cuCtxGetCurrent(CUcontext *pctx)
 {
-	if (!pctx)
-		return CUDA_ERROR_INVALID_VALUE;
 	*pctx = (CUcontext)context_named_current();
 	return CUDA_SUCCESS;
 }

@@ -15,8 +15,6 @@
 
 CUresult local_cuDeviceGet(CUdevice *device, int ordinal)
 {
-	if (!device)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!device_get(ordinal))
 		return CUDA_ERROR_INVALID_DEVICE;
 	*device = ordinal;
@@ -25,8 +23,6 @@ CUresult local_cuDeviceGet(CUdevice *device, int ordinal)
 
 CUresult local_cuDeviceGetCount(int *count)
 {
-	if (!count)
-		return CUDA_ERROR_INVALID_VALUE;
 	*count = (int)device_count();
 	return CUDA_SUCCESS;
 }
@@ -47,50 +43,26 @@ CUresult local_cuDeviceGetName(char *name, int len, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
+CUresult local_cuDeviceGetUuid(CUuuid *uuid, struct device *device)
 {
-	const struct device *device = device_get(dev);
-
-	if (!uuid)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
 	memcpy(uuid->bytes, device_facts(device)->uuid, sizeof(uuid->bytes));
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+CUresult local_cuDeviceGetUuid_v2(CUuuid *uuid, struct device *device)
 {
-	const struct device *device = device_get(dev);
-
-	if (!uuid)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
 	memcpy(uuid->bytes, device_facts(device)->uuid_v2, sizeof(uuid->bytes));
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+CUresult local_cuDeviceTotalMem_v2(size_t *bytes, struct device *device)
 {
-	const struct device *device = device_get(dev);
-
-	if (!bytes)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
 	*bytes = device_total_memory(device);
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+CUresult local_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, struct device *device)
 {
-	const struct device *device = device_get(dev);
-
-	if (!pi)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
 	return device_attribute(device, (unsigned)attrib, pi);
 }
 
@@ -138,30 +110,20 @@ CUresult local_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 	return CUDA_ERROR_INVALID_DEVICE;
 }
 
-CUresult local_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
+CUresult local_cuDeviceComputeCapability(int *major, int *minor, struct device *device)
 {
-	const struct device *device = device_get(dev);
-	CUresult result;
+	CUresult result =
+		device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major);
 
-	if (!major || !minor)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	result = device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, minor);
 }
 
-CUresult local_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
+CUresult local_cuDeviceGetProperties(CUdevprop *prop, struct device *device)
 {
-	const struct device *device = device_get(dev);
 	const int32_t *value;
 
-	if (!prop)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
 	value = device_facts(device)->attribute;
 	*prop = (CUdevprop){
 		.maxThreadsPerBlock = value[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK],

@@ -17,8 +17,6 @@ CUresult local_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice 
 {
 	const struct device *device = device_get(dev), *peer = device_get(peerDev);
 
-	if (!canAccessPeer)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!device || !peer)
 		return CUDA_ERROR_INVALID_DEVICE;
 	*canAccessPeer = device != peer && device_reaches(device, peer);
@@ -30,8 +28,6 @@ CUresult local_cuDeviceGetP2PAttribute(
 {
 	const struct device *device = device_get(srcDevice), *peer = device_get(dstDevice);
 
-	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!device || !peer || device == peer)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (attrib < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||

@@ -166,16 +166,13 @@ static CUresult end_result(const struct recording *recording, const struct captu
 	return is_unjoined(recording, end) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED : CUDA_SUCCESS;
 }
 
-CUresult local_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
+CUresult local_cuStreamEndCapture(struct stream *stream, CUgraph *phGraph)
 {
 	struct recording *recording;
-	struct stream *stream;
 	struct graph *graph;
 	bool is_borrowed, captures;
-	CUresult result = stream_enter(hStream, &stream);
+	CUresult result = recorder_look(stream, &captures);
 
-	if (result == CUDA_SUCCESS)
-		result = recorder_look(stream, &captures);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (phGraph)
@@ -295,15 +292,13 @@ CUresult local_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus
 				 edgeData_out, numDependencies_out});
 }
 
-CUresult local_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,
-	const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags)
+CUresult local_cuStreamUpdateCaptureDependencies_v2(struct stream *stream,
+	CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies,
+	unsigned int flags)
 {
 	struct capture_point *replaced;
-	struct stream *stream;
-	CUresult result = stream_enter(hStream, &stream);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	GRAPHS_LOCKED;
 	if (!stream->capture)
 		return CUDA_ERROR_ILLEGAL_STATE;
@@ -324,9 +319,9 @@ CUresult local_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNod
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuStreamUpdateCaptureDependencies(
-	CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags)
+CUresult local_cuStreamUpdateCaptureDependencies(struct stream *stream, CUgraphNode *dependencies,
+	size_t numDependencies, unsigned int flags)
 {
 	return local_cuStreamUpdateCaptureDependencies_v2(
-		hStream, dependencies, NULL, numDependencies, flags);
+		stream, dependencies, NULL, numDependencies, flags);
 }

@@ -81,8 +81,6 @@ CUresult local_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_
 	struct graph *graph;
 	CUresult result;
 
-	if (!pHandle_out)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	result = context_named_active(ctx, &context);

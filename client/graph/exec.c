@@ -387,11 +387,8 @@ CUresult local_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hG
 	CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, CUstream implicit)
 {
 	struct failure failure;
-	CUresult result;
+	CUresult result = exec_instantiate(phGraphExec, hGraph, instantiateParams->flags, &failure);
 
-	if (!instantiateParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = exec_instantiate(phGraphExec, hGraph, instantiateParams->flags, &failure);
 	if (result != CUDA_SUCCESS && failure.reason == CUDA_GRAPH_INSTANTIATE_SUCCESS)
 		failure.reason = CUDA_GRAPH_INSTANTIATE_ERROR;
 	instantiateParams->hErrNode_out = failure.node;

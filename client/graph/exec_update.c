@@ -456,8 +456,6 @@ CUresult local_cuGraphExecUpdate_v2(
 	const struct graph *graph;
 	struct exec *exec;
 
-	if (!resultInfo)
-		return CUDA_ERROR_INVALID_VALUE;
 	GRAPHS_LOCKED;
 	exec = exec_find(hGraphExec);
 	graph = graph_find(hGraph);
@@ -476,11 +474,8 @@ CUresult local_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
 	CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out)
 {
 	CUgraphExecUpdateResultInfo info = {.result = CU_GRAPH_EXEC_UPDATE_ERROR};
-	CUresult result;
+	CUresult result = local_cuGraphExecUpdate_v2(hGraphExec, hGraph, &info);
 
-	if (!updateResult_out)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = local_cuGraphExecUpdate_v2(hGraphExec, hGraph, &info);
 	*updateResult_out = info.result;
 	if (hErrorNode_out)
 		*hErrorNode_out = info.errorNode;

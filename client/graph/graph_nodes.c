@@ -534,8 +534,6 @@ CUresult local_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct node_op op;
 	CUresult result;
 
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
 	GRAPHS_LOCKED;
 	if (nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH &&
 		nodeParams->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)

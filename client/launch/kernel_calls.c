@@ -92,30 +92,14 @@ static CUresult cache_config(const struct kernel *kernel, CUfunc_cache config)
 							      : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult local_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+CUresult local_cuKernelGetFunction(CUfunction *pFunc, struct kernel *found)
 {
-	struct kernel *found = kernel_find_kernel(kernel);
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pFunc)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!found)
-		return CUDA_ERROR_INVALID_HANDLE;
 	*pFunc = kernel_function(found);
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
+CUresult local_cuKernelGetLibrary(CUlibrary *pLib, struct kernel *found)
 {
-	const struct kernel *found = kernel_find_kernel(kernel);
-
-	if (!pLib)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!found)
-		return CUDA_ERROR_INVALID_HANDLE;
 	*pLib = (CUlibrary)found->library;
 	return CUDA_SUCCESS;
 }
@@ -131,14 +115,10 @@ CUresult local_cuKernelGetAttribute(
 }
 
 CUresult local_cuKernelSetAttribute(
-	CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+	CUfunction_attribute attrib, int val, CUkernel kernel, struct device *device)
 {
-	struct device *device = device_get(dev);
-	CUresult result;
+	CUresult result = device_open(device);
 
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	result = device_open(device);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return kernel_set_attribute(kernel_find_kernel(kernel), device, attrib, val);
@@ -159,47 +139,23 @@ CUresult local_cuKernelGetName(const char **name, CUkernel hfunc)
 CUresult local_cuKernelGetParamInfo(
 	CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!kernel)
-		return CUDA_ERROR_INVALID_VALUE;
 	return kernel_param(kernel_find_kernel(kernel), paramIndex, paramOffset, paramSize);
 }
 
-/* A function names its context, so none has to be current. */
-static CUresult function_enter(CUfunction handle, struct kernel **ret_kernel)
+CUresult local_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, struct kernel *kernel)
 {
-	CUresult result = server_link_check(&server);
+	CUresult result = kernel_attribute(pi, attrib, kernel);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	*ret_kernel = kernel_find_function(handle);
-	return *ret_kernel ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult local_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
-{
-	struct kernel *kernel;
-	CUresult result = pi ? function_enter(hfunc, &kernel) : CUDA_ERROR_INVALID_VALUE;
-
-	if (result == CUDA_SUCCESS)
-		result = kernel_attribute(pi, attrib, kernel);
 	if (result == CUDA_SUCCESS)
 		*pi = function_value(attrib, *pi);
 	return result;
 }
 
-CUresult local_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+CUresult local_cuFuncSetAttribute(struct kernel *kernel, CUfunction_attribute attrib, int value)
 {
 	struct context *context;
-	struct kernel *kernel;
-	CUresult result = function_enter(hfunc, &kernel);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	context = kernel->library->context;
 	/* The function may be that of a library's kernel, in the context that is current. */
 	result = context ? CUDA_SUCCESS : context_enter(&context);
@@ -208,75 +164,46 @@ CUresult local_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib,
 	return kernel_set_attribute(kernel, context->device, attrib, function_value(attrib, value));
 }
 
-CUresult local_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
+CUresult local_cuFuncSetCacheConfig(struct kernel *kernel, CUfunc_cache config)
 {
-	struct kernel *kernel;
-	CUresult result = function_enter(hfunc, &kernel);
-
-	return result == CUDA_SUCCESS ? cache_config(kernel, config) : result;
+	return cache_config(kernel, config);
 }
 
-CUresult local_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
+CUresult local_cuFuncSetSharedMemConfig(struct kernel *kernel, CUsharedconfig config)
 {
-	struct kernel *kernel;
-	CUresult result = function_enter(hfunc, &kernel);
-
-	if (result != CUDA_SUCCESS)
-		return result;
+	(void)kernel;
 	return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult local_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+CUresult local_cuFuncGetModule(CUmodule *hmod, struct kernel *kernel)
 {
-	struct kernel *kernel;
-	CUresult result = hmod && hfunc ? function_enter(hfunc, &kernel) : CUDA_ERROR_INVALID_VALUE;
-
-	if (result != CUDA_SUCCESS)
-		return result;
 	*hmod = (CUmodule)kernel->library;
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuFuncGetName(const char **name, CUfunction hfunc)
+CUresult local_cuFuncGetName(const char **name, struct kernel *kernel)
 {
-	struct kernel *kernel;
-	CUresult result = hfunc ? function_enter(hfunc, &kernel) : CUDA_ERROR_INVALID_VALUE;
-
-	return result == CUDA_SUCCESS ? kernel_name(name, kernel) : result;
+	return kernel_name(name, kernel);
 }
 
 CUresult local_cuFuncGetParamInfo(
-	CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+	struct kernel *kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
-	struct kernel *kernel;
-	CUresult result =
-		func && paramOffset ? function_enter(func, &kernel) : CUDA_ERROR_INVALID_VALUE;
-
-	return result == CUDA_SUCCESS ? kernel_param(kernel, paramIndex, paramOffset, paramSize)
-				      : result;
+	return kernel_param(kernel, paramIndex, paramOffset, paramSize);
 }
 
 /* The server has loaded the function before it could report its attributes. */
-CUresult local_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
+CUresult local_cuFuncIsLoaded(CUfunctionLoadingState *state, struct kernel *kernel)
 {
-	struct kernel *kernel;
-	CUresult result = function_enter(function, &kernel);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!state)
-		return CUDA_ERROR_INVALID_VALUE;
+	(void)kernel;
 	*state = CU_FUNCTION_LOADING_STATE_LOADED;
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuFuncLoad(CUfunction function)
+CUresult local_cuFuncLoad(struct kernel *kernel)
 {
-	struct kernel *kernel;
-	CUresult result = function_enter(function, &kernel);
-
 	/* Asking for the parameters makes the server's driver load the function. */
-	return result == CUDA_SUCCESS ? kernel_measure(kernel) : result;
+	return kernel_measure(kernel);
 }

@@ -90,11 +90,9 @@ CUresult local_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *
 	const struct kernel *kernel = kernel_find(func);
 	int best_threads = 0, best_blocks = 0, best_size = 0, largest, warp, sms;
 	const int32_t *attribute;
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct context *context = context_current;
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!minGridSize || !blockSize || blockSizeLimit < 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!kernel)
@@ -177,17 +175,14 @@ CUresult local_cuOccupancyAvailableDynamicSMemPerBlock(
 	size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)
 {
 	const struct kernel *kernel = kernel_find(func);
-	struct context *context;
 	uint64_t bytes = 0;
-	CUresult result = context_enter(&context);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!kernel)
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = send_kernel_available_shared(kernel_id(kernel), context->device->index,
+	result = send_kernel_available_shared(kernel_id(kernel), context_current->device->index,
 		(uint32_t)numBlocks, (uint32_t)blockSize, &bytes);
 	if (result == CUDA_SUCCESS)
 		*dynamicSmemSize = bytes;

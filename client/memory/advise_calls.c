@@ -53,11 +53,8 @@ static CUresult check_advised(CUmem_advise advice, CUmemLocation *location)
 CUresult local_cuMemAdvise_v2(
 	CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = check_advised(advice, &location);
@@ -72,16 +69,13 @@ CUresult local_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice
 CUresult local_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
 	unsigned int flags, CUstream hStream)
 {
-	struct context *context;
 	struct stream *stream;
-	CUresult result = context_enter(&context);
+	CUresult result = flags ? CUDA_ERROR_INVALID_VALUE : check_location(&location);
 
-	if (result == CUDA_SUCCESS)
-		result = flags ? CUDA_ERROR_INVALID_VALUE : check_location(&location);
 	if (result == CUDA_SUCCESS)
 		result = managed_check(devPtr, count);
 	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, hStream, &stream);
+		result = stream_resolve(context_current, hStream, &stream);
 	return result == CUDA_SUCCESS ? managed_advise(devPtr, count, ADVICE_PREFETCH, location)
 				      : result;
 }
@@ -239,11 +233,8 @@ CUresult local_cuMemRangeGetAttributes(void **data, size_t *dataSizes,
 	CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count)
 {
 	struct advice advice;
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!data || !dataSizes || !attributes || numAttributes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = managed_advice(devPtr, count, &advice);

@@ -86,10 +86,7 @@ CUmemGenericAllocationHandle allocation_retain(struct allocation *allocation)
 CUresult local_cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	struct allocation *allocation = slab_find(&allocations, (void *)(uintptr_t)handle);
-	CUresult result = server_link_check(&server);
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!allocation)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&allocation_lock);
@@ -253,10 +250,7 @@ CUresult local_cuMemGetAllocationPropertiesFromHandle(
 	const struct allocation *allocation = allocation_find(handle);
 	const struct device *device;
 	bool is_seen;
-	CUresult result = server_link_check(&server);
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!prop || !allocation)
 		return CUDA_ERROR_INVALID_VALUE;
 	device = device_get(allocation->ordinal);
@@ -295,11 +289,9 @@ CUresult local_cuMemExportToShareableHandle(void *shareableHandle,
 	unsigned long long flags)
 {
 	struct allocation *allocation = allocation_find(handle);
-	CUresult result = server_link_check(&server);
+	CUresult result;
 	int fd = -EBADF;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!shareableHandle || !allocation || flags != 0 ||
 		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		!(allocation->types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
@@ -342,11 +334,9 @@ CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
 {
 	int fd = (int)(intptr_t)osHandle;
 	struct allocation *allocation;
-	CUresult result = server_link_check(&server);
+	CUresult result;
 	uint32_t index;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* The server would treat any other descriptor as an attack. */

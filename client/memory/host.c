@@ -225,11 +225,7 @@ CUresult local_cuMemAllocHost_v2(void **pp, size_t bytesize)
 /* Needs no context. */
 CUresult local_cuMemFreeHost(void *p)
 {
-	CUresult result = context_check();
-
-	if (result != CUDA_SUCCESS || !p)
-		return result;
-	return memory_free((uintptr_t)p, MEMORY_KIND(MEMORY_PINNED));
+	return p ? memory_free((uintptr_t)p, MEMORY_KIND(MEMORY_PINNED)) : CUDA_SUCCESS;
 }
 
 static bool find_host(const void *p, struct memory_range *ret_range)
@@ -241,11 +237,8 @@ static bool find_host(const void *p, struct memory_range *ret_range)
 CUresult local_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
 {
 	struct memory_range range;
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result = CUDA_SUCCESS;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!pdptr || !p || Flags != 0 || !find_host(p, &range))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (range.kind == MEMORY_REGISTERED && range.other == 0)
@@ -259,11 +252,7 @@ CUresult local_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigne
 CUresult local_cuMemHostGetFlags(unsigned int *pFlags, void *p)
 {
 	struct memory_range range;
-	struct context *context;
-	CUresult result = context_enter(&context);
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!pFlags || !find_host(p, &range))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* As the driver: whether the GPU may write is no flag of host memory. */

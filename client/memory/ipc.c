@@ -148,11 +148,7 @@ CUresult ipc_give(const struct memory_range *range, enum memory_kind kind, void 
 CUresult local_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
 	struct memory_range range;
-	struct context *context;
-	CUresult result = context_enter(&context);
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!pHandle || !memory_find(dptr, &range) || range.kind != MEMORY_ALLOCATED)
 		return CUDA_ERROR_INVALID_VALUE;
 	return ipc_give(&range, MEMORY_IPC, pHandle);
@@ -235,14 +231,9 @@ CUresult ipc_take(struct context *context, struct pool *pool, const void *ticket
 
 CUresult local_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	return ipc_take(context, NULL, &handle, pdptr);
+	return ipc_take(context_current, NULL, &handle, pdptr);
 }
 
 /* Under the lock: removes the record of that address. */
@@ -286,23 +277,15 @@ bool ipc_is_last(uint64_t address)
 
 CUresult local_cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	return result == CUDA_SUCCESS ? memory_free(dptr, MEMORY_KIND(MEMORY_IPC)) : result;
+	return memory_free(dptr, MEMORY_KIND(MEMORY_IPC));
 }
 
 CUresult local_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 {
 	const struct event *found = slab_find(&events, event);
 	struct ticket ticket = {.magic = EVENT_MAGIC};
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pHandle || !event)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!found || !(found->flags & CU_EVENT_INTERPROCESS))
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = send_ipc_event_export(
@@ -314,16 +297,10 @@ CUresult local_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 
 CUresult local_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 {
-	struct context *context;
 	struct ticket ticket;
-	CUresult result = context_enter(&context);
+	CUresult result = ticket_read(&handle, EVENT_MAGIC, &ticket);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!phEvent)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = ticket_read(&handle, EVENT_MAGIC, &ticket);
-	return result == CUDA_SUCCESS ? event_open(context, ticket.token, phEvent) : result;
+	return result == CUDA_SUCCESS ? event_open(context_current, ticket.token, phEvent) : result;
 }
 
 static CUresult get_dmabuf(CUdeviceptr address, size_t size, int *ret_fd)
@@ -344,12 +321,9 @@ static CUresult get_dmabuf(CUdeviceptr address, size_t size, int *ret_fd)
 CUresult local_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
 	CUmemRangeHandleType handleType, unsigned long long flags)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	CUresult result;
 	int fd = -EBADF;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!handle || handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || size == 0 ||
 		(dptr | size) % MEMORY_PAGE != 0 || !memory_has_pages(dptr, size) ||
 		(flags & ~(unsigned long long)CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE))

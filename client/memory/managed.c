@@ -24,11 +24,10 @@ CUresult local_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned in
 		.size = bytesize,
 		.kind = MEMORY_MANAGED,
 		.flags = flags,
+		.context = context_current,
 	};
-	CUresult result = context_enter(&range.context);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!dptr || bytesize == 0 ||
 		(flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -104,12 +103,9 @@ CUresult local_cuStreamAttachMemAsync(
 	CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)
 {
 	struct memory_range range;
-	struct context *context;
 	struct stream *stream;
-	CUresult result = context_enter(&context);
+	CUresult result = stream_resolve(context_current, hStream, &stream);
 
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, hStream, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (flags == 0 || (flags & (flags - 1)) || (flags & ~(unsigned)ATTACH_FLAGS))

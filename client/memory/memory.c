@@ -477,11 +477,9 @@ CUresult memory_free(uint64_t address, unsigned kinds)
 
 CUresult local_cuMemFree_v2(CUdeviceptr dptr)
 {
-	CUresult result = context_check();
-
 	/* The driver's check precedes that for 0, which cudaFree(NULL) passes on. */
-	if (result == CUDA_SUCCESS)
-		result = recorder.check_unsafe();
+	CUresult result = recorder.check_unsafe();
+
 	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;
 	return memory_free(dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED) |
@@ -491,13 +489,10 @@ CUresult local_cuMemFree_v2(CUdeviceptr dptr)
 
 CUresult local_cuMemGetInfo_v2(size_t *free, size_t *total)
 {
-	struct context *context;
+	struct context *context = context_current;
 	uint64_t free_bytes, total_bytes;
-	CUresult result = context_enter(&context);
+	CUresult result = send_memory_info(context->device->index, &free_bytes, &total_bytes);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = send_memory_info(context->device->index, &free_bytes, &total_bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (free)
@@ -510,11 +505,7 @@ CUresult local_cuMemGetInfo_v2(size_t *free, size_t *total)
 CUresult local_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
 	struct memory_range range;
-	struct context *context;
-	CUresult result = context_enter(&context);
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!pbase && !psize)
 		return CUDA_SUCCESS;
 	/* The driver knows no range of a host pool unless a device may access it. */

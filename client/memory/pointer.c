@@ -177,8 +177,6 @@ CUresult local_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, 
 {
 	struct memory_range range;
 
-	if (server_link_check(&server) != CUDA_SUCCESS)
-		return server_link_check(&server);
 	if (!data || !pointer_find(ptr, &range))
 		return CUDA_ERROR_INVALID_VALUE;
 	return pointer_attribute(data, attribute, &range, ptr);
@@ -220,9 +218,7 @@ CUresult local_cuPointerGetAttributes(
 	struct memory_range range;
 	bool is_ours;
 
-	if (server_link_check(&server) != CUDA_SUCCESS)
-		return server_link_check(&server);
-	if (!attributes || !data || numAttributes == 0)
+	if (numAttributes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	is_ours = pointer_find(ptr, &range);
 	for (unsigned i = 0; i < numAttributes; i++) {
@@ -253,8 +249,6 @@ CUresult local_cuPointerSetAttribute(
 {
 	struct memory_range range;
 
-	if (server_link_check(&server) != CUDA_SUCCESS)
-		return server_link_check(&server);
 	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !pointer_find(ptr, &range))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (range.kind == MEMORY_MAPPED || range.kind == MEMORY_GRAPH ||

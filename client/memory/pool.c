@@ -126,6 +126,13 @@ struct pool *pool_find(CUmemoryPool handle)
 	return pool;
 }
 
+struct pool *pool_find_own(CUmemoryPool handle)
+{
+	struct pool *pool = pool_find(handle);
+
+	return pool && pool->kind != POOL_IMPORTED ? pool : NULL;
+}
+
 /* The device on which the pool's memory is, or that pins host memory for a stream, and pays. */
 static struct device *device_for(const struct pool *pool, const struct stream *stream)
 {

@@ -92,6 +92,8 @@ void pool_destroy(struct pool *pool);
 
 /* NULL: no such pool. */
 struct pool *pool_find(CUmemoryPool handle);
+/* NULL also for a pool of another process. */
+struct pool *pool_find_own(CUmemoryPool handle);
 
 /*
  * Undoes one import; undoing the last one destroys the pool.

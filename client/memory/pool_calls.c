@@ -44,27 +44,6 @@ static CUresult give_pool(struct pool *pool, CUmemoryPool *ret_handle)
 	return CUDA_SUCCESS;
 }
 
-/* The pool of a call; needs no context. */
-static CUresult pool_enter(CUmemoryPool handle, struct pool **ret_pool)
-{
-	CUresult result = server_link_check(&server);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	*ret_pool = pool_find(handle);
-	return *ret_pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* Only for pools that this process owns. */
-static CUresult enter_own(CUmemoryPool handle, struct pool **ret_pool)
-{
-	CUresult result = pool_enter(handle, ret_pool);
-
-	return result == CUDA_SUCCESS && (*ret_pool)->kind == POOL_IMPORTED
-		       ? CUDA_ERROR_INVALID_VALUE
-		       : result;
-}
-
 /* The homes of one kind of memory: its devices, the host, any place, and the NUMA nodes. */
 enum {
 	HOME_HOST = DEVICES_MAX,
@@ -265,13 +244,10 @@ CUresult local_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
 	return give_pool(made, pool);
 }
 
-CUresult local_cuMemPoolDestroy(CUmemoryPool pool)
+CUresult local_cuMemPoolDestroy(struct pool *found)
 {
-	struct pool *found, *expected;
-	CUresult result = pool_enter(pool, &found);
+	struct pool *expected;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (found->kind == POOL_DEFAULT)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (found->kind == POOL_IMPORTED)
@@ -283,14 +259,10 @@ CUresult local_cuMemPoolDestroy(CUmemoryPool pool)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
+CUresult local_cuMemPoolTrimTo(struct pool *pool, size_t minBytesToKeep)
 {
-	struct pool *found;
-	CUresult result = enter_own(pool, &found);
-
-	if (result == CUDA_SUCCESS)
-		pool_trim(found, minBytesToKeep);
-	return result;
+	pool_trim(pool, minBytesToKeep);
+	return CUDA_SUCCESS;
 }
 
 static bool is_reuse(CUmemPool_attribute attribute)
@@ -331,16 +303,11 @@ static CUresult size_attribute(
 	}
 }
 
-CUresult local_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+CUresult local_cuMemPoolGetAttribute(struct pool *found, CUmemPool_attribute attr, void *value)
 {
-	struct pool *found;
 	uint64_t size;
-	CUresult result = enter_own(pool, &found);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (is_reuse(attr)) {
 		memcpy(value, reuse_of(found, attr), sizeof(int));
 		return CUDA_SUCCESS;
@@ -351,16 +318,10 @@ CUresult local_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
 	return result;
 }
 
-CUresult local_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+CUresult local_cuMemPoolSetAttribute(struct pool *found, CUmemPool_attribute attr, void *value)
 {
-	struct pool *found;
 	uint64_t size;
-	CUresult result = enter_own(pool, &found);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (is_reuse(attr)) {
 		memcpy(reuse_of(found, attr), value, sizeof(int));
 		return CUDA_SUCCESS;
@@ -458,13 +419,10 @@ static void set_access(struct pool *pool, const CUmemAccessDesc *access)
 		atomic_fetch_and_explicit(&pool->granted, ~bit, memory_order_relaxed);
 }
 
-CUresult local_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+CUresult local_cuMemPoolSetAccess(struct pool *found, const CUmemAccessDesc *map, size_t count)
 {
-	struct pool *found;
-	CUresult result = pool_enter(pool, &found);
+	CUresult result = CUDA_SUCCESS;
 
-	if (result == CUDA_SUCCESS && !map)
-		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		result = pool_check_access(found, &map[i]);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
@@ -483,17 +441,11 @@ static bool has_access(
 }
 
 CUresult local_cuMemPoolGetAccess(
-	CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
+	CUmemAccess_flags *flags, struct pool *found, CUmemLocation *location)
 {
 	struct device *device;
-	struct pool *found;
-	CUresult result = pool_enter(memPool, &found);
+	CUresult result = accessor_of(location, &device);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!flags || !location)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = accessor_of(location, &device);
 	if (result == CUDA_SUCCESS)
 		*flags = has_access(found, location, device) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 							     : CU_MEM_ACCESS_FLAGS_PROT_NONE;

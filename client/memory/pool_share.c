@@ -85,11 +85,9 @@ CUresult local_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool p
 	CUmemAllocationHandleType handleType, unsigned long long flags)
 {
 	struct pool *found = pool_find(pool);
-	CUresult result = server_link_check(&server);
+	CUresult result;
 	int fd = -EBADF;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!handle_out || !found || !found->is_shareable || flags != 0 ||
 		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -142,13 +140,10 @@ CUresult pool_unimport(struct pool *pool)
 CUresult local_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
 	CUmemAllocationHandleType handleType, unsigned long long flags)
 {
-	CUresult result = server_link_check(&server);
 	struct pool_file file;
 	struct pool *pool;
 	CUdevice ordinal;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!pool_out || flags != 0 || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!read_file((int)(intptr_t)handle, &file))
@@ -167,11 +162,8 @@ CUresult local_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *
 
 CUresult local_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
 {
-	CUresult result = server_link_check(&server);
 	struct memory_range range;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!shareData_out || !memory_find_start(ptr, MEMORY_KIND(MEMORY_POOLED), &range) ||
 		!range.pool->is_shareable)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -194,12 +186,8 @@ static CUresult import_pointer(CUmemoryPool handle, const void *ticket, CUdevice
 CUresult local_cuMemPoolImportPointer(
 	CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
 {
-	CUresult result = server_link_check(&server);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!ptr_out || !shareData)
-		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&share_lock);
 	result = import_pointer(pool, shareData, ptr_out);
 	pthread_mutex_unlock(&share_lock);

@@ -201,11 +201,10 @@ CUresult local_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags
 		.size = bytesize,
 		.kind = MEMORY_REGISTERED,
 		.flags = Flags | CU_MEMHOSTREGISTER_DEVICEMAP,
+		.context = context_current,
 	};
-	CUresult result = context_enter(&range.context);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!p || bytesize == 0 || (Flags & ~(unsigned)REGISTER_FLAGS) ||
 		!range_ok((uintptr_t)p, bytesize, UINTPTR_MAX))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -244,12 +243,8 @@ static bool remove_range(uint64_t address, struct memory_range *ret_range)
 CUresult local_cuMemHostUnregister(void *p)
 {
 	struct memory_range range;
-	CUresult result = context_check();
+	CUresult result = CUDA_SUCCESS;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!registered_find((uintptr_t)p, &range))
 		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 	if (range.address != (uintptr_t)p)

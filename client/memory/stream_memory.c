@@ -81,11 +81,7 @@ CUresult local_cuMemAllocFromPoolAsync(
 	CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
 	struct pool *found = pool_find(pool);
-	struct context *context;
-	CUresult result = context_enter(&context);
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	return found && found->kind != POOL_IMPORTED
 		       ? stream_memory_alloc(dptr, bytesize, found, hStream)
 		       : CUDA_ERROR_INVALID_VALUE;

@@ -99,10 +99,6 @@ static CUresult virtual_reserve(
 CUresult local_cuMemAddressReserve(
 	CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
 {
-	CUresult result = server_link_check(&server);
-
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!ptr || flags != 0 || size == 0 || !is_aligned(size) || !is_aligned(addr) ||
 		(alignment & (alignment - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -115,10 +111,7 @@ CUresult local_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
 	const struct memory_range *range;
 	struct piece *piece = NULL;
-	CUresult result = server_link_check(&server);
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	pthread_mutex_lock(&space_lock);
 	range = address_map_find(&reserved, ptr);
 	if (range && range->address == ptr && range->size == size && !memory_overlaps(ptr, size))
@@ -168,10 +161,8 @@ CUresult local_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 	CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
 	struct allocation *allocation = allocation_find(handle);
-	CUresult result = server_link_check(&server);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!allocation || flags != 0 || size == 0 || !is_aligned(ptr | size | offset))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (offset != 0 || (allocation->size > 0 && size < allocation->size))
@@ -249,10 +240,8 @@ CUresult local_cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	struct mapped mapped;
 	bool is_whole;
-	CUresult result = server_link_check(&server);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	pthread_mutex_lock(&space_lock);
 	/* Only the first address has to be reserved, as in the driver. */
 	is_whole = size > 0 && is_reserved(ptr, 1) && virtual_look(ptr, size, &mapped);
@@ -290,11 +279,9 @@ static CUresult virtual_check_access(const CUmemAccessDesc *desc, uint64_t owner
 CUresult local_cuMemSetAccess(
 	CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
-	CUresult result = server_link_check(&server);
+	CUresult result = CUDA_SUCCESS;
 	struct mapped mapped;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!desc || count == 0 || size > WIRE_RESERVE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&space_lock);
@@ -318,10 +305,7 @@ CUresult local_cuMemGetAccess(
 {
 	const struct device *device;
 	struct memory_range range;
-	CUresult result = server_link_check(&server);
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
 		!memory_find(ptr, &range) || range.kind != MEMORY_MAPPED)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -335,10 +319,8 @@ CUresult local_cuMemGetAccess(
 CUresult local_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
 	struct memory_range range;
-	CUresult result = server_link_check(&server);
+	CUresult result = CUDA_SUCCESS;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	/* Under the lock neither a mapping nor its allocation can end. */
 	pthread_mutex_lock(&space_lock);
 	if (handle && memory_find((uintptr_t)addr, &range) && range.kind == MEMORY_MAPPED)

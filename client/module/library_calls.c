@@ -50,11 +50,8 @@ CUresult local_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
 	CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions)
 {
 	_cleanup_free_ char *bytes = NULL;
-	CUresult result;
+	CUresult result = image_read_file(fileName, &bytes, NULL);
 
-	if (!library || !fileName)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = image_read_file(fileName, &bytes, NULL);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return local_cuLibraryLoadData(library, bytes, jitOptions, jitOptionsValues, numJitOptions,
@@ -85,27 +82,15 @@ static CUresult get_kernel(const void *library, const char *name, struct kernel 
 CUresult local_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
 {
 	struct kernel *kernel = NULL;
-	CUresult result;
+	CUresult result = get_kernel(library, name, &kernel);
 
-	if (!pKernel)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = get_kernel(library, name, &kernel);
 	if (result == CUDA_SUCCESS)
 		*pKernel = (CUkernel)kernel;
 	return result;
 }
 
-CUresult local_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+CUresult local_cuLibraryGetModule(CUmodule *pMod, struct library *library)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pMod)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!library_find(library))
-		return CUDA_ERROR_INVALID_HANDLE;
 	*pMod = (CUmodule)library;
 	return CUDA_SUCCESS;
 }
@@ -160,42 +145,26 @@ CUresult local_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
 CUresult local_cuModuleLoad(CUmodule *module, const char *fname)
 {
 	_cleanup_free_ char *bytes = NULL;
-	CUresult result;
+	CUresult result = image_read_file(fname, &bytes, NULL);
 
-	if (!module || !fname)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = image_read_file(fname, &bytes, NULL);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return local_cuModuleLoadDataEx(module, bytes, 0, NULL, NULL);
 }
 
-CUresult local_cuModuleUnload(CUmodule hmod)
+CUresult local_cuModuleUnload(struct library *found)
 {
-	struct library *found = library_find(hmod);
-	CUresult result = context_check();
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!found)
-		return CUDA_ERROR_INVALID_HANDLE;
 	if (!found->context)
 		return CUDA_ERROR_NOT_PERMITTED;
 	library_unload(found);
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+CUresult local_cuModuleGetFunction(CUfunction *hfunc, struct library *library, const char *name)
 {
 	struct kernel *kernel = NULL;
-	CUresult result = server_link_check(&server);
+	CUresult result = get_kernel(library, name, &kernel);
 
-	if (result == CUDA_SUCCESS && !library_find(hmod))
-		result = CUDA_ERROR_INVALID_HANDLE;
-	if (result == CUDA_SUCCESS && !hfunc)
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		result = get_kernel(hmod, name, &kernel);
 	if (result == CUDA_SUCCESS)
 		*hfunc = kernel_function(kernel);
 	return result;
@@ -209,16 +178,13 @@ CUresult local_cuModuleGetGlobal_v2(
 
 CUresult local_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
-	if (!mode)
-		return CUDA_ERROR_INVALID_VALUE;
 	*mode = eager_is_wanted() ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
 	return CUDA_SUCCESS;
 }
 
 /* Code for the GPU has no functions for the host, and the driver has this error for their names. */
-CUresult local_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
+CUresult local_cuLibraryGetUnifiedFunction(void **fptr, struct library *library, const char *symbol)
 {
-	if (!fptr || !symbol)
-		return CUDA_ERROR_INVALID_VALUE;
-	return library_find(library) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+	(void)fptr, (void)library, (void)symbol;
+	return CUDA_ERROR_INVALID_VALUE;
 }

@@ -123,19 +123,15 @@ CUresult local_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKern
 
 CUresult local_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
 {
-	CUresult result = server_link_check(&server);
-
-	return result == CUDA_SUCCESS ? count_get(count, mod) : result;
+	return count_get(count, mod);
 }
 
 CUresult local_cuModuleEnumerateFunctions(
 	CUfunction *functions, unsigned int numFunctions, CUmodule mod)
 {
 	unsigned n = 0;
-	CUresult result = server_link_check(&server);
+	CUresult result = list_get((void **)functions, numFunctions, mod, &n);
 
-	if (result == CUDA_SUCCESS)
-		result = list_get((void **)functions, numFunctions, mod, &n);
 	for (unsigned i = 0; result == CUDA_SUCCESS && i < n; i++)
 		functions[i] = kernel_function((struct kernel *)functions[i]);
 	return result;

@@ -48,12 +48,9 @@ struct input {
 CUresult local_cuLinkCreate_v2(
 	unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
 {
-	struct context *context;
 	struct linker *linker;
-	CUresult result = context_enter(&context);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!stateOut || (numOptions && (!options || !optionValues)))
 		return CUDA_ERROR_INVALID_VALUE;
 	linker = slab_take(&linkers);
@@ -61,7 +58,8 @@ CUresult local_cuLinkCreate_v2(
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = jit_read(&linker->jit, options, optionValues, numOptions);
 	if (result == CUDA_SUCCESS)
-		result = send_linker_create(slab_id(&linkers, linker), context->device->index,
+		result = send_linker_create(slab_id(&linkers, linker),
+			context_current->device->index,
 			MIN(linker->jit.error.size, WIRE_JIT_LOG_MAX),
 			MIN(linker->jit.info.size, WIRE_JIT_LOG_MAX), linker->jit.options,
 			linker->jit.n_options);

@@ -27,6 +27,11 @@ struct slab events = {
 
 static _Atomic uint64_t last_serial;
 
+struct event *event_find(CUevent handle)
+{
+	return slab_find(&events, handle);
+}
+
 struct context *event_context(CUevent handle)
 {
 	const struct event *event = slab_slot(&events, handle);

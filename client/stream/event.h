@@ -27,6 +27,9 @@ struct event {
 
 extern struct slab events;
 
+/* NULL: no such event. */
+struct event *event_find(CUevent handle);
+
 /* The context of an event, also after its end. NULL: no such event. */
 struct context *event_context(CUevent handle);
 

@@ -64,28 +64,22 @@ static CUresult event_wait_shared(const struct event *event)
 
 CUresult local_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
-	struct context *context;
 	struct event *event;
-	CUresult result = context_enter(&context);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!phEvent || (Flags & ~(unsigned)FLAGS_MASK) ||
 		(Flags & (CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING)) ==
 			CU_EVENT_INTERPROCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = event_make(context, Flags, &event);
+	result = event_make(context_current, Flags, &event);
 	if (result == CUDA_SUCCESS)
 		*phEvent = (CUevent)event;
 	return result;
 }
 
-CUresult local_cuEventDestroy_v2(CUevent hEvent)
+CUresult local_cuEventDestroy_v2(struct event *event)
 {
-	struct event *event;
-	CUresult result = event_enter(hEvent, &event);
-
-	return result == CUDA_SUCCESS ? event_end(event) : result;
+	return event_end(event);
 }
 
 CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
@@ -117,13 +111,10 @@ CUresult local_cuEventRecord(CUevent hEvent, CUstream hStream)
 	return local_cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT);
 }
 
-CUresult local_cuEventQuery(CUevent hEvent)
+CUresult local_cuEventQuery(struct event *event)
 {
-	struct event *event;
-	CUresult result = event_enter(hEvent, &event);
+	CUresult result = recorder.check_event(event);
 
-	if (result == CUDA_SUCCESS)
-		result = recorder.check_event(event);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (event_is_asked_for(event))
@@ -133,15 +124,12 @@ CUresult local_cuEventQuery(CUevent hEvent)
 	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
-CUresult local_cuEventSynchronize(CUevent hEvent)
+CUresult local_cuEventSynchronize(struct event *event)
 {
 	struct stream *stream;
-	struct event *event;
 	uint64_t seqno;
-	CUresult result = event_enter(hEvent, &event);
+	CUresult result = recorder.check_event(event);
 
-	if (result == CUDA_SUCCESS)
-		result = recorder.check_event(event);
 	if (result != CUDA_SUCCESS)
 		return result;
 	stream = event_position(event, &seqno);
@@ -153,16 +141,11 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
-CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, struct event *start, struct event *end)
 {
-	struct event *start, *end;
 	uint64_t seqno;
-	CUresult result = event_enter(hStart, &start);
+	CUresult result;
 
-	if (result == CUDA_SUCCESS)
-		result = event_enter(hEnd, &end);
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!pMilliseconds || (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = recorder.look_event(start);

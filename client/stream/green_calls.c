@@ -119,26 +119,17 @@ CUresult local_cuGreenCtxCreate(
 	return result;
 }
 
-CUresult local_cuGreenCtxDestroy(CUgreenCtx hCtx)
+CUresult local_cuGreenCtxDestroy(struct green *green)
 {
-	struct green *green = green_find(hCtx);
 	CUdevice device;
 
-	if (!green)
-		return CUDA_ERROR_INVALID_CONTEXT;
 	device = green->context->ordinal;
 	green_end(green);
 	return local_cuDevicePrimaryCtxRelease_v2(device);
 }
 
-CUresult local_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
+CUresult local_cuCtxFromGreenCtx(CUcontext *pContext, struct green *green)
 {
-	const struct green *green = green_find(hCtx);
-
-	if (!pContext)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!green)
-		return CUDA_ERROR_INVALID_CONTEXT;
 	*pContext = (CUcontext)green->context;
 	return CUDA_SUCCESS;
 }
@@ -148,8 +139,6 @@ CUresult local_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtx
 	const struct green *green = green_find(greenCtx);
 	const struct context *context = green ? green->context : greenCtx ? NULL : context_green;
 
-	if (!greenCtxId)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* The current green context may have ended, and its slot may be in use by another. */

@@ -114,8 +114,6 @@ CUresult local_cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUde
 {
 	const struct context *context = context_find(hCtx);
 
-	if (!resource)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!context_is_active(context))
@@ -124,14 +122,8 @@ CUresult local_cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUde
 }
 
 CUresult local_cuGreenCtxGetDevResource(
-	CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type)
+	struct green *green, CUdevResource *resource, CUdevResourceType type)
 {
-	const struct green *green = green_find(hCtx);
-
-	if (!resource)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!green)
-		return CUDA_ERROR_INVALID_CONTEXT;
 	return get_whole(green->context->ordinal, green, resource, type);
 }
 

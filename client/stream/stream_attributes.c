@@ -41,26 +41,11 @@ static struct settings settings_of(const struct stream *stream)
 		.unique = stream->unique, .policy = POLICY_NONE, .domains = {.remote = 1}};
 }
 
-static CUresult attribute_stream(CUstream handle, const void *value, struct context **ret_context,
-	struct stream **ret_stream)
-{
-	CUresult result = context_enter(ret_context);
-
-	if (result == CUDA_SUCCESS && !value)
-		result = CUDA_ERROR_INVALID_VALUE;
-	return result == CUDA_SUCCESS ? stream_resolve(*ret_context, handle, ret_stream) : result;
-}
-
 CUresult local_cuStreamGetAttribute(
-	CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)
+	struct stream *stream, CUstreamAttrID attr, CUstreamAttrValue *value_out)
 {
 	struct settings settings;
-	struct context *context;
-	struct stream *stream;
-	CUresult result = attribute_stream(hStream, value_out, &context, &stream);
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	pthread_mutex_lock(&lock);
 	settings = settings_of(stream);
 	pthread_mutex_unlock(&lock);
@@ -134,20 +119,17 @@ static CUresult attribute_set(struct settings *settings, const struct device *de
 }
 
 CUresult local_cuStreamSetAttribute(
-	CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)
+	struct stream *stream, CUstreamAttrID attr, const CUstreamAttrValue *value)
 {
+	const struct device *device = context_current->device;
 	struct settings settings;
-	struct context *context;
-	struct stream *stream;
-	CUresult result = attribute_stream(hStream, value, &context, &stream);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
-		return set_priority(stream, context->device, value->priority);
+		return set_priority(stream, device, value->priority);
 	pthread_mutex_lock(&lock);
 	settings = settings_of(stream);
-	result = attribute_set(&settings, context->device, attr, value);
+	result = attribute_set(&settings, device, attr, value);
 	if (result == CUDA_SUCCESS)
 		kept[stream_id(stream)] = settings;
 	pthread_mutex_unlock(&lock);

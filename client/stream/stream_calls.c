@@ -14,18 +14,16 @@
 
 CUresult local_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
 {
-	struct context *context;
 	struct stream *stream = NULL;
-	CUresult result = context_enter(&context);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!phStream || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (unlikely(context_green))
 		result = green_stream(context_green, priority, &stream);
 	else
-		result = stream_new(context, !(flags & CU_STREAM_NON_BLOCKING), priority, &stream);
+		result = stream_new(
+			context_current, !(flags & CU_STREAM_NON_BLOCKING), priority, &stream);
 	if (result == CUDA_SUCCESS)
 		*phStream = (CUstream)stream;
 	return result;
@@ -49,25 +47,19 @@ CUresult local_cuStreamDestroy_v2(CUstream hStream)
 	return stream_end(stream);
 }
 
-CUresult local_cuStreamSynchronize(CUstream hStream)
+CUresult local_cuStreamSynchronize(struct stream *stream)
 {
-	struct stream *stream = NULL;
-	CUresult result = stream_enter(hStream, &stream);
+	CUresult result = recorder.check_wait(stream);
 
-	if (result == CUDA_SUCCESS)
-		result = recorder.check_wait(stream);
 	if (result == CUDA_SUCCESS)
 		result = stream_wait(stream);
 	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
-CUresult local_cuStreamQuery(CUstream hStream)
+CUresult local_cuStreamQuery(struct stream *stream)
 {
-	struct stream *stream = NULL;
-	CUresult result = stream_enter(hStream, &stream);
+	CUresult result = recorder.check_wait(stream);
 
-	if (result == CUDA_SUCCESS)
-		result = recorder.check_wait(stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = stream_query(stream);
@@ -88,10 +80,7 @@ static CUresult context_synchronize(const struct context *context)
 
 CUresult local_cuCtxSynchronize(void)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	return result == CUDA_SUCCESS ? context_synchronize(context) : result;
+	return context_synchronize(context_current);
 }
 
 CUresult local_cuCtxSynchronize_v2(CUcontext ctx)

@@ -9,47 +9,22 @@
 #include "client.h"
 #include "stream.h"
 
-/* The current context's stream with this handle, for a query with one result. */
-static CUresult fact_stream(CUstream handle, const void *ret, struct stream **ret_stream)
+CUresult local_cuStreamGetPriority(struct stream *stream, int *priority)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!ret)
-		return CUDA_ERROR_INVALID_VALUE;
-	return stream_resolve(context, handle, ret_stream);
+	*priority = stream->priority;
+	return CUDA_SUCCESS;
 }
 
-CUresult local_cuStreamGetPriority(CUstream hStream, int *priority)
+CUresult local_cuStreamGetFlags(struct stream *stream, unsigned int *flags)
 {
-	struct stream *stream;
-	CUresult result = fact_stream(hStream, priority, &stream);
-
-	if (result == CUDA_SUCCESS)
-		*priority = stream->priority;
-	return result;
+	*flags = stream->is_blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
+	return CUDA_SUCCESS;
 }
 
-CUresult local_cuStreamGetFlags(CUstream hStream, unsigned int *flags)
+CUresult local_cuStreamGetId(struct stream *stream, unsigned long long *streamId)
 {
-	struct stream *stream;
-	CUresult result = fact_stream(hStream, flags, &stream);
-
-	if (result == CUDA_SUCCESS)
-		*flags = stream->is_blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
-	return result;
-}
-
-CUresult local_cuStreamGetId(CUstream hStream, unsigned long long *streamId)
-{
-	struct stream *stream;
-	CUresult result = fact_stream(hStream, streamId, &stream);
-
-	if (result == CUDA_SUCCESS)
-		*streamId = stream->unique;
-	return result;
+	*streamId = stream->unique;
+	return CUDA_SUCCESS;
 }
 
 /* The NULL stream belongs to whichever context is current. */
@@ -58,23 +33,21 @@ static CUcontext context_of(const struct stream *stream)
 	return (CUcontext)(stream_id(stream) < DEVICES_MAX ? context_current : stream->context);
 }
 
-CUresult local_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
+CUresult local_cuStreamGetCtx(struct stream *stream, CUcontext *pctx)
 {
-	struct stream *stream;
-	CUresult result = fact_stream(hStream, pctx, &stream);
-
-	if (result == CUDA_SUCCESS)
-		*pctx = stream->green ? (CUcontext)stream->green : context_of(stream);
-	return result;
+	*pctx = stream->green ? (CUcontext)stream->green : context_of(stream);
+	return CUDA_SUCCESS;
 }
 
 CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
 	struct stream *stream;
-	/* Either pointer may be NULL. */
-	CUresult result =
-		fact_stream(hStream, pCtx ? (const void *)pCtx : (const void *)pGreenCtx, &stream);
+	CUresult result;
 
+	/* Either pointer may be NULL. */
+	if (!pCtx && !pGreenCtx)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = stream_resolve(context_current, hStream, &stream);
 	if (result == CUDA_SUCCESS && pCtx)
 		*pCtx = context_of(stream);
 	if (result == CUDA_SUCCESS && pGreenCtx)
@@ -82,22 +55,14 @@ CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *
 	return result;
 }
 
-CUresult local_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
+CUresult local_cuStreamGetGreenCtx(struct stream *stream, CUgreenCtx *phCtx)
 {
-	struct stream *stream;
-	CUresult result = fact_stream(hStream, phCtx, &stream);
-
-	if (result == CUDA_SUCCESS)
-		*phCtx = stream->green ? (CUgreenCtx)stream->green : NULL;
-	return result;
+	*phCtx = stream->green ? (CUgreenCtx)stream->green : NULL;
+	return CUDA_SUCCESS;
 }
 
-CUresult local_cuStreamGetDevice(CUstream hStream, CUdevice *device)
+CUresult local_cuStreamGetDevice(struct stream *stream, CUdevice *device)
 {
-	struct stream *stream;
-	CUresult result = fact_stream(hStream, device, &stream);
-
-	if (result == CUDA_SUCCESS)
-		*device = stream->context->ordinal;
-	return result;
+	*device = stream->context->ordinal;
+	return CUDA_SUCCESS;
 }

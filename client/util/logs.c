@@ -143,8 +143,6 @@ CUresult local_cuLogsRegisterCallback(
 	struct listener *free_place = NULL;
 	uint64_t number = 0;
 
-	if (!callbackFunc)
-		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&logs_lock);
 	for (unsigned i = 0; i < LISTENERS_MAX && !free_place; i++)
 		if (!listeners[i].number)

@@ -30,6 +30,14 @@ TAILS_MAX = 4          # client/transport/call.c
 
 RULES = ("min", "max", "mask", "in")
 
+# What a call states of its arguments: how many words follow, and the kinds there are.
+CHECKS = {"needs": 1, "nonnull": 1, "handle": 2}
+CHECK_KINDS = {
+    "needs": ("context", "server", "alive"),
+    "handle": ("device", "event", "function", "green", "kernel", "library", "own_pool", "pool",
+               "stream"),
+}
+
 
 class SpecError(Exception):
     def __init__(self, path, line, text):
@@ -80,11 +88,20 @@ class Message:
 
 
 @dataclass
+class Check:
+    """What must hold before a call: the stub tries it, so local_SYMBOL() can rely on it."""
+    word: str              # needs, nonnull, handle
+    kind: str              # of needs and handle
+    names: list            # parameters
+
+
+@dataclass
 class Call:
     line: int
     symbol: str
     how: str               # local, refused, alias
     flags: set = field(default_factory=set)
+    checks: list = field(default_factory=list)     # Check, in their order
     why: str = ""
     target: str = ""
 
@@ -385,16 +402,33 @@ class Parser:
 
     def read_call(self, text):
         refused = re.fullmatch(r'call\s+(cu\w+)\s+refused\s+"([^"\\]+)"((?:\s+\w+)*)', text)
-        local = re.fullmatch(r"call\s+(cu\w+)\s+local((?:\s+\w+)*)", text)
+        local = re.fullmatch(r"call\s+(cu\w+)\s+local((?:\s+[\w,]+)*)", text)
         if not refused and not local:
-            self.fail('expected: call SYMBOL local FLAGS, or: call SYMBOL refused "why"')
-        flags = set((refused.group(3) if refused else local.group(2)).split())
+            self.fail('expected: call SYMBOL local FLAGS CHECKS, or: call SYMBOL refused "why"')
+        words = (refused.group(3) if refused else local.group(2)).split()
+        first = next((i for i, word in enumerate(words) if word in CHECKS), len(words))
+        flags = set(words[:first])
         for flag in sorted(flags - {"early", "implicit", "current"}):
             self.fail(f"unknown flag '{flag}'")
         if refused:
-            self.add_call(Call(self.line, refused.group(1), "refused", flags, refused.group(2)))
+            self.add_call(Call(self.line, refused.group(1), "refused", flags, why=refused.group(2)))
         else:
-            self.add_call(Call(self.line, local.group(1), "local", flags))
+            self.add_call(Call(self.line, local.group(1), "local", flags,
+                               self.read_checks(words[first:])))
+
+    def read_checks(self, words):
+        """`needs KIND', `nonnull NAME,NAME' and `handle KIND NAME', in any number and order."""
+        checks = []
+        while words:
+            word, *values = words[:CHECKS.get(words[0], 0) + 1]
+            if word not in CHECKS or len(values) < CHECKS[word]:
+                self.fail(f"'{' '.join(words)}' is not a check")
+            kind = "" if word == "nonnull" else values.pop(0)
+            if word != "nonnull" and kind not in CHECK_KINDS[word]:
+                self.fail(f"nothing {word} '{kind}'")
+            checks.append(Check(word, kind, values[0].split(",") if values else []))
+            del words[:CHECKS[word] + 1]
+        return checks
 
     def read_alias(self, text):
         match = re.fullmatch(r"alias\s+(cu\w+)\s*=\s*(cu\w+)", text)

@@ -5,7 +5,7 @@ absent.c: the same symbols for the software GPU, which serves some of them.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .headers import DECLARED
 from .spec import SpecError
@@ -15,6 +15,24 @@ from .text import banner, quoted, wrapped
 # function that finds the context.
 OWNERS = {"CUstream": "stream_context", "const CUlaunchConfig *": "launch_config_context",
           "CUevent": "event_context"}
+
+# What a call can need: the function that tries it.
+NEEDS = {"context": "need_context()", "server": "server_link_check(&server)",
+         "alive": "context_check()"}
+
+# An object that a handle can name: the function that finds it, its type, and the result if there
+# is none. local_SYMBOL() gets the object in place of the handle.
+HANDLES = {
+    "device": ("device_get", "device", "CUDA_ERROR_INVALID_DEVICE"),
+    "event": ("event_find", "event", "CUDA_ERROR_INVALID_HANDLE"),
+    "function": ("kernel_find_function", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
+    "green": ("green_find", "green", "CUDA_ERROR_INVALID_CONTEXT"),
+    "kernel": ("kernel_find_kernel", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
+    "library": ("library_find", "library", "CUDA_ERROR_INVALID_HANDLE"),
+    "own_pool": ("pool_find_own", "pool", "CUDA_ERROR_INVALID_VALUE"),
+    "pool": ("pool_find", "pool", "CUDA_ERROR_INVALID_VALUE"),
+    "stream": ("stream_resolve", "stream", ""),  # has a result itself
+}
 
 PER_THREAD = re.compile(r"_pt(ds|sz)$")
 
@@ -29,6 +47,7 @@ class Stub:
     early: bool = False
     implicit: bool = False
     current: bool = False
+    checks: list = field(default_factory=list)  # (word, kind, positions of parameters)
 
     @property
     def symbol(self):
@@ -39,7 +58,7 @@ class Stub:
         return bool(PER_THREAD.search(self.symbol))
 
 
-def stub_of(spec, prototype):
+def stub_of(spec, headers, prototype):
     symbol = prototype.symbol
     call = spec.calls.get(symbol)
     plain = PER_THREAD.sub("", symbol)
@@ -53,7 +72,18 @@ def stub_of(spec, prototype):
     flags = spec.calls[target].flags
     how = "local" if target == symbol else "alias"
     return Stub(prototype, how, target, early="early" in flags, implicit="implicit" in flags,
-                current="current" in flags)
+                current="current" in flags,
+                checks=checks_of(spec, spec.calls[target], headers.prototypes[target]))
+
+
+def checks_of(spec, call, prototype):
+    """The checks of a call, with the positions of parameters: an alias names them differently."""
+    at = {param.name: i for i, param in enumerate(prototype.params)}
+    for check in call.checks:
+        for name in check.names:
+            if name not in at:
+                raise SpecError(spec.path, call.line, f"{call.symbol} has no argument '{name}'")
+    return [(check.word, check.kind, [at[name] for name in check.names]) for check in call.checks]
 
 
 def types_of(headers, symbol):
@@ -68,21 +98,37 @@ def stubs_of(spec, headers):
         if call.how == "alias" and types_of(headers, call.symbol) != types_of(headers, call.target):
             raise SpecError(spec.path, call.line,
                             f"{call.symbol} is not {call.target}: their arguments differ")
-    return [stub_of(spec, prototype) for prototype in headers.prototypes.values()]
+    return [stub_of(spec, headers, prototype) for prototype in headers.prototypes.values()]
+
+
+def objects_of(stub):
+    """{position of a handle that the stub looks up: its kind}"""
+    return {at: kind for word, kind, places in stub.checks if word == "handle" for at in places}
+
+
+def local_params(stub):
+    params, objects = [param.declare() for param in stub.prototype.params], objects_of(stub)
+    for at, kind in objects.items():
+        params[at] = f"struct {HANDLES[kind][1]} *{stub.prototype.params[at].name}"
+    if stub.implicit:
+        params.append("CUstream implicit")
+    return params or ["void"]
 
 
 def gen_client_h(spec, headers):
     out = [banner("The functions, written by hand, that answer driver functions. The stubs call\n"
-                  "them. A function on a default stream that is not an argument gets the stream as\n"
-                  "`implicit': CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.", "CLIENT_H")]
+                  "them, after the checks of the spec; where a check finds an object by its handle,\n"
+                  "the function gets the object. A function on a default stream that is not an\n"
+                  "argument gets the stream as `implicit': CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.",
+                  "CLIENT_H")]
     out.append('#include "cuda_api.h"\n')
-    for stub in stubs_of(spec, headers):
+    stubs = stubs_of(spec, headers)
+    found = {HANDLES[kind][1] for stub in stubs for kind in objects_of(stub).values()}
+    out += [f"struct {name};" for name in sorted(found)] + [""] * bool(found)
+    for stub in stubs:
         if stub.how != "local":
             continue
-        params = [param.declare() for param in stub.prototype.params]
-        if stub.implicit:
-            params.append("CUstream implicit")
-        out.append(wrapped(f"CUresult local_{stub.symbol}(", params or ["void"], ");"))
+        out.append(wrapped(f"CUresult local_{stub.symbol}(", local_params(stub), ");"))
     out.append("\n#endif")
     return "\n".join(out) + "\n"
 
@@ -131,17 +177,60 @@ def owner_of(stub):
     return None
 
 
+def values_of(stub):
+    """The arguments, with the default stream of a per-thread symbol."""
+    return [f"per_thread({param.name})" if stub.per_thread and param.type == "CUstream"
+            else param.name for param in stub.prototype.params]
+
+
+def check_lines(stub):
+    """Tries the checks in their order, until one fails."""
+    lines, values = [], values_of(stub)
+    for i, (word, kind, places) in enumerate(stub.checks):
+        condition, result, find = "", "", ""
+        if word == "needs":
+            result = NEEDS[kind]
+        elif word == "nonnull":
+            condition = " || ".join(f"!{values[at]}" for at in places)
+            result = "CUDA_ERROR_INVALID_VALUE"
+        elif not HANDLES[kind][2]:
+            result = f"{HANDLES[kind][0]}(context_current, {values[places[0]]}, &found{places[0]})"
+        else:
+            find = f"found{places[0]} = {HANDLES[kind][0]}({values[places[0]]});"
+            condition, result = f"!found{places[0]}", HANDLES[kind][2]
+        lines += check_step(condition, result, find, i == 0)
+    return lines
+
+
+def check_step(condition, result, find, is_first):
+    if is_first and not condition:
+        return [f"\treturned = {result};"]
+    if is_first:
+        lines = [f"\t{find}"] if find else []
+        return lines + [wrapped("returned = ", [f"{condition} ? {result} : CUDA_SUCCESS"], ";", 1)]
+    if find:
+        return ["\tif (returned == CUDA_SUCCESS) {", f"\t\t{find}", f"\t\tif ({condition})",
+                f"\t\t\treturned = {result};", "\t}"]
+    if not condition:
+        return ["\tif (returned == CUDA_SUCCESS)", f"\t\treturned = {result};"]
+    condition = f"({condition})" if "||" in condition else condition
+    return [f"\tif (returned == CUDA_SUCCESS && {condition})", f"\t\treturned = {result};"]
+
+
 def answer_lines(stub):
     """How a symbol is answered by the client."""
     if not stub.target:
         return [wrapped("return route_failed(", ["call", f'refuse(call, "{stub.why}")'], ");", 1)]
-    arguments = []
-    for param in stub.prototype.params:
-        in_thread = stub.per_thread and param.type == "CUstream"
-        arguments.append(f"per_thread({param.name})" if in_thread else param.name)
+    arguments = values_of(stub)
+    objects = objects_of(stub)
+    for at in objects:
+        arguments[at] = f"found{at}"
     if stub.implicit:
         arguments.append("CU_STREAM_PER_THREAD" if stub.per_thread else "CU_STREAM_LEGACY")
-    answer = wrapped(f"returned = local_{stub.target}(", arguments, ");", 1)
+    depth = 2 if stub.checks else 1
+    answer = wrapped(f"returned = local_{stub.target}(", arguments, ");", depth)
+    if stub.checks:
+        answer = "\n".join(check_lines(stub) + ["\tif (returned == CUDA_SUCCESS)", answer])
     owner = owner_of(stub)
     if owner:
         answer = f"\touter = context_borrow({owner});\n{answer}\n\tcontext_return(outer);"
@@ -161,6 +250,8 @@ def gen_stub(headers, stub):
     out.append(quoted("static const char call[] = ", call, ";", 1))
     if owner_of(stub):
         out.append("\tstruct context_binding outer;")
+    out += [f"\tstruct {HANDLES[kind][1]} *found{at} = NULL;"
+            for at, kind in objects_of(stub).items()]
     out += ["\tCUresult returned;", "", "\tif (unlikely(!route_is_open())) {"]
     ask = "route_ask_early" if stub.early else "route_ask"
     out += [f"\t\tstruct entry entry = {ask}();", "", "\t\tif (entry.way == ENTRY_TRACED) {"]
@@ -186,10 +277,21 @@ def gen_stubs_c(spec, headers):
     if any(stub.target and stub.per_thread and p.type == "CUstream"
            for stub in stubs for p in stub.prototype.params):
         out.append(STUBS_PER_THREAD)
+    if any(check[1] == "context" for stub in stubs for check in stub.checks):
+        out.append(STUBS_CONTEXT)
     for stub in stubs:
         out.append(gen_stub(headers, stub))
     return "\n".join(out)
 
+
+STUBS_CONTEXT = """\
+static __attribute__((noinline)) CUresult need_context(void)
+{
+	struct context *context;
+
+	return context_enter(&context);
+}
+"""
 
 STUBS_TOP = """\
 #include "base.h"
@@ -198,7 +300,10 @@ STUBS_TOP = """\
 #include "client/transport/route.h"
 #include "client/transport/trace.h"
 #include "client/stream/event.h"
+#include "client/stream/green.h"
 #include "client/stream/stream.h"
+#include "client/memory/pool.h"
+#include "client/module/library.h"
 
 #define EXPORT __attribute__((visibility("default")))
 """

@@ -117,7 +117,7 @@ class Hash(Generated):
     def test_same(self):
         same = [self.text + "\n# a comment\n",
                 self.text.replace("\tin  u8  small", "\tin u8 small # x"),
-                self.text.replace("call cuThingRun local\n", "")]
+                self.text.replace("call cuThingName refused \"a thing has no name here\"\n", "")]
         for text in same:
             self.assertNotEqual(text, self.text)
             self.assertEqual(self.hash_of(text), self.hash)

@@ -4,18 +4,22 @@
 
 /*
  * The functions, written by hand, that answer driver functions. The stubs call
- * them. A function on a default stream that is not an argument gets the stream as
- * `implicit': CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.
+ * them, after the checks of the spec; where a check finds an object by its handle,
+ * the function gets the object. A function on a default stream that is not an
+ * argument gets the stream as `implicit': CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */
 
 #include "cuda_api.h"
 
+struct stream;
+
 CUresult local_cuInit(unsigned int Flags);
 CUresult local_cuThingCreate_v2(CUthing *pThing, const char *name, size_t bytes);
 CUresult local_cuThingCopy(
 	CUdeviceptr dst, const void *src, CUbox box, float scale, CUstream implicit);
-CUresult local_cuThingRun(CUthing thing, CUkind kind, CUthingFn fn, void **args, CUstream hStream);
+CUresult local_cuThingRun(
+	CUthing thing, CUkind kind, CUthingFn fn, void **args, struct stream *hStream);
 
 #endif

@@ -16,7 +16,10 @@
 #include "client/transport/route.h"
 #include "client/transport/trace.h"
 #include "client/stream/event.h"
+#include "client/stream/green.h"
 #include "client/stream/stream.h"
+#include "client/memory/pool.h"
+#include "client/module/library.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -24,6 +27,13 @@
 static CUstream per_thread(CUstream stream)
 {
 	return stream ? stream : CU_STREAM_PER_THREAD;
+}
+
+static __attribute__((noinline)) CUresult need_context(void)
+{
+	struct context *context;
+
+	return context_enter(&context);
 }
 
 EXPORT CUresult CUDAAPI cuInit(unsigned int Flags)
@@ -63,7 +73,11 @@ EXPORT CUresult CUDAAPI cuThingCreate_v2(CUthing *pThing, const char *name, size
 		if (entry.way == ENTRY_REFUSED)
 			return route_failed(call, entry.result);
 	}
-	returned = local_cuThingCreate_v2(pThing, name, bytes);
+	returned = server_link_check(&server);
+	if (returned == CUDA_SUCCESS && (!pThing || !name))
+		returned = CUDA_ERROR_INVALID_VALUE;
+	if (returned == CUDA_SUCCESS)
+		returned = local_cuThingCreate_v2(pThing, name, bytes);
 	return likely(returned == CUDA_SUCCESS) ? returned : route_failed(call, returned);
 }
 
@@ -94,6 +108,7 @@ EXPORT CUresult CUDAAPI cuThingRun_ptsz(
 {
 	static const char call[] = "cuThingRun_ptsz\0pthing,ikind,pfn,pargs,phStream";
 	struct context_binding outer;
+	struct stream *found4 = NULL;
 	CUresult returned;
 
 	if (unlikely(!route_is_open())) {
@@ -110,7 +125,11 @@ EXPORT CUresult CUDAAPI cuThingRun_ptsz(
 			return route_failed(call, entry.result);
 	}
 	outer = context_borrow(stream_context(hStream));
-	returned = local_cuThingRun(thing, kind, fn, args, per_thread(hStream));
+	returned = need_context();
+	if (returned == CUDA_SUCCESS)
+		returned = stream_resolve(context_current, per_thread(hStream), &found4);
+	if (returned == CUDA_SUCCESS)
+		returned = local_cuThingRun(thing, kind, fn, args, found4);
 	context_return(outer);
 	return likely(returned == CUDA_SUCCESS) ? returned : route_failed(call, returned);
 }
@@ -180,7 +199,11 @@ EXPORT CUresult CUDAAPI cuThingCreate(CUthing *pThing, const char *name, size_t 
 		if (entry.way == ENTRY_REFUSED)
 			return route_failed(call, entry.result);
 	}
-	returned = local_cuThingCreate_v2(pThing, name, bytes);
+	returned = server_link_check(&server);
+	if (returned == CUDA_SUCCESS && (!pThing || !name))
+		returned = CUDA_ERROR_INVALID_VALUE;
+	if (returned == CUDA_SUCCESS)
+		returned = local_cuThingCreate_v2(pThing, name, bytes);
 	return likely(returned == CUDA_SUCCESS) ? returned : route_failed(call, returned);
 }
 
@@ -211,6 +234,7 @@ EXPORT CUresult CUDAAPI cuThingRun(
 {
 	static const char call[] = "cuThingRun\0pthing,ikind,pfn,pargs,phStream";
 	struct context_binding outer;
+	struct stream *found4 = NULL;
 	CUresult returned;
 
 	if (unlikely(!route_is_open())) {
@@ -227,7 +251,11 @@ EXPORT CUresult CUDAAPI cuThingRun(
 			return route_failed(call, entry.result);
 	}
 	outer = context_borrow(stream_context(hStream));
-	returned = local_cuThingRun(thing, kind, fn, args, hStream);
+	returned = need_context();
+	if (returned == CUDA_SUCCESS)
+		returned = stream_resolve(context_current, hStream, &found4);
+	if (returned == CUDA_SUCCESS)
+		returned = local_cuThingRun(thing, kind, fn, args, found4);
 	context_return(outer);
 	return likely(returned == CUDA_SUCCESS) ? returned : route_failed(call, returned);
 }
