@@ -17,6 +17,7 @@
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
 #include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
 #include "daemon/server/group_shares.h"
 #include "daemon/server/servers_record.h"
 
@@ -202,7 +203,7 @@ static void group_set(struct conn *conn, const struct tokens *tokens)
 static void group_delete(struct conn *conn, const struct tokens *tokens)
 {
 	struct group *group = scope_find_group(conn, tokens->item[2]);
-	unsigned n = group ? groups_count_clients(conn->daemon, group) : 0;
+	unsigned n = group ? clients_count_group(conn->daemon, group->id) : 0;
 
 	if (!group)
 		return;
@@ -210,7 +211,7 @@ static void group_delete(struct conn *conn, const struct tokens *tokens)
 		command_fail(conn, "Group %s has %u clients: end them first", group->name, n);
 		return;
 	}
-	groups_remove(&conn->daemon->groups, group);
+	group_shares_remove(&conn->daemon->groups, group);
 	servers_record(conn->daemon);
 }
 
@@ -261,7 +262,7 @@ static void group_get(struct conn *conn, const struct tokens *tokens)
 		command_reply(conn, "device_pinned_mem_limit %s %s", limit->device, size);
 	}
 	command_reply(conn, "priority %s", priority);
-	command_reply(conn, "clients %u", groups_count_clients(conn->daemon, group));
+	command_reply(conn, "clients %u", clients_count_group(conn->daemon, group->id));
 }
 
 static void group_print(struct conn *conn, const struct group *group)
@@ -273,7 +274,7 @@ static void group_print(struct conn *conn, const struct group *group)
 	group_format_priority(&settings, priority, sizeof(priority));
 	group_format_percentage(&settings, percentage, sizeof(percentage));
 	command_reply(conn, "%-31s %-11s %-11s %-9s %u", group->name, uid, percentage, priority,
-		groups_count_clients(conn->daemon, group));
+		clients_count_group(conn->daemon, group->id));
 }
 
 static json_t *group_memory_json(const struct settings *settings)
@@ -297,7 +298,7 @@ static json_t *group_json(const struct conn *conn, const struct group *group)
 					    : json_null(),
 		"device_pinned_mem_limit", group_memory_json(&settings), "priority",
 		settings.priority >= 0 ? json_integer(settings.priority) : json_null(), "clients",
-		json_integer(groups_count_clients(conn->daemon, group)));
+		json_integer(clients_count_group(conn->daemon, group->id)));
 }
 
 static void group_list_as_json(struct conn *conn)

@@ -13,6 +13,7 @@
 #include "daemon/state/daemon.h"
 #include "daemon/state/partitions.h"
 #include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
 #include "daemon/server/servers_record.h"
 
 /* Without -S the daemon does not know the command, as the vendor's daemon. */
@@ -50,7 +51,7 @@ static void lspart_print_partition(
 {
 	unsigned n_chunks = chunks_count(partition->chunks);
 	char uuid[DEVICE_UUID_TEXT], chunks[16], sms[16];
-	bool is_used = partition_count_clients(conn->daemon, partition) > 0;
+	bool is_used = clients_count_partition(conn->daemon, partition) > 0;
 
 	scope_short_uuid(device, uuid);
 	snprintf(chunks, sizeof(chunks), "%u", n_chunks);
@@ -121,7 +122,7 @@ static void remove_partition(struct conn *conn, const struct frame_device *devic
 		command_fail(conn, "Partition %s/%s not found", uuid, id);
 		return;
 	}
-	if (partition_count_clients(conn->daemon, partition) > 0) {
+	if (clients_count_partition(conn->daemon, partition) > 0) {
 		command_fail(conn, "Partition %s/%s in use. Terminate all clients before removing.",
 			uuid, id);
 		return;

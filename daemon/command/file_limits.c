@@ -16,6 +16,7 @@
 #include "daemon/state/default_settings.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
+#include "daemon/server/clients.h"
 #include "daemon/server/group_shares.h"
 #include "daemon/server/server.h"
 #include "daemon/server/servers_record.h"
@@ -182,11 +183,11 @@ static void apply_group_settings(struct daemon *daemon, struct group *group,
 static void release_group(
 	struct daemon *daemon, struct group *group, const struct config_report *report)
 {
-	unsigned n = groups_count_clients(daemon, group);
+	unsigned n = clients_count_group(daemon, group->id);
 
 	if (n == 0 && !has_command_settings(group)) {
 		config_report(report, "group %s: deleted", group->name);
-		groups_remove(&daemon->groups, group);
+		group_shares_remove(&daemon->groups, group);
 		return;
 	}
 	apply_group_settings(daemon, group, &no_settings, report);
@@ -216,7 +217,7 @@ static bool differs_in_uid(const struct group *group, const struct config_sectio
 static void apply_group_uid(struct daemon *daemon, struct group *group,
 	const struct config_section *section, const struct config_report *report)
 {
-	unsigned n = groups_count_clients(daemon, group);
+	unsigned n = clients_count_group(daemon, group->id);
 
 	if (!differs_in_uid(group, section))
 		return;

@@ -46,6 +46,60 @@ unsigned clients_count_process(const struct server *server, pid_t pid)
 	return n;
 }
 
+static unsigned count_waiting_clients(const struct daemon *daemon, uint32_t group)
+{
+	unsigned n = 0;
+
+	list_for_each (item, &daemon->tenants)
+		list_for_each (conn, &container_of(item, struct tenant, link)->conns)
+			n += container_of(conn, struct conn, link)->group == group;
+	return n;
+}
+
+unsigned clients_count_group(const struct daemon *daemon, uint32_t group)
+{
+	unsigned n = count_waiting_clients(daemon, group);
+
+	list_for_each (each, &daemon->servers) {
+		struct server *server = container_of(each, struct server, link_in_daemon);
+
+		list_for_each (item, &server->clients)
+			n += container_of(item, struct client, link)->group == group;
+	}
+	return n;
+}
+
+/* An adopted server that has not reported its clients yet may have some. */
+static bool may_have_unknown_clients(const struct server *server, const struct partition *partition)
+{
+	return partition->is_of_earlier_daemon && !server->is_child && !server->knows_clients;
+}
+
+static bool client_has_named(
+	const struct server *server, const struct client *client, const struct partition *partition)
+{
+	for (unsigned i = 0; i < server->devices.n; i++)
+		if (partition_is_of(partition, &server->devices.items[i]) &&
+			client->partition[i] == partition->chunks)
+			return true;
+	return false;
+}
+
+unsigned clients_count_partition(const struct daemon *daemon, const struct partition *partition)
+{
+	unsigned n = 0;
+
+	list_for_each (item, &daemon->servers) {
+		const struct server *server = container_of(item, struct server, link_in_daemon);
+
+		n += may_have_unknown_clients(server, partition);
+		list_for_each (each, &server->clients)
+			n += client_has_named(
+				server, container_of(each, struct client, link), partition);
+	}
+	return n;
+}
+
 /*
  * Whether the user may have another session. A part is reserved for trusted users; the other
  * users have no more than they leave to others.

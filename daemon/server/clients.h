@@ -20,6 +20,8 @@
 
 struct account;
 struct conn;
+struct daemon;
+struct partition;
 struct server;
 
 /* A GPU that a client uses, and the client's limits on it. */
@@ -61,6 +63,15 @@ struct client *clients_find(const struct server *server, uint64_t id);
 
 /* How many clients of that process the server has. */
 unsigned clients_count_process(const struct server *server, pid_t pid);
+
+/* How many clients are in the group, or wait for their server and will be. */
+unsigned clients_count_group(const struct daemon *daemon, uint32_t group);
+
+/*
+ * How many clients have named the partition. A server of an earlier daemon that has not reported
+ * its clients yet counts as one.
+ */
+unsigned clients_count_partition(const struct daemon *daemon, const struct partition *partition);
 
 /*
  * 0, -EUSERS (the server is full), -EDQUOT (all servers together have too many clients, or too

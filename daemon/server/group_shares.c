@@ -367,10 +367,11 @@ void group_shares_changed(struct daemon *daemon, struct group *group)
 	settle(daemon, group);
 }
 
-void group_shares_remove(struct group *group)
+void group_shares_remove(struct groups *groups, struct group *group)
 {
 	list_for_each_safe (item, following, &group->shares)
 		share_free(container_of(item, struct group_share, link_in_group));
+	groups_remove(groups, group);
 }
 
 void group_shares_end(struct server *server)

@@ -17,6 +17,7 @@
 
 #include "daemon/state/groups.h"
 
+struct daemon;
 struct server;
 
 struct group_share {
@@ -63,7 +64,7 @@ int group_shares_on_return(struct server *server, const struct frame_lease *fram
 /* The server has ended. */
 void group_shares_end(struct server *server);
 
-/* The group is being deleted. */
-void group_shares_remove(struct group *group);
+/* Removes a group that has no clients. */
+void group_shares_remove(struct groups *groups, struct group *group);
 
 #endif

@@ -13,6 +13,7 @@
 #include "daemon/state/daemon.h"
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
 
 static bool has_exclusive_device(const struct devices *devices)
 {
@@ -38,6 +39,19 @@ const struct server *turns_before(const struct slot *slot)
 	return first && (first->slot != slot || first->state == SERVER_STOPPING) ? first : NULL;
 }
 
+static uint64_t first_queue_number(const struct list *waiting)
+{
+	if (list_empty(waiting))
+		return UINT64_MAX;
+	return container_of(waiting->next, const struct conn, wait)->queue_number;
+}
+
+/* The queue number of the connection that has waited longest; UINT64_MAX if none waits. */
+static uint64_t first_waiting(const struct slot *slot)
+{
+	return MIN(first_queue_number(&slot->clients), first_queue_number(&slot->starters));
+}
+
 /* The slot whose first waiting connection has waited longest. */
 static const struct slot *next_slot(const struct daemon *daemon)
 {
@@ -50,7 +64,7 @@ static const struct slot *next_slot(const struct daemon *daemon)
 			const struct slot *slot = container_of(each, struct slot, link);
 
 			if (slot_is_waiting(slot) &&
-				(!next || slot_first_waiting(slot) < slot_first_waiting(next)))
+				(!next || first_waiting(slot) < first_waiting(next)))
 				next = slot;
 		}
 	}
@@ -60,7 +74,7 @@ static const struct slot *next_slot(const struct daemon *daemon)
 /* Ends the server after its clients, unless an earlier connection waits for it. */
 static void yield_turn(struct server *server, const struct slot *next)
 {
-	if (!server->in_flight && slot_first_waiting(server->slot) > slot_first_waiting(next))
+	if (!server->in_flight && first_waiting(server->slot) > first_waiting(next))
 		server_shutdown(server, false);
 }
 
@@ -73,7 +87,7 @@ bool turns_allow(struct slot *slot)
 	 * user's server can cause one after the other.
 	 */
 	if (daemon->probe && !list_empty(&daemon->servers) &&
-		slot_first_waiting(slot) > daemon->probe_began_number) {
+		first_waiting(slot) > daemon->probe_began_number) {
 		daemon_want_later(daemon, WANT_PROGRESS);
 		return false;
 	}

@@ -11,13 +11,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon.h"
-#include "tenant.h"
-#include "daemon/conn/conn.h"
-#include "daemon/server/clients.h"
-#include "daemon/server/group_shares.h"
-#include "daemon/server/server.h"
-
 void groups_init(struct groups *groups)
 {
 	*groups = (struct groups){0};
@@ -25,13 +18,6 @@ void groups_init(struct groups *groups)
 	/* A fallback without the system's random numbers. */
 	if (getrandom(&groups->last_id, sizeof(groups->last_id), GRND_NONBLOCK) < 0)
 		groups->last_id = (uint32_t)getpid() << 12;
-}
-
-static void group_free(struct groups *groups, struct group *group)
-{
-	list_remove(&group->link);
-	groups->n--;
-	free(group);
 }
 
 void groups_fini(struct groups *groups)
@@ -114,31 +100,9 @@ struct settings groups_settings(const struct group *group, const struct devices 
 	return settings_fold(layers, devices);
 }
 
-static unsigned count_waiting_clients(const struct daemon *daemon, uint32_t id)
-{
-	unsigned n = 0;
-
-	list_for_each (item, &daemon->tenants)
-		list_for_each (conn, &container_of(item, struct tenant, link)->conns)
-			n += container_of(conn, struct conn, link)->group == id;
-	return n;
-}
-
-unsigned groups_count_clients(const struct daemon *daemon, const struct group *group)
-{
-	unsigned n = count_waiting_clients(daemon, group->id);
-
-	list_for_each (each, &daemon->servers) {
-		struct server *server = container_of(each, struct server, link_in_daemon);
-
-		list_for_each (item, &server->clients)
-			n += container_of(item, struct client, link)->group == group->id;
-	}
-	return n;
-}
-
 void groups_remove(struct groups *groups, struct group *group)
 {
-	group_shares_remove(group);
-	group_free(groups, group);
+	list_remove(&group->link);
+	groups->n--;
+	free(group);
 }

@@ -16,8 +16,6 @@
 #include "daemon/text/list.h"
 #include "daemon/config/settings.h"
 
-struct daemon;
-
 struct group {
 	struct list link;
 	uint32_t id; /* not 0, and not an id of an earlier daemon, which its servers may know */
@@ -54,10 +52,7 @@ struct group *groups_find_above(const struct groups *groups, const char *path);
 /* 0, -ENOSPC (GROUPS_MAX groups exist) or -ENOMEM. The name is new and valid. */
 int groups_add(struct groups *groups, const char *name, struct group **ret_group);
 
-/* Clients in the group, and those that wait for their server. */
-unsigned groups_count_clients(const struct daemon *daemon, const struct group *group);
-
-/* Removes a group that has no clients. */
+/* Removes a group that no server has: see group_shares_remove(). */
 void groups_remove(struct groups *groups, struct group *group);
 
 #endif

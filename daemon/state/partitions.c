@@ -11,11 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon.h"
-#include "daemon/server/clients.h"
-#include "daemon/server/server.h"
-
-static bool is_partition_of(const struct partition *partition, const struct frame_device *device)
+bool partition_is_of(const struct partition *partition, const struct frame_device *device)
 {
 	return memcmp(partition->uuid, device->uuid, sizeof(partition->uuid)) == 0;
 }
@@ -27,7 +23,7 @@ uint64_t partitions_used(const struct list *partitions, const struct frame_devic
 	list_for_each (item, partitions) {
 		const struct partition *partition = container_of(item, struct partition, link);
 
-		if (is_partition_of(partition, device))
+		if (partition_is_of(partition, device))
 			used |= partition->chunks;
 	}
 	return used;
@@ -113,7 +109,7 @@ struct partition *partitions_find(
 	list_for_each (item, partitions) {
 		struct partition *partition = container_of(item, struct partition, link);
 
-		if (is_partition_of(partition, device) && strcmp(partition->id, id) == 0)
+		if (partition_is_of(partition, device) && strcmp(partition->id, id) == 0)
 			return partition;
 	}
 	return NULL;
@@ -168,35 +164,4 @@ void partitions_limit(const struct list *partitions, const struct devices *devic
 	snprintf(text, sizeof(text), "%s", names);
 	while ((name = strsep(&rest, ",")))
 		limit_by_partition(partitions, devices, name, limits);
-}
-
-/* An adopted server that has not reported its clients yet may have some. */
-static bool may_have_unknown_clients(const struct server *server, const struct partition *partition)
-{
-	return partition->is_of_earlier_daemon && !server->is_child && !server->knows_clients;
-}
-
-static bool client_has_named(
-	const struct server *server, const struct client *client, const struct partition *partition)
-{
-	for (unsigned i = 0; i < server->devices.n; i++)
-		if (is_partition_of(partition, &server->devices.items[i]) &&
-			client->partition[i] == partition->chunks)
-			return true;
-	return false;
-}
-
-unsigned partition_count_clients(const struct daemon *daemon, const struct partition *partition)
-{
-	unsigned n = 0;
-
-	list_for_each (item, &daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
-		n += may_have_unknown_clients(server, partition);
-		list_for_each (each, &server->clients)
-			n += client_has_named(
-				server, container_of(each, struct client, link), partition);
-	}
-	return n;
 }

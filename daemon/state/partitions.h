@@ -12,8 +12,6 @@
 #include "daemon/text/list.h"
 #include "daemon/config/devices.h"
 
-struct daemon;
-
 /* Base64 of a set of 64 chunks, without padding, and NUL. */
 #define PARTITION_ID_MAX 12
 
@@ -33,6 +31,8 @@ static inline unsigned chunks_count(uint64_t chunks)
 {
 	return (unsigned)__builtin_popcountll(chunks);
 }
+
+bool partition_is_of(const struct partition *partition, const struct frame_device *device);
 
 /* The chunks of the GPU that belong to partitions. */
 uint64_t partitions_used(const struct list *partitions, const struct frame_device *device);
@@ -60,11 +60,5 @@ void partition_name(const struct partition *partition, const struct frame_device
  */
 void partitions_limit(const struct list *partitions, const struct devices *devices,
 	const char *names, struct frame_limits *limits);
-
-/*
- * The number of clients, of all servers, that have named it. A server of an earlier daemon that
- * has not reported its clients yet counts as one.
- */
-unsigned partition_count_clients(const struct daemon *daemon, const struct partition *partition);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The slot that serves a client. Loop thread; slot_queue.c has the waiting
- * connections.
+ * Slots. Loop thread; slot_queue.c has the waiting connections.
  *
  * Invariant: a slot with a server or with waiting connections is never freed.
  */
@@ -10,10 +9,8 @@
 #include "slot.h"
 
 #include "daemon.h"
-#include "quarantine.h"
 #include "tenant.h"
 #include "daemon/config/allowances.h"
-#include "daemon/conn/conn.h"
 
 /* Initialises a slot that serves that account. */
 static void init_for(struct slot *slot, struct tenant *tenant, struct account *account)
@@ -89,22 +86,9 @@ bool slots_are_needed(const struct tenant *tenant)
 	return false;
 }
 
-static uint64_t first_queue_number(const struct list *waiting)
-{
-	if (list_empty(waiting))
-		return UINT64_MAX;
-	return container_of(waiting->next, const struct conn, wait)->queue_number;
-}
-
-uint64_t slot_first_waiting(const struct slot *slot)
-{
-	return MIN(first_queue_number(&slot->clients), first_queue_number(&slot->starters));
-}
-
 /* ---- which slot */
 
-/* NULL: not found. */
-static struct slot *find_isolated(const struct tenant *tenant, uid_t uid, uint32_t program)
+struct slot *slot_find_isolated(const struct tenant *tenant, uid_t uid, uint32_t program)
 {
 	list_for_each (item, &tenant->slots) {
 		struct slot *slot = container_of(item, struct slot, link);
@@ -117,7 +101,7 @@ static struct slot *find_isolated(const struct tenant *tenant, uid_t uid, uint32
 
 struct slot *slot_get_isolated(struct tenant *tenant, uid_t uid, uint32_t program)
 {
-	struct slot *slot = find_isolated(tenant, uid, program);
+	struct slot *slot = slot_find_isolated(tenant, uid, program);
 	struct tenant *user;
 
 	if (slot)
@@ -134,8 +118,7 @@ struct slot *slot_get_isolated(struct tenant *tenant, uid_t uid, uint32_t progra
 	return slot;
 }
 
-/* With -M the tenant of the server's user serves all users. */
-static struct tenant *serving_tenant(struct daemon *daemon, uid_t uid)
+struct tenant *slots_tenant(struct daemon *daemon, uid_t uid)
 {
 	return tenant_get(
 		daemon, daemon->config.is_multiuser ? daemon->config.server_uid : uid, -EBADF);
@@ -143,40 +126,7 @@ static struct tenant *serving_tenant(struct daemon *daemon, uid_t uid)
 
 struct slot *slot_shared(struct daemon *daemon, uid_t uid)
 {
-	struct tenant *tenant = serving_tenant(daemon, uid);
+	struct tenant *tenant = slots_tenant(daemon, uid);
 
 	return tenant ? &tenant->shared : NULL;
-}
-
-static struct slot *choose_isolated(
-	struct tenant *tenant, const struct conn *client, struct error_message *error)
-{
-	uint32_t program = client->in.hello.program;
-	unsigned n = client->tenant->account->n_isolated, uid = client->cred.uid;
-	struct slot *slot = find_isolated(tenant, uid, program);
-
-	if (!slot && n < ISOLATED_MAX)
-		slot = slot_get_isolated(tenant, uid, program);
-	if (!slot)
-		error_message_set(error, -EUSERS,
-			"UID %u with its subordinate UIDs has %u isolated programs, each with a "
-			"server of its own, which is the maximum: wait until one has ended, or "
-			"start this one without MPS_ISOLATE",
-			client->tenant->account->uid, n);
-	return slot;
-}
-
-struct slot *slot_choose(struct conn *client, struct error_message *error)
-{
-	const struct frame_hello *hello = &client->in.hello;
-	struct tenant *tenant = serving_tenant(client->daemon, client->cred.uid);
-
-	if (!tenant) {
-		error_message_set(error, -ENOMEM,
-			"The MPS daemon is out of memory: it cannot serve another user");
-		return NULL;
-	}
-	if (!hello->is_isolated && !quarantine_holds(client->tenant, hello->program))
-		return &tenant->shared;
-	return choose_isolated(tenant, client, error);
 }

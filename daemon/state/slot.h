@@ -43,14 +43,14 @@ struct slot {
 /* Initialises the shared slot of a tenant. */
 void slot_init(struct slot *slot, struct tenant *tenant);
 
+/* NULL if there is none. */
+struct slot *slot_find_isolated(const struct tenant *tenant, uid_t uid, uint32_t program);
+
 /* Finds or creates the isolated slot of a program; NULL without memory. */
 struct slot *slot_get_isolated(struct tenant *tenant, uid_t uid, uint32_t program);
 
-/*
- * The slot that serves a client, by its HELLO. NULL with an error message: the
- * user has too many isolated programs, or there is no memory.
- */
-struct slot *slot_choose(struct conn *client, struct error_message *error);
+/* The tenant whose slots serve the user: with -M that of the server's user; NULL without memory. */
+struct tenant *slots_tenant(struct daemon *daemon, uid_t uid);
 
 /* The slot of that UID's shared server; NULL without memory. */
 struct slot *slot_shared(struct daemon *daemon, uid_t uid);
@@ -70,9 +70,6 @@ bool slot_is_unused(struct slot *slot);
 
 /* Whether clients or starters wait. */
 bool slot_is_waiting(const struct slot *slot);
-
-/* The queue number of the connection that has waited longest; UINT64_MAX if none waits. */
-uint64_t slot_first_waiting(const struct slot *slot);
 
 /* A client has completed its handshake: it waits, is handed over, or is refused. */
 void slot_add_client(struct slot *slot, struct conn *conn);
