@@ -23,6 +23,7 @@
 #include "daemon/state/tenant.h"
 #include "daemon/conn/admission.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/listener.h"
 #include "daemon/conn/pending.h"
 #include "daemon/server/probe.h"
 #include "daemon/server/server.h"
@@ -30,6 +31,7 @@
 #include "daemon/server/state_text.h"
 #include "daemon/watch/counting.h"
 #include "daemon/watch/faults.h"
+#include "daemon/watch/kernel_log.h"
 #include "daemon/watch/metrics_server.h"
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
@@ -162,7 +164,7 @@ static void check_quit(struct daemon *daemon)
 		daemon->is_over = true;
 		manager_say_stopping(daemon);
 		servers_record(daemon);
-		record_release(daemon->listener.directory);
+		record_release(daemon->listener->directory);
 		listener_stop(daemon);
 		metrics_server_close(daemon);
 		uv_timer_start(&daemon->quit_timer, on_quit_reply_timeout, QUIT_REPLY_MS, 0);
@@ -336,7 +338,7 @@ static void adopt_recorded_servers(struct daemon *daemon)
 {
 	static struct record records[SERVERS_MAX_MAX];
 	_cleanup_free_ char *state = NULL;
-	int n = record_load(daemon->listener.directory, records, SERVERS_MAX_MAX, &state);
+	int n = record_load(daemon->listener->directory, records, SERVERS_MAX_MAX, &state);
 
 	if (n < 0)
 		log_control(&daemon->logs, "Cannot read the record of servers in %s: %s",

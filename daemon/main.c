@@ -20,6 +20,7 @@
 #include "spec_hash.h"
 #include "daemon/log/notify.h"
 #include "daemon/state/daemon.h"
+#include "daemon/conn/listener.h"
 #include "daemon/server/priority.h"
 #include "daemon/server/spawn.h"
 #include "daemon/watch/metrics_server.h"
@@ -210,7 +211,7 @@ static int open_daemon(struct daemon *daemon, enum mode mode, struct error_messa
 	r = settings_load(&daemon->environment, error);
 	if (r < 0)
 		return r;
-	r = listener_open(&daemon->listener, &daemon->config, fd, error);
+	r = listener_open(daemon->listener, &daemon->config, fd, error);
 	if (r != 0)
 		return r;
 	r = open_log_files(daemon, mode, error);
@@ -253,7 +254,7 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	if (r == LISTENER_TAKEN)
 		return report_taken(&daemon->config);
 	if (r < 0) {
-		listener_remove_files(&daemon->listener, &daemon->config);
+		listener_remove_files(daemon->listener, &daemon->config);
 		return print_error(&error);
 	}
 	if (chdir("/") < 0)
@@ -266,7 +267,7 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	daemon_run(daemon);
 	log_control(&daemon->logs, "Exit with status 0");
 	log_files_close(&daemon->logs);
-	listener_close(&daemon->listener);
+	listener_close(daemon->listener);
 	/* libuv would wait at the exit for the thread that waits for the name service. */
 	if (reload_abandon(daemon))
 		_exit(EXIT_SUCCESS);
@@ -337,7 +338,8 @@ static int run_front_end(const struct config *config, const struct options *opti
 
 int main(int argc, char **argv)
 {
-	static struct daemon daemon;
+	static struct listener listener;
+	static struct daemon daemon = {.listener = &listener};
 	struct config_file *file = &daemon.config_file;
 	struct config *config = &daemon.config;
 	struct options options;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "daemon/watch/trace_text.h"
 
 /* "trace read ID CHUNK" for each chunk of the daemon's largest trace. */
 #define REQUEST_MAX 8192u

@@ -21,7 +21,6 @@
 #include "daemon/server/viewer.h"
 #include "daemon/watch/trace_text.h"
 #include "daemon/watch/tracing.h"
-#include "daemon/cli/cli_trace.h"
 
 static void fail_by_usage(struct conn *conn)
 {

@@ -288,7 +288,7 @@ static void on_pause_timer(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
 
-	uv_poll_start(&daemon->listener.poll, UV_READABLE, on_connection);
+	uv_poll_start(&daemon->listener->poll, UV_READABLE, on_connection);
 }
 
 static void on_connection(uv_poll_t *poll, _unused_ int status, _unused_ int events)
@@ -296,7 +296,7 @@ static void on_connection(uv_poll_t *poll, _unused_ int status, _unused_ int eve
 	struct daemon *daemon = poll->data;
 
 	for (int i = 0; i < ACCEPT_BATCH; i++) {
-		int fd = accept4(daemon->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int fd = accept4(daemon->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		int r = fd < 0 ? -errno : 0;
 
 		if (r == 0) {
@@ -309,14 +309,14 @@ static void on_connection(uv_poll_t *poll, _unused_ int status, _unused_ int eve
 			continue;
 		log_control(&daemon->logs, "Cannot accept a connection: %s", strerror(-r));
 		uv_poll_stop(poll);
-		uv_timer_start(&daemon->listener.pause, on_pause_timer, PAUSE_MS, 0);
+		uv_timer_start(&daemon->listener->pause, on_pause_timer, PAUSE_MS, 0);
 		return;
 	}
 }
 
 int listener_start(struct daemon *daemon)
 {
-	struct listener *listener = &daemon->listener;
+	struct listener *listener = daemon->listener;
 	int r = uv_poll_init(&daemon->loop, &listener->poll, listener->fd);
 
 	if (r < 0)
@@ -337,7 +337,7 @@ void listener_remove_files(const struct listener *listener, const struct config 
 
 void listener_stop(struct daemon *daemon)
 {
-	struct listener *listener = &daemon->listener;
+	struct listener *listener = daemon->listener;
 
 	uv_close((uv_handle_t *)&listener->poll, NULL);
 	uv_close((uv_handle_t *)&listener->pause, NULL);

@@ -16,6 +16,7 @@
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/record.h"
+#include "daemon/conn/listener.h"
 
 void servers_record(struct daemon *daemon)
 {
@@ -28,7 +29,7 @@ void servers_record(struct daemon *daemon)
 		if (n < SERVERS_MAX_MAX)
 			records[n++] =
 				server_record(container_of(item, struct server, link_in_daemon));
-	r = state ? record_store(daemon->listener.directory, records, n,
+	r = state ? record_store(daemon->listener->directory, records, n,
 			    daemon->is_quitting && n == 0 ? "" : state)
 		  : -ENOMEM;
 	if (r == 0 && daemon->is_record_due)

@@ -22,11 +22,11 @@
 #include "daemon/config/devices.h"
 #include "daemon/config/settings.h"
 #include "daemon/log/log_file.h"
-#include "daemon/conn/listener.h"
-#include "daemon/watch/kernel_log.h"
 
 struct conn;
 struct conn_ops;
+struct kernel_log;
+struct listener;
 struct metrics_server;
 struct probe;
 struct reload;
@@ -50,7 +50,7 @@ struct daemon {
 	struct config config;
 	struct config_file config_file;
 	struct log_files logs;
-	struct listener listener;
+	struct listener *listener;
 	struct manager manager;
 	struct list tenants; /* every known UID: struct tenant */
 	struct tenant *tenants_by_uid[1024];
@@ -63,7 +63,7 @@ struct daemon {
 	uv_timer_t report_timer;            /* reports dropped lines (tenant_log.h) */
 	uint64_t last_client_id;
 	struct faults faults;
-	struct kernel_log kernel_log;
+	struct kernel_log *kernel_log; /* NULL: it cannot be read */
 	const struct conn_ops *new_conn_ops;
 	const struct server_watch *const *server_watches; /* up to NULL */
 	uint64_t n_accepted;                              /* counts connections */

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "kernel_log.h"
 #include "quote.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
@@ -300,10 +301,10 @@ bool faults_on_xid(struct daemon *daemon, const struct xid *xid)
 
 void faults_on_state(struct server *server)
 {
-	struct kernel_log *log = &server->daemon->kernel_log;
+	struct kernel_log *log = server->daemon->kernel_log;
 	uint64_t now_ms = uv_now(&server->daemon->loop);
 
-	if (!kernel_log_is_open(log)) {
+	if (!log) {
 		note_fault_address(server, 0, FAULT_DEVICE_UNKNOWN);
 		return;
 	}

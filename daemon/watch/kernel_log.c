@@ -23,7 +23,7 @@
 
 static void on_kernel_line(struct daemon *daemon, const char *line)
 {
-	struct kernel_log *log = &daemon->kernel_log;
+	struct kernel_log *log = daemon->kernel_log;
 	unsigned at = log->n_seen % XIDS_KEPT;
 	struct xid xid;
 
@@ -38,7 +38,7 @@ static void on_kernel_line(struct daemon *daemon, const char *line)
 /* Handles complete lines; the rest begins the next line. */
 static void take_kernel_lines(struct daemon *daemon)
 {
-	struct kernel_log *log = &daemon->kernel_log;
+	struct kernel_log *log = daemon->kernel_log;
 	char *begin = log->text, *end;
 
 	while ((end = memchr(begin, '\n', log->n - (size_t)(begin - log->text)))) {
@@ -59,7 +59,7 @@ static void take_kernel_lines(struct daemon *daemon)
 /* A record's text ends with a newline; what follows are properties for programs. */
 static void take_kernel_record(struct daemon *daemon)
 {
-	struct kernel_log *log = &daemon->kernel_log;
+	struct kernel_log *log = daemon->kernel_log;
 
 	log->text[log->n] = '\0';
 	log->text[strcspn(log->text, "\n")] = '\0';
@@ -80,7 +80,7 @@ static void check_log_rotation(const struct kernel_log *log)
 /* False: nothing more to read now. */
 static bool kernel_log_read(struct daemon *daemon)
 {
-	struct kernel_log *log = &daemon->kernel_log;
+	struct kernel_log *log = daemon->kernel_log;
 	ssize_t n = read(log->fd, log->text + log->n, KERNEL_RECORD_MAX - log->n);
 
 	if (n < 0)
@@ -133,9 +133,11 @@ static int kernel_log_open_file(const char *path, bool *ret_is_records)
 
 void kernel_log_open(struct daemon *daemon)
 {
-	struct kernel_log *log = &daemon->kernel_log;
+	static struct kernel_log kernel_log;
+	struct kernel_log *log = &kernel_log;
 	const char *path = daemon->config.kernel_log;
 
+	*log = (struct kernel_log){0};
 	log->fd = kernel_log_open_file(path, &log->is_records);
 	if (log->fd < 0) {
 		log_control(&daemon->logs,
@@ -144,6 +146,7 @@ void kernel_log_open(struct daemon *daemon)
 			path, strerror(-log->fd));
 		return;
 	}
+	daemon->kernel_log = log;
 	uv_timer_init(&daemon->loop, &log->timer);
 	log->timer.data = log->poll.data = daemon;
 	if (log->is_records && uv_poll_init(&daemon->loop, &log->poll, log->fd) == 0) {
@@ -156,13 +159,13 @@ void kernel_log_open(struct daemon *daemon)
 
 void kernel_log_close(struct daemon *daemon)
 {
-	struct kernel_log *log = &daemon->kernel_log;
+	struct kernel_log *log = daemon->kernel_log;
 
-	if (log->fd < 0)
+	if (!log)
 		return;
 	if (log->is_records)
 		uv_close((uv_handle_t *)&log->poll, NULL);
 	uv_close((uv_handle_t *)&log->timer, NULL);
 	close(log->fd);
-	log->fd = -EBADF;
+	daemon->kernel_log = NULL;
 }

@@ -20,7 +20,7 @@ struct daemon;
 #define XIDS_KEPT 16
 
 struct kernel_log {
-	int fd;           /* negative: it cannot be read */
+	int fd;
 	bool is_records;  /* each read returns one whole record */
 	bool is_skipping; /* the rest of a line that was too long */
 	uv_poll_t poll;   /* of records */
@@ -37,10 +37,5 @@ struct kernel_log {
 /* Without a readable log the daemon runs all the same; control.log says why. */
 void kernel_log_open(struct daemon *daemon);
 void kernel_log_close(struct daemon *daemon);
-
-static inline bool kernel_log_is_open(const struct kernel_log *log)
-{
-	return log->fd >= 0;
-}
 
 #endif

@@ -25,6 +25,7 @@
 #include "daemon/watch/faults.h"
 #include "../../daemon/config/settings.h"
 #include "../../daemon/conn/conn.h"
+#include "../../daemon/conn/listener.h"
 #include "../../daemon/server/clients.h"
 #include "../../daemon/server/server.h"
 #include "../../daemon/state/daemon.h"
@@ -111,6 +112,7 @@ static struct connection {
 } connections[CONNECTIONS];
 
 static bool was_trusted; /* a peer was connected that may end the daemon */
+static struct listener listener;
 static int control_log, server_log, kernel_log, listening, ranges;
 static unsigned n_ranges; /* how often the file of subordinate UIDs was written */
 
@@ -628,7 +630,8 @@ static void open_daemon(void)
 		.control.fd = control_log,
 		.server.fd = server_log,
 		.journald.fd = -EBADF};
-	daemon_->listener = (struct listener){.directory = -EBADF, .lock = -EBADF, .fd = listening};
+	listener = (struct listener){.directory = -EBADF, .lock = -EBADF, .fd = listening};
+	daemon_->listener = &listener;
 	write_ranges(ranges_at_first, sizeof(ranges_at_first) - 1);
 	must(daemon_start(daemon_, &error) == 0);
 	was_trusted = false;

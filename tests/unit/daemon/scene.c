@@ -23,6 +23,7 @@
 #include "scene_state.h"
 #include "daemon/config/config_file.h"
 #include "daemon/state/partitions.h"
+#include "daemon/conn/listener.h"
 #include "daemon/watch/faults.h"
 #include "daemon/command/file_limits.h"
 
@@ -142,11 +143,13 @@ static void load_config(struct daemon *daemon)
 
 static void start_daemon(struct daemon *daemon)
 {
+	static struct listener listener;
 	struct error_message error;
 
 	open_logs(daemon);
-	daemon->listener =
+	listener =
 		(struct listener){.directory = -EBADF, .lock = -EBADF, .fd = dup(scene.listening)};
+	daemon->listener = &listener;
 	assert_int_equal(daemon_start(daemon, &error), 0);
 	if (scene.conns_max > 0)
 		daemon->guest_conns_max = scene.conns_max;
