@@ -7,6 +7,8 @@
  * unless the client_conn is inactive, not yet joined.
  */
 
+#include "client_conn.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,12 +17,13 @@
 
 #include "async_close.h"
 #include "bound.h"
+#include "control.h"
 #include "counter_report.h"
+#include "fault_report.h"
 #include "quote.h"
 #include "server.h"
 #include "sharer.h"
 #include "spec_hash.h"
-#include "terminate.h"
 #include "wire.h"
 #include "worker.h"
 #include "server/util/log.h"
@@ -51,7 +54,7 @@ static void note_membership(
 	text_copy(note->group, group, sizeof(note->group));
 }
 
-void client_conn_notify(struct server *server, const struct client_conn *conn, enum frame_type type)
+void client_conn_notify(const struct client_conn *conn, enum frame_type type)
 {
 	struct frame_client_note note = {0};
 
@@ -64,11 +67,10 @@ void client_conn_notify(struct server *server, const struct client_conn *conn, e
 	if (conn->session)
 		note_membership(&note, conn->session->limits.partition,
 			conn->session->group ? conn->session->group->name : "");
-	control_send(server, &note);
+	daemon_link_send(&note);
 }
 
-void client_conn_notify_of(
-	struct server *server, const struct frame_client *client, enum frame_type type)
+void client_conn_notify_of(const struct frame_client *client, enum frame_type type)
 {
 	struct frame_client_note note = {0};
 	struct group *group;
@@ -82,11 +84,11 @@ void client_conn_notify_of(
 	group = group_find(client->group);
 	note_membership(&note, client->limits.partition, group ? group->name : "");
 	group_unref(group);
-	control_send(server, &note);
+	daemon_link_send(&note);
 }
 
-void client_conn_refuse(struct server *server, const struct frame_client *client, int connection,
-	uint32_t result, const char *text)
+void client_conn_refuse(
+	const struct frame_client *client, int connection, uint32_t result, const char *text)
 {
 	struct frame_refused refused = {0};
 
@@ -95,7 +97,7 @@ void client_conn_refuse(struct server *server, const struct frame_client *client
 	refused.result = result;
 	text_copy(refused.text, text, sizeof(refused.text));
 	frame_send(connection, &refused, NULL, 0);
-	client_conn_notify_of(server, client, FRAME_CLIENT_GONE);
+	client_conn_notify_of(client, FRAME_CLIENT_GONE);
 }
 
 static bool has_unknown_group(const struct frame_client *client)
@@ -302,15 +304,15 @@ void client_conn_new(struct server *server, const struct frame_client *client, i
 		server->last_session + 1);
 	objection = find_objection(server, client, fd, &result);
 	if (objection) {
-		client_conn_refuse(server, client, fd, result, objection);
+		client_conn_refuse(client, fd, result, objection);
 		return;
 	}
 	r = client_conn_make(server, client, fd);
 	if (r == -EPIPE || r == -ECONNRESET) {
 		log_line("Client process %d disconnected", (int)client->pid);
-		client_conn_notify_of(server, client, FRAME_CLIENT_GONE);
+		client_conn_notify_of(client, FRAME_CLIENT_GONE);
 	} else if (r == -EUSERS) {
-		client_conn_refuse(server, client, fd, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+		client_conn_refuse(client, fd, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
 			"its process or its user has as many sessions of this server as it leaves "
 			"to the others");
 	} else if (r < 0) {
@@ -318,7 +320,7 @@ void client_conn_new(struct server *server, const struct frame_client *client, i
 
 		snprintf(text, sizeof(text), "the server cannot make a session: %s",
 			strerrordesc_np(-r));
-		client_conn_refuse(server, client, fd, CUDA_ERROR_MPS_CONNECTION_FAILED, text);
+		client_conn_refuse(client, fd, CUDA_ERROR_MPS_CONNECTION_FAILED, text);
 	}
 }
 
@@ -335,7 +337,7 @@ static void free_closed(struct client_conn *conn)
 		return;
 	client_conn_free(conn);
 	server->n_conns--;
-	client_conn_notify(server, &gone, FRAME_CLIENT_GONE);
+	client_conn_notify(&gone, FRAME_CLIENT_GONE);
 	server_conn_gone(server);
 }
 
@@ -419,10 +421,27 @@ bool client_conn_gives_back(struct client_conn *conn)
 	return has_changed && !session_is_at_work(conn->session);
 }
 
+void client_conn_answer_terminate(uint64_t id, uint32_t result)
+{
+	struct frame_terminate frame = {0};
+
+	frame_init(&frame, FRAME_TERMINATED, 0);
+	frame.client = id;
+	frame.result = result;
+	daemon_link_send(&frame);
+}
+
+void client_conns_answer_terminate(const struct client_conn *conns)
+{
+	for (const struct client_conn *conn = conns; conn; conn = conn->next)
+		if (conn->is_terminated && !conn->is_inactive)
+			client_conn_answer_terminate(conn->id, CUDA_SUCCESS);
+}
+
 void client_conn_terminate(struct client_conn *conn)
 {
 	if (conn->is_inactive) {
-		terminate_answer(conn->server, conn->id, CUDA_SUCCESS);
+		client_conn_answer_terminate(conn->id, CUDA_SUCCESS);
 		return;
 	}
 	if (!conn->is_terminated)
@@ -436,7 +455,7 @@ void client_conn_terminate(struct client_conn *conn)
 static void note_terminated(struct client_conn *conn)
 {
 	log_line("Status of client " SESSION_NAME " is INACTIVE", SESSION_NAME_ARGS(conn->session));
-	terminate_answer(conn->server, conn->id, CUDA_SUCCESS);
+	client_conn_answer_terminate(conn->id, CUDA_SUCCESS);
 	/* A server that ends does not wait for a process whose calls all fail. */
 	conn->is_inactive = !conn->has_left && !conn->server->is_stopping;
 }
@@ -448,7 +467,7 @@ static void client_conn_reap(struct client_conn *conn)
 
 	pthread_join(conn->session->thread, NULL);
 	counters_report_client(conn);
-	fault_report_note_end(server, conn);
+	fault_report_note_end(&server->fault_report, conn);
 	server->n_active -= conn->is_active;
 	if (conn->is_terminated)
 		note_terminated(conn);
@@ -472,7 +491,7 @@ static void notify_context(const struct client_conn *conn, uint32_t ordinal)
 	frame.n_sms = grant->n_sms;
 	frame.priority = grant->priority;
 	frame.memory = grant_memory_limit(session, ordinal);
-	control_send(conn->server, &frame);
+	daemon_link_send(&frame);
 }
 
 /* Of the GPUs that the worker has opened since. */

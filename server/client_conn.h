@@ -3,41 +3,11 @@
 #define CLIENT_CONN_H
 
 /*
- * A client as seen by the loop: its connection and its process. When either ends, the
- * session ends. Loop thread.
+ * What the loop does for a client (client.h). When its connection or its process ends, the session
+ * ends. Loop thread.
  */
 
-#include <sys/types.h>
-#include <uv.h>
-
-#include "frame.h"
-
-struct server;
-struct session;
-
-struct client_conn {
-	struct server *server; /* not owned */
-	struct client_conn *next;
-	uint64_t id; /* given by the daemon */
-	pid_t pid;
-	uint32_t program; /* these two matter only to the daemon: see FRAME_CLIENT_HERE */
-	char command[FRAME_TEXT_MAX];
-	struct session *session;
-	struct sharer *process; /* whose resources its session shares */
-	int connection, pidfd;
-	uv_poll_t hangup, death;
-	bool has_hangup, has_death; /* open in the loop */
-	bool has_left;      /* its connection or its process has ended, or the server ends it */
-	bool is_terminated; /* by the operator: its work ends, the process may continue */
-	bool is_ending;     /* its work must end */
-	bool is_inactive;   /* ... and has ended, with its worker, but its process continues */
-	bool is_active;     /* counted as active */
-	uint64_t notified;  /* GPUs whose contexts the daemon knows, one bit each */
-	uint64_t ending_ms;
-	uint64_t grace_from_ms; /* from when on its work, or a driver call, has MPS_GRACE_MS */
-	uint64_t seen_held;     /* what its session held at the last look, */
-	uint32_t seen_unpinned; /* and what it had unpinned */
-};
+#include "client.h"
 
 /*
  * Welcomes or refuses a client that the daemon sends. Reports an error to the client and to
@@ -64,12 +34,18 @@ bool client_conn_gives_back(struct client_conn *conn);
  */
 void client_conn_terminate(struct client_conn *conn);
 
+/* Answers the daemon's FRAME_TERMINATE with a CUresult. */
+void client_conn_answer_terminate(uint64_t id, uint32_t result);
+
+/* This process ends at once, and with it everything of all terminated clients. */
+void client_conns_answer_terminate(const struct client_conn *conns);
+
 /*
  * Refuses a client that was not welcomed, and notifies the daemon that the client has gone.
  * The caller keeps `connection'.
  */
-void client_conn_refuse(struct server *server, const struct frame_client *client, int connection,
-	uint32_t result, const char *text);
+void client_conn_refuse(
+	const struct frame_client *client, int connection, uint32_t result, const char *text);
 
 /* Handles what its worker has done meanwhile. May free `conn'. */
 void client_conn_update(struct client_conn *conn);
@@ -78,12 +54,10 @@ void client_conn_update(struct client_conn *conn);
 void client_conn_check_watchdog(struct client_conn *conn);
 
 /* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE. */
-void client_conn_notify(
-	struct server *server, const struct client_conn *conn, enum frame_type type);
+void client_conn_notify(const struct client_conn *conn, enum frame_type type);
 
 /* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE for a client without a client_conn. */
-void client_conn_notify_of(
-	struct server *server, const struct frame_client *client, enum frame_type type);
+void client_conn_notify_of(const struct frame_client *client, enum frame_type type);
 
 /* Notifies a new daemon of each GPU that the client uses. */
 void client_conn_notify_contexts(struct client_conn *conn);

@@ -7,55 +7,57 @@
  * come, and the server looks for a new daemon every second. Loop thread.
  */
 
+#include <stdbool.h>
 #include <uv.h>
 
-#include "bounds.h"
-#include "frame.h"
-#include "frame_queue.h"
-
-struct control {
-	char path[SOCKET_PATH_MAX + 1];
-	int sock; /* -EBADF: there is no daemon */
-	uv_poll_t poll;
-	uv_timer_t retry;
-	bool is_reading;  /* the server accepts clients */
-	bool is_closing;  /* the poll handle is closing */
-	bool is_finished; /* permanently */
-	uint64_t lost_ms; /* when the daemon was lost, by the loop's clock */
-	int loss;         /* why, as a negative errno; 0: it is in the log */
-	struct frame_reader reader;
-	struct frame_queue out; /* empty without a daemon */
-};
-
+struct frame_reader;
 struct server;
+
+/* What the link calls. */
+struct daemon_link_ops {
+	/* The daemon has sent this frame. 0 or -EBADMSG. */
+	int (*on_order)(struct server *server, struct frame_reader *reader);
+
+	/* Nobody reads what was sent, and what is sent from now on. */
+	void (*on_lost)(struct server *server);
+
+	/* Another daemon has been found, and has got the hello. */
+	void (*on_found)(struct server *server);
+
+	/* None listens on that path. The last one was lost at that time by the loop's clock. */
+	void (*on_missing)(struct server *server, const char *path, uint64_t lost_ms);
+};
 
 /*
  * Connects to the daemon that started this server and sends the hello. 0 or -errno; the
  * reason is in the log.
  */
-int control_init(struct control *control);
+int daemon_link_init(void);
 
 /* After the loop exists: watches for the end of the daemon. */
-void control_open(struct server *server);
+void daemon_link_open(uv_loop_t *loop, const struct daemon_link_ops *ops, struct server *server);
 
 /* From now on reads clients and orders. */
-void control_read(struct server *server);
+void daemon_link_read(void);
 
-/* Sends the frames that wait, as control_drain() does, and closes the handles in the loop. */
-void control_close(struct server *server);
+/* The server ends: looks for no other daemon. `force': reads no further client either. */
+void daemon_link_stop(bool force);
+
+/* Sends the frames that wait, as daemon_link_drain() does, and closes the handles in the loop. */
+void daemon_link_close(void);
+
+/* After the loop. */
+void daemon_link_fini(void);
 
 /*
  * Sends a frame to the daemon, if there is one. Never blocks: a frame that the socket does not
  * take waits, and the daemon gets all frames in their order.
  */
-void control_send(struct server *server, const void *frame);
+void daemon_link_send(const void *frame);
 
 /* Before the process ends: waits, for a second at most, until all frames were sent. */
-void control_drain(struct server *server);
+void daemon_link_drain(void);
 
-static inline bool control_has_daemon(const struct control *control)
-{
-	return control->sock >= 0;
-}
+bool daemon_link_has_daemon(void);
 
 #endif

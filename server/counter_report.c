@@ -7,8 +7,8 @@
 
 #include "counter_report.h"
 
-#include "client_conn.h"
-#include "server.h"
+#include "client.h"
+#include "control.h"
 #include "server/session/counting.h"
 #include "server/device/device_quota.h"
 
@@ -18,11 +18,11 @@
 /* After a delay of the loop it is not known whether the clients were at work meanwhile. */
 #define SAMPLE_NS_MAX (10000000ull * SAMPLE_MS)
 
-static bool sample_all(const struct server *server, uint64_t ns)
+static bool sample_all(const struct work_sampler *sampler, uint64_t ns)
 {
 	bool has_work = false;
 
-	for (const struct client_conn *conn = server->conns; conn; conn = conn->next) {
+	for (const struct client_conn *conn = *sampler->conns; conn; conn = conn->next) {
 		counters_sample(conn->session, ns);
 		has_work |= atomic_load_explicit(&conn->session->has_work, memory_order_relaxed);
 	}
@@ -31,11 +31,10 @@ static bool sample_all(const struct server *server, uint64_t ns)
 
 static void on_sample(uv_timer_t *timer)
 {
-	struct server *server = timer->data;
-	struct work_sampler *sampler = &server->sampler;
+	struct work_sampler *sampler = timer->data;
 	uint64_t now = uv_hrtime();
 
-	sampler->n_idle = sample_all(server, MIN(now - sampler->last_ns, SAMPLE_NS_MAX))
+	sampler->n_idle = sample_all(sampler, MIN(now - sampler->last_ns, SAMPLE_NS_MAX))
 				  ? 0
 				  : sampler->n_idle + 1;
 	sampler->last_ns = now;
@@ -44,22 +43,21 @@ static void on_sample(uv_timer_t *timer)
 	uv_timer_stop(timer);
 	atomic_store(&sampler_rests, true);
 	/* A worker may have looked at the flag just before. */
-	if (sample_all(server, 0))
-		sampler_start(server);
+	if (sample_all(sampler, 0))
+		sampler_start(sampler);
 }
 
-void sampler_init(struct server *server)
+void sampler_init(struct work_sampler *sampler, uv_loop_t *loop, struct client_conn *const *conns)
 {
-	uv_timer_init(&server->loop, &server->sampler.timer);
-	server->sampler.timer.data = server;
+	uv_timer_init(loop, &sampler->timer);
+	sampler->timer.data = sampler;
+	sampler->conns = conns;
 	atomic_store(&sampler_rests, true);
 }
 
-void sampler_start(struct server *server)
+void sampler_start(struct work_sampler *sampler)
 {
-	struct work_sampler *sampler = &server->sampler;
-
-	if (uv_is_active((uv_handle_t *)&sampler->timer) || !sample_all(server, 0))
+	if (uv_is_active((uv_handle_t *)&sampler->timer) || !sample_all(sampler, 0))
 		return;
 	atomic_store(&sampler_rests, false);
 	sampler->n_idle = 0;
@@ -84,15 +82,15 @@ void counters_report_client(const struct client_conn *conn)
 		frame.memory[i] = quota_used(&quota->quota);
 		frame.memory_peak[i] = atomic_load_explicit(&quota->peak, memory_order_relaxed);
 	}
-	control_send(conn->server, &frame);
+	daemon_link_send(&frame);
 }
 
-void counters_report(struct server *server)
+void counters_report(const struct client_conn *conns)
 {
 	struct frame_counters end = {0};
 
-	for (const struct client_conn *conn = server->conns; conn; conn = conn->next)
+	for (const struct client_conn *conn = conns; conn; conn = conn->next)
 		counters_report_client(conn);
 	frame_init(&end, FRAME_COUNTERS, 0);
-	control_send(server, &end);
+	daemon_link_send(&end);
 }

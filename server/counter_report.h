@@ -11,21 +11,21 @@
 #include <uv.h>
 
 struct client_conn;
-struct server;
 
 struct work_sampler {
-	uv_timer_t timer; /* runs while a client has work */
-	uint64_t last_ns; /* time of the last sample */
-	unsigned n_idle;  /* samples since a client had work */
+	uv_timer_t timer;                 /* runs while a client has work */
+	struct client_conn *const *conns; /* not owned */
+	uint64_t last_ns;                 /* time of the last sample */
+	unsigned n_idle;                  /* samples since a client had work */
 };
 
-void sampler_init(struct server *server);
+void sampler_init(struct work_sampler *sampler, uv_loop_t *loop, struct client_conn *const *conns);
 
 /* Starts to sample if a client has work. */
-void sampler_start(struct server *server);
+void sampler_start(struct work_sampler *sampler);
 
 /* The reply to the daemon's FRAME_COUNTERS. */
-void counters_report(struct server *server);
+void counters_report(const struct client_conn *conns);
 
 /* One client's counters. */
 void counters_report_client(const struct client_conn *conn);

@@ -14,7 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server.h"
+#include "client.h"
+#include "control.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -79,15 +80,14 @@ static void log_suspects(const struct fault_report *report)
 			(int)report->suspects[i].pid, report->suspects[i].session);
 }
 
-void fault_report_begin(struct server *server)
+void fault_report_begin(struct fault_report *report, const struct client_conn *conns)
 {
-	struct fault_report *report = &server->fault_report;
 	uint64_t devices = 0;
 
 	*report = (struct fault_report){.is_address_due = true};
 	frame_init(&report->frame, FRAME_FAULT, 0);
 	set_result(report, fault_get());
-	for (const struct client_conn *conn = server->conns; conn; conn = conn->next)
+	for (const struct client_conn *conn = conns; conn; conn = conn->next)
 		if (may_have_caused_it(conn)) {
 			fault_report_add(report, conn);
 			devices |= atomic_load(&conn->session->granted);
@@ -102,23 +102,19 @@ void fault_report_begin(struct server *server)
 	log_line("The error is %s (%d)", report->frame.result_name, (int)report->frame.result);
 }
 
-uint64_t fault_report_client(const struct server *server)
+uint64_t fault_report_client(const struct fault_report *report)
 {
-	const struct fault_report *report = &server->fault_report;
-
 	return is_known(report) ? report->suspects[0].id : 0;
 }
 
-pid_t fault_report_pid(const struct server *server)
+pid_t fault_report_pid(const struct fault_report *report)
 {
-	const struct fault_report *report = &server->fault_report;
-
 	return is_known(report) ? report->suspects[0].pid : 0;
 }
 
-void fault_report_send(struct server *server)
+void fault_report_send(const struct fault_report *report)
 {
-	control_send(server, &server->fault_report.frame);
+	daemon_link_send(&report->frame);
 }
 
 /* Records the kernel that a client launched last. */
@@ -140,9 +136,8 @@ static void fault_report_settle(struct fault_report *report, unsigned i, enum fa
 	report->frame.how = how;
 }
 
-static void fault_report_look_up(struct server *server, uint64_t address)
+static void fault_report_look_up(struct fault_report *report, uint64_t address)
 {
-	struct fault_report *report = &server->fault_report;
 	uint32_t session = owner_last(address).session;
 	char why[80];
 
@@ -159,11 +154,9 @@ static void fault_report_look_up(struct server *server, uint64_t address)
 		address);
 }
 
-void fault_report_take_address(struct server *server, const struct frame_fault_address *frame)
+void fault_report_take_address(struct fault_report *report, const struct frame_fault_address *frame)
 {
-	struct fault_report *report = &server->fault_report;
-
-	if (!server->is_faulted || !report->is_address_due)
+	if (!report->is_address_due)
 		return;
 	report->is_address_due = false;
 	if (frame->address == 0)
@@ -172,36 +165,30 @@ void fault_report_take_address(struct server *server, const struct frame_fault_a
 	if (frame->ordinal < DEVICES_MAX)
 		report->frame.ordinal = frame->ordinal;
 	if (!is_known(report))
-		fault_report_look_up(server, frame->address);
-	fault_report_send(server);
+		fault_report_look_up(report, frame->address);
+	fault_report_send(report);
 }
 
-void fault_report_note_end(struct server *server, const struct client_conn *conn)
+void fault_report_note_end(struct fault_report *report, const struct client_conn *conn)
 {
-	struct fault_report *report = &server->fault_report;
-
-	for (unsigned i = 0; server->is_faulted && i < report->n_suspects; i++)
+	for (unsigned i = 0; i < report->n_suspects; i++)
 		if (report->suspects[i].id == conn->id)
 			take_kernel(report, i, conn);
-	if (!server->is_faulted || !is_known(report) || report->frame.kernel[0] ||
+	if (report->n_suspects == 0 || !is_known(report) || report->frame.kernel[0] ||
 		!report->suspects[0].kernel[0])
 		return;
 	fault_report_settle(report, 0, report->frame.how);
-	fault_report_send(server);
+	fault_report_send(report);
 }
 
-bool fault_report_is_open(const struct server *server)
+bool fault_report_is_open(const struct fault_report *report, uint64_t ms)
 {
-	const struct fault_report *report = &server->fault_report;
-
 	return report->is_address_due && !is_known(report) && report->n_suspects > 0 &&
-	       uv_now(&server->loop) - server->fault_ms < ADDRESS_MS;
+	       ms < ADDRESS_MS;
 }
 
-void fault_report_overdue(struct server *server, const struct client_conn *conn)
+void fault_report_overdue(struct fault_report *report, const struct client_conn *conn)
 {
-	struct fault_report *report = &server->fault_report;
-
 	*report = (struct fault_report){.frame = {.how = FAULT_OVERDUE}};
 	frame_init(&report->frame, FRAME_FAULT, 0);
 	set_result(report, CUDA_ERROR_LAUNCH_TIMEOUT);
@@ -209,5 +196,5 @@ void fault_report_overdue(struct server *server, const struct client_conn *conn)
 	report->frame.ordinal = only_device(atomic_load(&conn->session->granted));
 	take_kernel(report, 0, conn);
 	fault_report_settle(report, 0, FAULT_OVERDUE);
-	fault_report_send(server);
+	fault_report_send(report);
 }

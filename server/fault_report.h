@@ -14,7 +14,6 @@
 #include "frame.h"
 
 struct client_conn;
-struct server;
 
 struct fault_report {
 	struct frame_fault frame; /* as sent to the daemon */
@@ -29,25 +28,26 @@ struct fault_report {
 };
 
 /* After a fault: finds the clients that may have caused it, and logs them. */
-void fault_report_begin(struct server *server);
+void fault_report_begin(struct fault_report *report, const struct client_conn *conns);
 
 /* The daemon's ID, and the PID, of the client that is known to be the cause; 0: unknown. */
-uint64_t fault_report_client(const struct server *server);
-pid_t fault_report_pid(const struct server *server);
+uint64_t fault_report_client(const struct fault_report *report);
+pid_t fault_report_pid(const struct fault_report *report);
 
 /* Sends what is known now to the daemon. */
-void fault_report_send(struct server *server);
+void fault_report_send(const struct fault_report *report);
 
 /* The daemon has sent the address, or the fact that it will never know it. */
-void fault_report_take_address(struct server *server, const struct frame_fault_address *frame);
+void fault_report_take_address(
+	struct fault_report *report, const struct frame_fault_address *frame);
 
 /* The client's worker has ended: the kernel that the client launched last is known. */
-void fault_report_note_end(struct server *server, const struct client_conn *conn);
+void fault_report_note_end(struct fault_report *report, const struct client_conn *conn);
 
-/* Whether more may become known if the server waits for a moment. */
-bool fault_report_is_open(const struct server *server);
+/* Whether more may become known if the server waits for a moment: so long after the fault. */
+bool fault_report_is_open(const struct fault_report *report, uint64_t ms);
 
 /* Work of a client continues after its end, which ends the server. */
-void fault_report_overdue(struct server *server, const struct client_conn *conn);
+void fault_report_overdue(struct fault_report *report, const struct client_conn *conn);
 
 #endif

@@ -10,36 +10,31 @@
 
 #include <string.h>
 
-#include "server.h"
+#include "control.h"
 #include "server/session/group.h"
 
-static void send_lease(struct server *server, enum frame_type type, uint32_t group,
-	const uint64_t bytes[DEVICES_MAX])
+static void send_lease(enum frame_type type, uint32_t group, const uint64_t bytes[DEVICES_MAX])
 {
 	struct frame_lease frame = {0};
 
 	frame_init(&frame, type, 0);
 	frame.group = group;
 	memcpy(frame.bytes, bytes, sizeof(frame.bytes));
-	control_send(server, &frame);
+	daemon_link_send(&frame);
 }
 
-void group_link_take(struct server *server, const struct frame_group *frame)
+bool group_link_take(const struct frame_group *frame)
 {
 	static const uint64_t nothing[DEVICES_MAX];
 	uint32_t forgotten;
 	bool is_set = group_set(frame, &forgotten);
 
 	if (forgotten)
-		send_lease(server, FRAME_LEASE_RETURN, forgotten, nothing);
-	if (!is_set)
-		return;
-	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
-		client_conn_note_group(conn);
-	group_link_look(server);
+		send_lease(FRAME_LEASE_RETURN, forgotten, nothing);
+	return is_set;
 }
 
-void group_link_take_lease(struct server *server, const struct frame_lease *frame)
+void group_link_take_lease(const struct frame_lease *frame)
 {
 	struct group *group = group_find(frame->group);
 
@@ -47,10 +42,10 @@ void group_link_take_lease(struct server *server, const struct frame_lease *fram
 		return;
 	lease_take(group, frame);
 	group_unref(group);
-	group_link_look(server);
+	group_link_look();
 }
 
-void group_link_give_back(struct server *server, const struct frame_lease *frame)
+void group_link_give_back(const struct frame_lease *frame)
 {
 	struct group *group = group_find(frame->group);
 	uint64_t lease[DEVICES_MAX] = {0};
@@ -58,24 +53,24 @@ void group_link_give_back(struct server *server, const struct frame_lease *frame
 	if (group)
 		lease_give_back(group, lease);
 	group_unref(group);
-	send_lease(server, FRAME_LEASE_RETURN, frame->group, lease);
+	send_lease(FRAME_LEASE_RETURN, frame->group, lease);
 }
 
-void group_link_look(struct server *server)
+void group_link_look(void)
 {
 	struct group *group = NULL;
 
-	while (control_has_daemon(&server->control) && (group = group_next(group))) {
+	while (daemon_link_has_daemon() && (group = group_next(group))) {
 		struct frame_lease frame = {0};
 
 		frame_init(&frame, FRAME_LEASE_WANT, 0);
 		frame.group = group->id;
 		if (group_is_known(group) && lease_next_want(group, &frame))
-			control_send(server, &frame);
+			daemon_link_send(&frame);
 	}
 }
 
-void group_link_introduce(struct server *server)
+void group_link_introduce(void)
 {
 	struct group *group = NULL;
 
@@ -87,6 +82,6 @@ void group_link_introduce(struct server *server)
 		lease_get(group, frame.lease);
 		memcpy(frame.name, group->name, sizeof(frame.name));
 		lease_lose_reply(group);
-		control_send(server, &frame);
+		daemon_link_send(&frame);
 	}
 }

@@ -7,19 +7,25 @@
  * the groups' memory (server/session/lease.h). Loop thread.
  */
 
+#include <stdbool.h>
+
 struct frame_group;
 struct frame_lease;
-struct server;
 
-/* FRAME_GROUP, FRAME_LEASE and FRAME_LEASE_RETURN of the daemon. */
-void group_link_take(struct server *server, const struct frame_group *frame);
-void group_link_take_lease(struct server *server, const struct frame_lease *frame);
-void group_link_give_back(struct server *server, const struct frame_lease *frame);
+/*
+ * FRAME_GROUP of the daemon. True: the limits of a group are new; call group_link_look() when its
+ * clients know them.
+ */
+bool group_link_take(const struct frame_group *frame);
+
+/* FRAME_LEASE and FRAME_LEASE_RETURN of the daemon. */
+void group_link_take_lease(const struct frame_lease *frame);
+void group_link_give_back(const struct frame_lease *frame);
 
 /* Asks the daemon for what workers wait for. */
-void group_link_look(struct server *server);
+void group_link_look(void);
 
 /* The connection is new: the daemon learns which groups have clients here, and their leases. */
-void group_link_introduce(struct server *server);
+void group_link_introduce(void);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "async_close.h"
 #include "bounds.h"
+#include "client_conn.h"
 #include "server.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
@@ -119,7 +120,7 @@ bool newcomers_terminate(struct server *server, uint64_t id)
 	if (!newcomer)
 		return false;
 	*link = newcomer->next;
-	client_conn_refuse(server, &newcomer->client, newcomer->connection,
+	client_conn_refuse(&newcomer->client, newcomer->connection,
 		CUDA_ERROR_MPS_CLIENT_TERMINATED, "the operator has terminated this client");
 	async_close(newcomer->connection);
 	free(newcomer);
@@ -131,7 +132,7 @@ void newcomers_drop(struct server *server)
 	while (server->newcomers) {
 		struct newcomer *newcomer = take_first(server);
 
-		client_conn_notify_of(server, &newcomer->client, FRAME_CLIENT_GONE);
+		client_conn_notify_of(&newcomer->client, FRAME_CLIENT_GONE);
 		async_close(newcomer->connection);
 		free(newcomer);
 	}
@@ -140,5 +141,5 @@ void newcomers_drop(struct server *server)
 void newcomers_notify(struct server *server)
 {
 	for (const struct newcomer *each = server->newcomers; each; each = each->next)
-		client_conn_notify_of(server, &each->client, FRAME_CLIENT_HERE);
+		client_conn_notify_of(&each->client, FRAME_CLIENT_HERE);
 }

@@ -14,12 +14,15 @@
 #include <string.h>
 
 #include "async_close.h"
+#include "client_conn.h"
+#include "control.h"
 #include "device_frame.h"
 #include "group_link.h"
 #include "newcomers.h"
+#include "orders.h"
 #include "sharer.h"
 #include "start_settings.h"
-#include "terminate.h"
+#include "trace_control.h"
 #include "worker.h"
 #include "server/util/log.h"
 #include "server/util/number.h"
@@ -43,9 +46,9 @@ static const struct number_setting grace_ms = {
 };
 
 /* Ends without cleanup, because no driver call may ever return now. */
-_Noreturn static void leave(struct server *server, int status)
+_Noreturn static void leave(int status)
 {
-	control_drain(server);
+	daemon_link_drain();
 	log_line("Exiting");
 	_exit(status);
 }
@@ -66,12 +69,12 @@ void server_notify_state(struct server *server)
 	if (server->is_faulted)
 		frame.result = fault_get();
 	if (server->is_faulted)
-		frame.client = fault_report_client(server);
+		frame.client = fault_report_client(&server->fault_report);
 	if (frame.result)
 		snprintf(frame.text, sizeof(frame.text), "%s: %s",
 			server->is_faulted ? "GPU fault" : "cuInit",
 			result_name((CUresult)frame.result));
-	control_send(server, &frame);
+	daemon_link_send(&frame);
 }
 
 void server_notify_devices(struct server *server)
@@ -79,7 +82,7 @@ void server_notify_devices(struct server *server)
 	for (uint32_t i = 0; server->is_ready && i < devices_count(); i++) {
 		struct frame_device frame = device_frame(device_get(i));
 
-		control_send(server, &frame);
+		daemon_link_send(&frame);
 	}
 }
 
@@ -118,7 +121,7 @@ static void become_ready(struct server *server)
 	log_line("Server has started");
 	server_notify_devices(server);
 	server_notify_state(server);
-	control_read(server);
+	daemon_link_read();
 }
 
 /* One line for each GPU that it uses. */
@@ -148,7 +151,7 @@ static void log_devices(const struct server *server)
 static void log_fault(const struct server *server)
 {
 	const struct client_conn *conn;
-	pid_t pid = fault_report_pid(server);
+	pid_t pid = fault_report_pid(&server->fault_report);
 
 	for (conn = server->conns; conn; conn = conn->next)
 		log_end_by_fault(conn->session);
@@ -170,12 +173,13 @@ static void handle_fault(struct server *server)
 	server->is_faulted = true;
 	server->fault_ms = uv_now(&server->loop);
 	newcomers_drop(server);
-	fault_report_begin(server);
+	fault_report_begin(&server->fault_report, server->conns);
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
-		session_notify_fault(conn->session, fault_get(), fault_report_pid(server));
+		session_notify_fault(
+			conn->session, fault_get(), fault_report_pid(&server->fault_report));
 	log_fault(server);
 	server_notify_state(server);
-	fault_report_send(server);
+	fault_report_send(&server->fault_report);
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
 		client_conn_end(conn);
 	server_start_tick(server);
@@ -192,9 +196,9 @@ static void server_on_news(uv_async_t *async)
 		next = conn->next;
 		client_conn_update(conn);
 	}
-	sampler_start(server);
-	trace_control_look(server);
-	group_link_look(server);
+	sampler_start(&server->sampler);
+	trace_control_look(server->conns);
+	group_link_look();
 	newcomers_look(server);
 	if (!server->is_faulted && fault_get() != CUDA_SUCCESS)
 		handle_fault(server);
@@ -229,11 +233,11 @@ static void leave_overdue(struct server *server, const struct client_conn *conn)
 		snprintf(frame.text, sizeof(frame.text),
 			"a driver call for the %s client %d does not return", whose,
 			(int)conn->pid);
-	control_send(server, &frame);
+	daemon_link_send(&frame);
 	if (is_at_work)
-		fault_report_overdue(server, conn);
-	terminate_answer_all(server);
-	leave(server, 1);
+		fault_report_overdue(&server->fault_report, conn);
+	client_conns_answer_terminate(server->conns);
+	leave(1);
 }
 
 /*
@@ -251,6 +255,7 @@ static void check_overdue(struct server *server, struct client_conn *conn)
 static void on_tick(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
+	const uint64_t faulted_ms = uv_now(&server->loop) - server->fault_ms;
 	bool is_needed = server->is_faulted || (server->is_stopping && !server->is_ready);
 
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
@@ -260,13 +265,14 @@ static void on_tick(uv_timer_t *timer)
 		session_end(conn->session);
 		check_overdue(server, conn);
 	}
-	is_needed |= trace_control_look(server);
+	is_needed |= trace_control_look(server->conns);
 	newcomers_look(server);
 	if (server->is_faulted &&
-		((server->n_conns == 0 && !fault_report_is_open(server)) ||
-			uv_now(&server->loop) - server->fault_ms >= FAULT_LINGER_MS)) {
-		terminate_answer_all(server);
-		leave(server, 1);
+		((server->n_conns == 0 &&
+			 !fault_report_is_open(&server->fault_report, faulted_ms)) ||
+			faulted_ms >= FAULT_LINGER_MS)) {
+		client_conns_answer_terminate(server->conns);
+		leave(1);
 	}
 	if (!is_needed)
 		uv_timer_stop(timer);
@@ -300,7 +306,7 @@ static void close_all(struct server *server)
 	if (server->is_closing || !server->is_stopping || server->n_conns > 0)
 		return;
 	server->is_closing = true;
-	control_close(server);
+	daemon_link_close();
 	uv_close((uv_handle_t *)&server->news, NULL);
 	uv_close((uv_handle_t *)&server->tick, NULL);
 	uv_close((uv_handle_t *)&server->looks, NULL);
@@ -322,14 +328,14 @@ void server_stop(struct server *server, bool force)
 {
 	/* cuInit() cannot be cancelled, and there are no clients yet. */
 	if (!server->is_ready)
-		leave(server, 0);
+		leave(0);
 	if (!server->is_stopping) {
 		server->is_stopping = true;
 		server_notify_state(server);
 		log_line("Waiting for current clients to finish");
 	}
 	newcomers_drop(server);
-	server->is_forced |= force;
+	daemon_link_stop(force);
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
 		if (force || conn->is_inactive)
 			client_conn_end(conn);
@@ -361,7 +367,7 @@ static void loop_init(struct server *server)
 	server->tick.data = server;
 	uv_timer_init(&server->loop, &server->looks);
 	server->looks.data = server;
-	sampler_init(server);
+	sampler_init(&server->sampler, &server->loop, &server->conns);
 	uv_signal_init(&server->loop, &server->sigterm);
 	uv_signal_init(&server->loop, &server->sigint);
 	server->sigterm.data = server->sigint.data = server;
@@ -375,7 +381,7 @@ int server_init(struct server *server, uid_t uid, bool is_multiuser)
 
 	*server = (struct server){.uid = uid, .is_multiuser = is_multiuser};
 	server->grace_ms = (int)number_setting_read(&grace_ms);
-	r = control_init(&server->control);
+	r = daemon_link_init();
 	if (r < 0)
 		return r;
 	log_line("Initializing server process");
@@ -383,7 +389,7 @@ int server_init(struct server *server, uid_t uid, bool is_multiuser)
 	if (r < 0)
 		return r;
 	loop_init(server);
-	control_open(server);
+	daemon_link_open(&server->loop, &orders_ops, server);
 	r = thread_start(&server->starter, "mps-starter", run_starter, server);
 	if (r == 0)
 		r = deferred_start();
@@ -406,7 +412,7 @@ void server_fini(struct server *server)
 	deferred_stop();
 	devices_fini();
 	sharers_free(server);
-	frame_reader_fini(&server->control.reader);
+	daemon_link_fini();
 	r = uv_loop_close(&server->loop);
 	assert(r == 0);
 	(void)r;

@@ -11,11 +11,8 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "client_conn.h"
-#include "control.h"
 #include "counter_report.h"
 #include "fault_report.h"
-#include "trace_control.h"
 
 /* With CUDA_VERSION; in the log and for -v. */
 #define VERSION_LINE "CUDA MPS Server for Linux/Unix. Binary version: %d"
@@ -27,7 +24,6 @@ struct server {
 	uv_timer_t looks; /* ... while there is a client */
 	uv_signal_t sigterm, sigint;
 	struct work_sampler sampler;
-	struct control control;
 	uid_t uid;
 	bool is_multiuser; /* its clients are of any user, kept apart by their UIDs */
 	struct sharer *sharers;
@@ -44,7 +40,6 @@ struct server {
 	uint32_t last_session;
 
 	bool is_stopping; /* accepts no new clients, ends when the last client has left */
-	bool is_forced;   /* ... and does not wait for present clients */
 	bool is_closing;  /* the loop is about to end */
 	bool is_faulted;
 	struct fault_report fault_report;

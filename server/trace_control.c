@@ -10,51 +10,51 @@
 
 #include <unistd.h>
 
+#include "client.h"
+#include "control.h"
+#include "frame.h"
 #include "ring.h"
-#include "server.h"
 #include "server/session/session.h"
 #include "server/session/trace_writer.h"
 
-static void reply_end(struct server *server, uint64_t id, uint64_t n_lost)
+static void reply_end(uint64_t id, uint64_t n_lost)
 {
 	struct frame_trace_end frame = {0};
 
 	frame_init(&frame, FRAME_TRACE_END, 0);
 	frame.id = id;
 	frame.n_lost = n_lost;
-	control_send(server, &frame);
+	daemon_link_send(&frame);
 }
 
-void trace_control_begin(struct server *server, const struct frame_trace *frame, int fd)
+void trace_control_begin(const struct frame_trace *frame, int fd)
 {
 	/* The workers of an earlier trace may still be in a long call. */
 	if (trace_begin(frame->id, fd, frame->uid) < 0)
-		reply_end(server, frame->id, 0);
+		reply_end(frame->id, 0);
 }
 
-void trace_control_end(struct server *server, const struct frame_trace_end *frame)
+bool trace_control_end(const struct frame_trace_end *frame, const struct client_conn *conns)
 {
-	if (trace_end(frame->id) && trace_control_look(server))
-		server_start_tick(server);
+	return trace_end(frame->id) && trace_control_look(conns);
 }
 
-void trace_control_drop(struct server *server)
+bool trace_control_drop(void)
 {
-	if (trace_end_all())
-		server_start_tick(server);
+	return trace_end_all();
 }
 
-bool trace_control_look(struct server *server)
+bool trace_control_look(const struct client_conn *conns)
 {
 	uint64_t id, n_lost;
 
 	while (trace_close_memory(&id, &n_lost))
 		if (id)
-			reply_end(server, id, n_lost);
+			reply_end(id, n_lost);
 	if (!trace_is_ending())
 		return false;
 	/* A worker may just have fallen asleep: the caller repeats this. */
-	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+	for (const struct client_conn *conn = conns; conn; conn = conn->next)
 		ring_interrupt(&conn->session->receiver);
 	return true;
 }

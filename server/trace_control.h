@@ -10,22 +10,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct client_conn;
 struct frame_trace;
 struct frame_trace_end;
-struct server;
 
 /* Takes `fd'. */
-void trace_control_begin(struct server *server, const struct frame_trace *frame, int fd);
+void trace_control_begin(const struct frame_trace *frame, int fd);
 
-void trace_control_end(struct server *server, const struct frame_trace_end *frame);
+/* True: as trace_control_look(). */
+bool trace_control_end(const struct frame_trace_end *frame, const struct client_conn *conns);
 
-/* The daemon has gone: nobody reads the traces any more. */
-void trace_control_drop(struct server *server);
+/* The daemon has gone: nobody reads the traces any more. True: call trace_control_look() soon. */
+bool trace_control_drop(void);
 
 /*
  * Replies to the daemon when all sessions have left a trace. True: some have not, so call
  * it again soon.
  */
-bool trace_control_look(struct server *server);
+bool trace_control_look(const struct client_conn *conns);
 
 #endif

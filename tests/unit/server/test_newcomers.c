@@ -14,6 +14,7 @@
 #include "bounds.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
+#include "server/client_conn.h"
 #include "server/newcomers.h"
 #include "server/server.h"
 
@@ -32,14 +33,14 @@ void client_conn_new(
 	welcomed[n_welcomed++] = connection;
 }
 
-void client_conn_notify_of(_unused_ struct server *of, _unused_ const struct frame_client *client,
-	_unused_ enum frame_type type)
+void client_conn_notify_of(
+	_unused_ const struct frame_client *client, _unused_ enum frame_type type)
 {
 	n_told++;
 }
 
-void client_conn_refuse(_unused_ struct server *of, _unused_ const struct frame_client *client,
-	_unused_ int connection, uint32_t result, _unused_ const char *text)
+void client_conn_refuse(_unused_ const struct frame_client *client, _unused_ int connection,
+	uint32_t result, _unused_ const char *text)
 {
 	assert_int_equal(result, CUDA_ERROR_MPS_CLIENT_TERMINATED);
 	n_refused++;

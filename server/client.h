@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_H
+#define CLIENT_H
+
+/*
+ * The state of a client as seen by the loop: its connection and its process;
+ * server/client_conn.h has the functions. Loop thread.
+ */
+
+#include <sys/types.h>
+#include <uv.h>
+
+#include "frame.h"
+
+struct server;
+struct session;
+
+struct client_conn {
+	struct server *server; /* not owned */
+	struct client_conn *next;
+	uint64_t id; /* given by the daemon */
+	pid_t pid;
+	uint32_t program; /* these two matter only to the daemon: see FRAME_CLIENT_HERE */
+	char command[FRAME_TEXT_MAX];
+	struct session *session;
+	struct sharer *process; /* whose resources its session shares */
+	int connection, pidfd;
+	uv_poll_t hangup, death;
+	bool has_hangup, has_death; /* open in the loop */
+	bool has_left;      /* its connection or its process has ended, or the server ends it */
+	bool is_terminated; /* by the operator: its work ends, the process may continue */
+	bool is_ending;     /* its work must end */
+	bool is_inactive;   /* ... and has ended, with its worker, but its process continues */
+	bool is_active;     /* counted as active */
+	uint64_t notified;  /* GPUs whose contexts the daemon knows, one bit each */
+	uint64_t ending_ms;
+	uint64_t grace_from_ms; /* from when on its work, or a driver call, has MPS_GRACE_MS */
+	uint64_t seen_held;     /* what its session held at the last look, */
+	uint32_t seen_unpinned; /* and what it had unpinned */
+};
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The daemon's orders. Loop thread.
+ *
+ * Invariant: the daemon gets at least one answer to each FRAME_TERMINATE, as long as it is
+ * connected.
+ */
+
+#include "orders.h"
+
+#include "bounds.h"
+#include "client_conn.h"
+#include "counter_report.h"
+#include "fault_report.h"
+#include "group_link.h"
+#include "newcomers.h"
+#include "server.h"
+#include "trace_control.h"
+#include "server/util/log.h"
+#include "server/driver/driver.h"
+
+static void shut_down(struct server *server, const struct frame_shutdown *stop)
+{
+	log_line("Server has been notified to shutdown");
+	server_stop(server, stop->force != 0);
+}
+
+static void take_group(struct server *server, const struct frame_group *frame)
+{
+	if (!group_link_take(frame))
+		return;
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		client_conn_note_group(conn);
+	group_link_look();
+}
+
+static void terminate_client(struct server *server, uint64_t id)
+{
+	struct client_conn *conn = server->conns;
+
+	while (conn && conn->id != id)
+		conn = conn->next;
+	if (conn)
+		client_conn_terminate(conn);
+	else
+		client_conn_answer_terminate(id, newcomers_terminate(server, id)
+							 ? CUDA_SUCCESS
+							 : CUDA_ERROR_INVALID_CONTEXT);
+}
+
+/* The workers of the trace may still be in a long call. */
+static void end_trace(struct server *server, const struct frame_trace_end *frame)
+{
+	if (trace_control_end(frame, server->conns))
+		server_start_tick(server);
+}
+
+static int orders_take(struct server *server, struct frame_reader *reader)
+{
+	const void *frame = reader->bytes;
+
+	switch (reader->head.type) {
+	case FRAME_CLIENT:
+		newcomers_take(server, frame, frame_take_fd(reader, 0));
+		return 0;
+	case FRAME_SHUTDOWN:
+		shut_down(server, frame);
+		return 0;
+	case FRAME_GROUP:
+		take_group(server, frame);
+		return 0;
+	case FRAME_LEASE:
+		group_link_take_lease(frame);
+		return 0;
+	case FRAME_LEASE_RETURN:
+		group_link_give_back(frame);
+		return 0;
+	case FRAME_OUTPUT:
+		log_take(frame_take_fd(reader, 0));
+		return 0;
+	case FRAME_TERMINATE:
+		terminate_client(server, ((const struct frame_terminate *)frame)->client);
+		return 0;
+	case FRAME_COUNTERS:
+		counters_report(server->conns);
+		return 0;
+	case FRAME_TRACE:
+		trace_control_begin(frame, frame_take_fd(reader, 0));
+		return 0;
+	case FRAME_TRACE_END:
+		end_trace(server, frame);
+		return 0;
+	case FRAME_FAULT_ADDRESS:
+		fault_report_take_address(&server->fault_report, frame);
+		return 0;
+	default:
+		log_line("The daemon sent a frame of type %u, which is not for servers",
+			reader->head.type);
+		return -EBADMSG;
+	}
+}
+
+static void daemon_lost(struct server *server)
+{
+	if (trace_control_drop())
+		server_start_tick(server);
+}
+
+/* The clients and the state of the server are new to it. */
+static void daemon_found(struct server *server)
+{
+	server_notify_devices(server);
+	group_link_introduce();
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
+		client_conn_notify(conn, FRAME_CLIENT_HERE);
+		client_conn_notify_contexts(conn);
+	}
+	newcomers_notify(server);
+	server_notify_state(server);
+}
+
+static void daemon_missing(struct server *server, const char *path, uint64_t lost_ms)
+{
+	if (server->n_conns > 0 ||
+		uv_now(&server->loop) - MAX(lost_ms, server->alone_ms) < ORPHAN_LINGER_MS)
+		return;
+	log_line("No control daemon on %s and no client: the server ends", path);
+	server_stop(server, true);
+}
+
+const struct daemon_link_ops orders_ops = {
+	.on_order = orders_take,
+	.on_lost = daemon_lost,
+	.on_found = daemon_found,
+	.on_missing = daemon_missing,
+};
