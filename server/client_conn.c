@@ -17,9 +17,6 @@
 
 #include "async_close.h"
 #include "bound.h"
-#include "control.h"
-#include "counter_report.h"
-#include "fault_report.h"
 #include "quote.h"
 #include "server.h"
 #include "sharer.h"
@@ -33,6 +30,9 @@
 #include "server/device/device_quota.h"
 #include "server/device/priority.h"
 #include "server/share/grant.h"
+#include "server/link/counter_report.h"
+#include "server/link/daemon_link.h"
+#include "server/link/fault_report.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77

@@ -7,7 +7,7 @@
  * ends. Loop thread.
  */
 
-#include "client.h"
+#include "server/link/client.h"
 
 /*
  * Welcomes or refuses a client that the daemon sends. Reports an error to the client and to

@@ -26,7 +26,6 @@
 #include <sysexits.h>
 
 #include "cuda.h"
-#include "device_frame.h"
 #include "disable.h"
 #include "server.h"
 #include "start_settings.h"
@@ -38,6 +37,7 @@
 #include "server/session/receiver.h"
 #include "server/schedule/background.h"
 #include "server/stream/printf_capture.h"
+#include "server/link/device_frame.h"
 
 /* One pool for each worker would keep the freed memory of its client: sixteen pools or more. */
 #define MALLOC_ARENAS 4

@@ -11,14 +11,14 @@
 
 #include "bounds.h"
 #include "client_conn.h"
-#include "counter_report.h"
-#include "fault_report.h"
-#include "group_link.h"
 #include "newcomers.h"
 #include "server.h"
-#include "trace_control.h"
 #include "server/util/log.h"
 #include "server/driver/driver.h"
+#include "server/link/counter_report.h"
+#include "server/link/fault_report.h"
+#include "server/link/group_link.h"
+#include "server/link/trace_control.h"
 
 static void shut_down(struct server *server, const struct frame_shutdown *stop)
 {

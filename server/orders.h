@@ -6,7 +6,7 @@
  * What the server does for the daemon, and what it tells another daemon. Loop thread.
  */
 
-#include "control.h"
+#include "server/link/daemon_link.h"
 
 extern const struct daemon_link_ops orders_ops;
 

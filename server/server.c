@@ -15,14 +15,10 @@
 
 #include "async_close.h"
 #include "client_conn.h"
-#include "control.h"
-#include "device_frame.h"
-#include "group_link.h"
 #include "newcomers.h"
 #include "orders.h"
 #include "sharer.h"
 #include "start_settings.h"
-#include "trace_control.h"
 #include "worker.h"
 #include "server/util/log.h"
 #include "server/util/number.h"
@@ -33,6 +29,10 @@
 #include "server/driver/driver_facts.h"
 #include "server/device/device.h"
 #include "server/schedule/deferred.h"
+#include "server/link/daemon_link.h"
+#include "server/link/device_frame.h"
+#include "server/link/group_link.h"
+#include "server/link/trace_control.h"
 
 #define TICK_MS 100
 /* After a fault workers need a moment to finish, unless the driver blocks them. */

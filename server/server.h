@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "counter_report.h"
-#include "fault_report.h"
+#include "server/link/counter_report.h"
+#include "server/link/fault_report.h"
 
 /* With CUDA_VERSION; in the log and for -v. */
 #define VERSION_LINE "CUDA MPS Server for Linux/Unix. Binary version: %d"

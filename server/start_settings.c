@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device_frame.h"
 #include "device_name.h"
 #include "server/util/log.h"
 #include "server/util/number.h"
 #include "server/device/device.h"
+#include "server/link/device_frame.h"
 
 static struct {
 	uint64_t active_threads, priority;

@@ -232,7 +232,7 @@ def culprit_by_a_late_line(service, pid=None, before=lambda: None):
         # The neighbour has come first, so that its memory has lower addresses.
         log.write(xid(pid or server, "mps-server", 0x200000001000))
         log.flush()
-        # ADDRESS_MS (server/fault_report.c) begins with the fault.
+        # ADDRESS_MS (server/link/fault_report.c) begins with the fault.
         in_time = time.monotonic() - looks[-1] < 0.5
     for each in process, neighbour:
         service.finish(each)

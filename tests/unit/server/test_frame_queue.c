@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "frame.h"
-#include "server/frame_queue.h"
+#include "server/link/frame_queue.h"
 
 #define FRAMES 2000u
 

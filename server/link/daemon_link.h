@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONTROL_H
-#define CONTROL_H
+#ifndef DAEMON_LINK_H
+#define DAEMON_LINK_H
 
 /*
  * The link to the control daemon. Clients come over it. When it is lost, no new clients

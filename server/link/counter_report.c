@@ -8,7 +8,7 @@
 #include "counter_report.h"
 
 #include "client.h"
-#include "control.h"
+#include "daemon_link.h"
 #include "server/session/counting.h"
 #include "server/device/device_quota.h"
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "client.h"
-#include "control.h"
+#include "daemon_link.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"

@@ -5,7 +5,7 @@
 /*
  * Frames for the daemon that its socket did not take yet, in their order. Loop thread.
  *
- * The number of sessions bounds the queue, because control.c reads no order of the daemon while
+ * The number of sessions bounds the queue, because daemon_link.c reads no order of the daemon while
  * frames wait. So the queue has the answer to one order at most, which is a frame or two for each
  * session, and what each session reports once without an order.
  */

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "control.h"
+#include "daemon_link.h"
 #include "server/session/group.h"
 
 static void send_lease(enum frame_type type, uint32_t group, const uint64_t bytes[DEVICES_MAX])

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client.h"
-#include "control.h"
+#include "daemon_link.h"
 #include "frame.h"
 #include "ring.h"
 #include "server/session/session.h"

@@ -8,7 +8,7 @@
  * the daemon always reads, so this delays an order and never the daemon.
  */
 
-#include "control.h"
+#include "daemon_link.h"
 
 #include <poll.h>
 #include <string.h>
