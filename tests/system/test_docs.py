@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# without sanitizers: it reads text
+"""README.md and docs: short pages, short cells, links that lead somewhere, texts that exist."""
+
+import glob
+import os
+import re
+
+import harness
+from harness import equal
+
+WORDS_MAX = 4000  # of a page, as `wc -w' counts; the diary in docs/lab may be longer
+CELL_WORDS_MAX = 25
+OWED = ("docs/architecture.md",)  # pages that are still longer
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def pages(root=harness.ROOT):
+    return [root + "/README.md"] + sorted(glob.glob(root + "/docs/**/*.md", recursive=True))
+
+
+def name(path):
+    return os.path.relpath(path, harness.ROOT)
+
+
+def prose(path):
+    """The lines of a page outside fences."""
+    fenced = False
+    for line in read(path).splitlines():
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            yield line
+
+
+def anchors(path):
+    """As GitHub names the headings of a page."""
+    for line in prose(path):
+        if re.match("#+ ", line):
+            title = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line.lstrip("#").strip())
+            yield re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def links(path):
+    """(file, anchor) of each relative link of a page."""
+    text = re.sub(r"`[^`\n]*`", "", "\n".join(prose(path)))
+    for target in LINK.findall(text):
+        if not re.match(r"\w+:", target):
+            there, _, anchor = target.partition("#")
+            yield os.path.normpath(os.path.join(os.path.dirname(path), there)) if there else path, anchor
+
+
+def dead_links(root):
+    """Of README.md and docs in a folder, which may be an installed one."""
+    inside = [os.path.join(root, part) for part in ("README.md", "LICENSE", "docs")]
+    dead = []
+    for path in pages(root):
+        for there, anchor in links(path):
+            is_inside = any(there == part or there.startswith(part + "/") for part in inside)
+            if not is_inside or not os.path.exists(there) or anchor and anchor not in anchors(there):
+                dead.append("%s: %s#%s" % (path, there, anchor))
+    return dead
+
+
+def test_pages_are_short():
+    long = {name(path): len(read(path).split()) for path in pages()
+            if not name(path).startswith("docs/lab/") and name(path) not in OWED}
+    equal({path: n for path, n in long.items() if n > WORDS_MAX}, {})
+
+
+def cells(path):
+    """The cells of all tables of a page."""
+    for line in prose(path):
+        if line.startswith("|"):
+            for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1]):
+                yield cell.strip()
+
+
+def test_cells_are_short():
+    equal([(name(path), cell) for path in pages() for cell in cells(path)
+           if len(cell.split()) > CELL_WORDS_MAX and name(path) not in OWED], [])
+
+
+def test_the_product_has_a_name():
+    """A column of the service is not called `here' or `ours'."""
+    equal([name(path) for path in pages() for cell in cells(path) if cell in ("here", "ours")], [])
+
+
+def test_no_dead_link():
+    equal(dead_links(harness.ROOT), [])
+
+
+def test_each_page_is_reachable():
+    found, left = set(), [harness.ROOT + "/README.md"]
+    while left:
+        path = left.pop()
+        if path not in found and path.endswith(".md"):
+            found.add(path)
+            left += [there for there, _ in links(path)]
+    equal(sorted(map(name, set(pages()) - found)), [])
+
+
+# ---- texts of programs
+
+def literals():
+    """The strings of the C sources; a variable part is `…'."""
+    for folder in "client", "daemon", "server", "proto", "include":
+        for path in glob.glob("%s/%s/**/*.[ch]" % (harness.ROOT, folder), recursive=True):
+            for run in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', read(path)):
+                text = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', run))
+                text = text.replace(r"\"", '"').replace(r"\n", " ")
+                yield re.sub(r"%[-+ #0-9.*]*(?:l|ll|z|h)*[a-zA-Z]", "…", text)
+
+
+def test_quoted_texts_exist():
+    """docs/troubleshooting.md: a fenced block of `text' has lines of programs, one sentence each."""
+    page = read(harness.ROOT + "/docs/troubleshooting.md")
+    quoted = [line.strip() for block in re.findall(r"^```text\n(.*?)^```$", page, re.M | re.S)
+              for line in block.splitlines()]
+    assert len(quoted) > 20, quoted
+    known = " ".join(literals())
+    equal([line for line in quoted if line not in known], [])
+
+
+if __name__ == "__main__":
+    harness.main(globals())
