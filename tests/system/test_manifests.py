@@ -14,6 +14,7 @@ import subprocess
 
 import harness
 import mps
+import properties
 from harness import contains, equal
 
 FOLDER = os.path.join(harness.ROOT, "docs", "kubernetes")
@@ -67,6 +68,19 @@ def test_same_folders():
         contains(page, "(kubernetes/%s)" % os.path.basename(path))
     for name in "`/tmp/nvidia-mps`", "`/usr/lib/mps`", "`/usr/lib/mps/libmpsclient.so`":
         contains(page, name)
+
+
+def test_sms_of_replicas():
+    """The page's table, on the software GPU, which has the SMs and the groups of an H200."""
+    page = read(os.path.join(harness.ROOT, "docs", "kubernetes.md"))
+    rows = re.findall(r"^\| (\d+) \| ([\d.]+) \| (\d+) \| (\d+) \|$", page, re.M)
+    assert len(rows) > 5, page
+    with mps.Service() as service:
+        for replicas, percentage, sms, unused in rows:
+            given = properties.read(service.run_ok(
+                "properties", env={"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": percentage})[0])
+            equal(given["attribute.MULTIPROCESSOR_COUNT"], sms, percentage)
+            equal(132 - int(replicas) * int(sms), int(unused), percentage)
 
 
 if __name__ == "__main__":
