@@ -28,6 +28,9 @@ LIBUV ?= $(firstword $(wildcard /usr/lib/*/libuv_a.a /usr/lib/*/libuv.a /usr/loc
 static = $(firstword $(wildcard /usr/lib/*/lib$(1).a /usr/local/lib/lib$(1).a) -l$(1))
 UNPACKERS ?= $(call static,lz4) $(call static,zstd)
 
+# Empty where the library is missing: the daemon then knows no service manager.
+SYSTEMD ?= $(if $(wildcard /usr/include/systemd/sd-daemon.h),-lsystemd)
+
 # The terminal and the JSON reader of `mps-control top'; tinfo is a part of ncurses.
 TOP_LIBS ?= $(foreach l,ncursesw tinfo jansson,$(call static,$(l)))
 
@@ -94,7 +97,7 @@ endef
 
 objects = $(patsubst %.c,$(OBJ)/$(1)/%.o,$(patsubst $(GEN)/%,gen/%,$(2)))
 
-$(eval $(call compile,daemon,-iquote . -DMPS_VERSION='"$(VERSION)"' $(COUNTED)))
+$(eval $(call compile,daemon,-iquote . -DMPS_VERSION='"$(VERSION)"' $(if $(SYSTEMD),-DMPS_SYSTEMD) $(COUNTED)))
 $(eval $(call compile,server,-iquote . $(COUNTED)))
 $(eval $(call compile,client,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec))
 $(eval $(call compile,check,-iquote . $(COUNTED)))
@@ -132,7 +135,7 @@ SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entr
 
 $(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC)) $(call archives,proto-daemon)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) $(TOP_LIBS) -ldl
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) $(TOP_LIBS) $(SYSTEMD) -ldl
 
 $(BUILD)/bin/mps-server: $(call objects,server,$(SERVER_SRC)) $(call archives,proto-server)
 	@mkdir -p $(@D)

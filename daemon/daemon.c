@@ -47,6 +47,9 @@
 /* The time that the sender of quit has to read the answer. */
 #define QUIT_REPLY_MS 1000
 
+/* How long the end waits for systemd to take the last messages. */
+#define SYSTEMD_MS 1000
+
 /* ---- the end */
 
 static void force_shutdown(struct daemon *daemon)
@@ -418,22 +421,38 @@ static void note_handle(_unused_ uv_handle_t *handle, void *has_handle)
 	*(bool *)has_handle = true;
 }
 
-/* A thread that waits for the name service does not keep the process from ending. */
+/* A thread that waits for the name service or for systemd does not keep the process from ending. */
 static bool is_loop_needed(struct daemon *daemon)
 {
 	bool has_handle = false;
 
-	if (!daemon->is_over || !reload_abandon(daemon))
+	if (!daemon->is_over)
 		return uv_loop_alive(&daemon->loop);
 	uv_walk(&daemon->loop, note_handle, &has_handle);
 	return has_handle;
+}
+
+/* The last lines and the last state are on their way, unless systemd does not read. */
+static void wait_for_systemd(struct daemon *daemon)
+{
+	const struct timespec step = {.tv_nsec = 1000000};
+
+	for (unsigned i = 0; i < SYSTEMD_MS; i++) {
+		if (!daemon->manager.sending && !journald_is_sending(&daemon->logs.journald))
+			return;
+		uv_run(&daemon->loop, UV_RUN_NOWAIT);
+		nanosleep(&step, NULL);
+	}
 }
 
 void daemon_run(struct daemon *daemon)
 {
 	while (is_loop_needed(daemon))
 		daemon_turn(daemon, UV_RUN_ONCE);
-	if (!reload_abandon(daemon))
+	reload_abandon(daemon);
+	log_control(&daemon->logs, "Exit with status 0");
+	wait_for_systemd(daemon);
+	if (!uv_loop_alive(&daemon->loop))
 		assert(uv_loop_close(&daemon->loop) == 0);
 	faults_fini(&daemon->faults);
 	accounts_fini(&daemon->accounts);

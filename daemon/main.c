@@ -18,7 +18,7 @@
 
 #include "frame.h"
 #include "spec_hash.h"
-#include "daemon/log/notify.h"
+#include "daemon/log/systemd.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/listener.h"
 #include "daemon/server/priority.h"
@@ -193,6 +193,7 @@ static int open_log_files(struct daemon *daemon, enum mode mode, struct error_me
 		.echo = mode == MODE_FOREGROUND,
 		.is_private = daemon_serves_others(daemon),
 		.size_max = (uint64_t)daemon->config.log_max_mib << 20,
+		.loop = &daemon->loop,
 	};
 
 	return log_files_open(&daemon->logs, &options, error);
@@ -201,7 +202,7 @@ static int open_log_files(struct daemon *daemon, enum mode mode, struct error_me
 /* Opens everything, in an order in which a failure leaves nothing behind. */
 static int open_daemon(struct daemon *daemon, enum mode mode, struct error_message *error)
 {
-	int r, fd = notify_take_listener();
+	int r, fd = systemd_take_listener();
 
 	if (fd < 0 && fd != -ENOENT)
 		return error_message_set(error, fd,
@@ -265,11 +266,10 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	if (mode == MODE_BACKGROUND)
 		report_ready(ready);
 	daemon_run(daemon);
-	log_control(&daemon->logs, "Exit with status 0");
 	log_files_close(&daemon->logs);
 	listener_close(daemon->listener);
-	/* libuv would wait at the exit for the thread that waits for the name service. */
-	if (reload_abandon(daemon))
+	/* libuv would wait at the exit for threads that wait for the name service or for systemd. */
+	if (uv_loop_alive(&daemon->loop))
 		_exit(EXIT_SUCCESS);
 	return EXIT_SUCCESS;
 }

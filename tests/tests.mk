@@ -21,7 +21,7 @@ $(eval $(call archive,softgpu,$(call objects,test,$(wildcard tests/softgpu/ptx/*
 archives_of = $(call archives,$(1) proto-$(or $(filter daemon client,$(1)),test))
 
 # What the files of a program need besides.
-libs_daemon := $(LIBUV) $(TOP_LIBS)
+libs_daemon := $(LIBUV) $(TOP_LIBS) $(SYSTEMD)
 libs_server := $(LIBUV) $(UNPACKERS)
 libs_softgpu := -llz4 -lzstd
 

@@ -240,9 +240,8 @@ static void on_file_read(uv_work_t *work, int status)
 
 	daemon->reload = NULL;
 	if (status == 0 && !daemon->is_over) {
-		manager_begin_reload(daemon);
+		manager_say_reload(daemon);
 		say_result(reload, reload_apply(reload));
-		manager_end_reload(daemon);
 	}
 	reload_free(reload);
 	reload_next(daemon);
@@ -306,12 +305,11 @@ void reload_start(struct daemon *daemon, struct conn *conn)
 	reload_next(daemon);
 }
 
-bool reload_abandon(struct daemon *daemon)
+void reload_abandon(struct daemon *daemon)
 {
 	if (daemon->next_reload)
 		reload_free(daemon->next_reload);
 	daemon->next_reload = NULL;
-	return daemon->reload != NULL;
 }
 
 /* ---- SIGHUP */

@@ -20,8 +20,8 @@ struct daemon;
  */
 void reload_start(struct daemon *daemon, struct conn *conn);
 
-/* The daemon ends. Whether a thread still reads a file: then the process ends without it. */
-bool reload_abandon(struct daemon *daemon);
+/* The daemon ends: no further file is read. A thread may still read one. */
+void reload_abandon(struct daemon *daemon);
 
 /*
  * SIGHUP: reopens the logs, and applies the file if it has changed, so that a

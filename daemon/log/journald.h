@@ -4,13 +4,14 @@
 
 /*
  * The journal of systemd, if systemd has started the daemon: each line of the
- * logs goes there too, with fields. Its native protocol is a datagram of lines
- * "NAME=VALUE". Loop thread.
+ * logs goes there too, with fields. Loop thread; a thread of libuv's pool sends one
+ * line after another, so that the loop never waits for the journal.
  */
 
 #include <sys/types.h>
+#include <uv.h>
 
-#include "base.h"
+#include "daemon/text/list.h"
 
 /* Priorities of syslog. */
 #define JOURNAL_ERROR 3
@@ -25,22 +26,33 @@ struct log_subject {
 	int priority; /* 0: JOURNAL_INFO */
 };
 
+struct journald_entry;
+
 struct journald {
-	int fd; /* negative: not connected */
+	uv_loop_t *loop; /* NULL: no line goes to the journal */
+	uv_work_t work;
+	struct journald_entry *sending; /* NULL: none; the thread reads it */
+	struct list waiting;
+	unsigned n_waiting;
 	unsigned long n_lost;
 };
 
-/* Opens the journal if systemd has started the daemon. */
-void journald_open(struct journald *journald);
+/* Lines go to the journal if systemd has started the daemon, once the loop runs. */
+void journald_open(struct journald *journald, uv_loop_t *loop);
+
+/* Lines that wait are lost. */
 void journald_close(struct journald *journald);
+
+/* Whether lines are on their way. */
+bool journald_is_sending(const struct journald *journald);
 
 /* Whether a descriptor of the daemon leads to the journal. */
 bool journald_is_stream(int fd);
 
 /*
  * Sends a line without its time stamp; `is_server' if a server wrote it. A
- * full journal does not stop the daemon: the next line that fits follows the
- * number of lines that are only in the files.
+ * journal that reads nothing does not stop the daemon: the next line that may wait
+ * follows the number of lines that are only in the files.
  */
 void journald_send(struct journald *journald, bool is_server, const struct log_subject *about,
 	const char *text);

@@ -300,9 +300,9 @@ int log_files_open(
 		.control.fd = -EBADF,
 		.server.fd = -EBADF,
 	};
-	journald_open(&logs->journald);
+	journald_open(&logs->journald, options->loop);
 	/* Standard output leads to the journal already. */
-	if (logs->journald.fd >= 0 && journald_is_stream(STDOUT_FILENO))
+	if (logs->journald.loop && journald_is_stream(STDOUT_FILENO))
 		logs->options.echo = false;
 	return log_files_reopen(logs, error);
 }

@@ -33,6 +33,7 @@ struct log_options {
 	bool echo;             /* -f: copy both to standard output */
 	bool is_private;       /* mode 0640: they contain lines of several users */
 	uint64_t size_max;     /* bytes of a file; 0: no limit */
+	uv_loop_t *loop;       /* NULL: without a journal */
 };
 
 struct log_files {

@@ -5,7 +5,8 @@
 /*
  * What the service manager knows of the daemon: whether it is ready, reloads or
  * stops, how many servers and clients it has, and that its loop runs. Without a
- * service manager these functions do nothing. Loop thread.
+ * service manager these functions do nothing. Loop thread; a thread of libuv's pool
+ * sends one message after another.
  */
 
 #include <uv.h>
@@ -16,12 +17,25 @@ struct daemon;
 
 #define MANAGER_STATE_MAX 160
 
+enum manager_message {
+	MESSAGE_NONE,
+	MESSAGE_RELOAD,
+	MESSAGE_SIGN, /* of life */
+	MESSAGE_STATE,
+};
+
 struct manager {
-	int fd; /* negative: there is no service manager */
+	bool is_there;
 	bool is_stopping;
+	bool needs_sign;
+	uint64_t reload_us;           /* when a reload began that it does not know; 0: none */
+	enum manager_message sending; /* while a thread reads `message', and writes `result' */
+	int result;
+	char message[MANAGER_STATE_MAX];
 	char sent[MANAGER_STATE_MAX]; /* the state that it has got */
-	uv_prepare_t prepare;         /* sends the state if events have changed it */
-	uv_timer_t pause;             /* active: the next state has to wait */
+	uv_work_t work;
+	uv_prepare_t prepare; /* sends what events have changed */
+	uv_timer_t pause;     /* active: the next state has to wait */
 	uv_timer_t watchdog;
 };
 
@@ -31,9 +45,8 @@ void manager_start(struct daemon *daemon);
 /* The loop closes the handles. */
 void manager_stop(struct daemon *daemon);
 
-/* Around the time in which the configuration file is applied. */
-void manager_begin_reload(struct daemon *daemon);
-void manager_end_reload(struct daemon *daemon);
+/* The configuration file is applied in this turn of the loop. */
+void manager_say_reload(struct daemon *daemon);
 
 /*
  * The daemon ends now. From this moment on the service manager limits how long

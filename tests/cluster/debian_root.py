@@ -26,7 +26,7 @@ INCLUDED = ("libuv1", "liblz4-1", "libzstd1", "libjansson4", "libncursesw6", "li
 # What tests/setup would install, and what the tests need.
 BUILDING = ("ca-certificates", "gcc", "g++", "libc6-dev", "make", "binutils", "python3", "python3-pip",
             "libuv1-dev", "libmicrohttpd-dev", "libcmocka-dev", "liblz4-dev", "libzstd-dev",
-            "libjansson-dev", "libncurses-dev", "socat", "procps", "util-linux", "mount")
+            "libjansson-dev", "libncurses-dev", "libsystemd-dev", "socat", "procps", "util-linux", "mount")
 # PID 1 of the root: waits for children that others have left.
 INIT = "trap : TERM; while :; do sleep 600 & wait $!; done"
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"

@@ -625,11 +625,12 @@ static void open_daemon(void)
 	for (unsigned i = 0; i < (modes >> 5); i++)
 		fake_system_record(uids[i % ARRAY_SIZE(uids)]);
 	/* A reload cannot open the logs there. */
-	daemon_->logs = (struct log_files){.options.directory = "/proc/none",
+	daemon_->logs = (struct log_files){
+		.options.directory = "/proc/none",
 		.directory = -EBADF,
 		.control.fd = control_log,
 		.server.fd = server_log,
-		.journald.fd = -EBADF};
+	};
 	listener = (struct listener){.directory = -EBADF, .lock = -EBADF, .fd = listening};
 	daemon_->listener = &listener;
 	write_ranges(ranges_at_first, sizeof(ranges_at_first) - 1);
