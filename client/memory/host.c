@@ -12,9 +12,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "client.h"
-#include "pool.h"
-#include "registered.h"
 #include "client/util/host_map.h"
 #include "client/util/log.h"
 #include "client/util/mapping.h"
@@ -27,9 +24,6 @@
 #define REGION_TRIES 16
 /* How many chunks of a region to request likewise. */
 #define CHUNK_TRIES 16
-
-#define ALLOC_FLAGS                                                                                \
-	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 
 /* Held from a request for memory until the region that it may need is added. */
 static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -157,17 +151,6 @@ CUresult host_block_new(uint32_t device, bool is_managed, uint64_t size, uint64_
 	return result;
 }
 
-static CUresult pinned_alloc(struct memory_range *range)
-{
-	const struct device *device = range->context->device;
-	bool is_managed = range->kind == MEMORY_MANAGED;
-	CUresult result = host_block_new(device->index, is_managed, range->size, &range->address);
-
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && is_managed && pools_make_space(device))
-		result = host_block_new(device->index, is_managed, range->size, &range->address);
-	return result;
-}
-
 CUresult host_free(uint64_t address)
 {
 	host_map_unuse(address);
@@ -180,82 +163,12 @@ CUresult host_new(struct memory_range *range)
 
 	if (range->size > WIRE_HOST_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = pinned_alloc(range);
+	result = host_block_new(range->context->device->index, range->kind == MEMORY_MANAGED,
+		range->size, &range->address);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = memory_add(range);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		(void)host_free(range->address);
 	return result;
-}
-
-static CUresult host_alloc(void **pp, size_t size, unsigned flags)
-{
-	struct memory_range range = {
-		.size = size,
-		.kind = MEMORY_PINNED,
-		/* with unified addressing all memory is mapped */
-		.flags = flags | CU_MEMHOSTALLOC_DEVICEMAP,
-	};
-	CUresult result = context_enter(&range.context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pp || (flags & ~(unsigned)ALLOC_FLAGS))
-		return CUDA_ERROR_INVALID_VALUE;
-	*pp = NULL;
-	if (size == 0)
-		return CUDA_SUCCESS;
-	result = host_new(&range);
-	if (result == CUDA_SUCCESS)
-		*pp = (void *)(uintptr_t)range.address;
-	return result;
-}
-
-CUresult local_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
-{
-	return host_alloc(pp, bytesize, Flags);
-}
-
-CUresult local_cuMemAllocHost_v2(void **pp, size_t bytesize)
-{
-	return host_alloc(pp, bytesize, 0);
-}
-
-/* Needs no context. */
-CUresult local_cuMemFreeHost(void *p)
-{
-	return p ? memory_free((uintptr_t)p, MEMORY_KIND(MEMORY_PINNED)) : CUDA_SUCCESS;
-}
-
-static bool find_host(const void *p, struct memory_range *ret_range)
-{
-	return registered_find((uintptr_t)p, ret_range) ||
-	       (memory_find((uintptr_t)p, ret_range) && ret_range->kind == MEMORY_PINNED);
-}
-
-CUresult local_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
-{
-	struct memory_range range;
-	CUresult result = CUDA_SUCCESS;
-
-	if (!pdptr || !p || Flags != 0 || !find_host(p, &range))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (range.kind == MEMORY_REGISTERED && range.other == 0)
-		result = registered_reach((uintptr_t)p);
-	if (result != CUDA_SUCCESS)
-		return result;
-	*pdptr = registered_translate((uintptr_t)p, 1);
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuMemHostGetFlags(unsigned int *pFlags, void *p)
-{
-	struct memory_range range;
-
-	if (!pFlags || !find_host(p, &range))
-		return CUDA_ERROR_INVALID_VALUE;
-	/* As the driver: whether the GPU may write is no flag of host memory. */
-	*pFlags = range.flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY;
-	return CUDA_SUCCESS;
 }

@@ -275,11 +275,6 @@ bool ipc_is_last(uint64_t address)
 	return is_last;
 }
 
-CUresult local_cuIpcCloseMemHandle(CUdeviceptr dptr)
-{
-	return memory_free(dptr, MEMORY_KIND(MEMORY_IPC));
-}
-
 CUresult local_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 {
 	const struct event *found = slab_find(&events, event);

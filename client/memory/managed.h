@@ -2,17 +2,16 @@
 #ifndef MANAGED_H
 #define MANAGED_H
 
-/* Managed memory and the advice about it. Any thread. */
+/* Managed memory. Any thread. */
 
 #include "advice.h"
 #include "memory.h"
 
+/* Allocates `range->size' bytes for its context and flags; sets its address and adds it to the map.
+ */
+CUresult managed_new(struct memory_range *range);
+
 /* Frees the advice of a range that ends, if it has any. */
 void managed_forget(const struct memory_range *range);
-
-/* CUDA_ERROR_INVALID_VALUE: the range is not within one managed allocation. */
-CUresult managed_check(CUdeviceptr ptr, size_t size);
-CUresult managed_advise(CUdeviceptr ptr, size_t size, CUmem_advise what, CUmemLocation location);
-CUresult managed_advice(CUdeviceptr ptr, size_t size, struct advice *ret_advice);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory of this process. Any thread of the application.
+ * The map of this process's memory. Any thread of the application.
  *
  * Invariant: a range is removed from the map before the server is told of its end.
  * So an address that the server reuses is never in the map twice.
@@ -13,20 +13,8 @@
 #include <stdatomic.h>
 
 #include "address_map.h"
-#include "client.h"
-#include "host.h"
-#include "ipc.h"
-#include "managed.h"
 #include "pool.h"
-#include "registered.h"
 #include "client/util/log.h"
-#include "client/context/hooks.h"
-#include "client/stream/recorder.h"
-#include "client/stream/stream.h"
-#include "send.h"
-
-/* The driver's alignment of rows in cuMemAllocPitch(). */
-#define PITCH_ALIGN 512u
 
 static pthread_mutex_t memory_map_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct address_map memory_map;
@@ -318,8 +306,7 @@ static bool ends_with_context(const struct memory_range *range, const struct con
 	return range->context == context && !range->owner && range->kind != MEMORY_POOLED;
 }
 
-/* Removes the next range at or above `*at' that ends with its context or owner. */
-static bool memory_take(
+bool memory_take(
 	uint64_t *at, const struct context *context, const void *owner, struct memory_range *ret)
 {
 	const struct memory_range *range;
@@ -336,184 +323,4 @@ static bool memory_take(
 	}
 	pthread_mutex_unlock(&memory_map_lock);
 	return is_found;
-}
-
-static bool is_of_others(const struct memory_range *range)
-{
-	return range->kind == MEMORY_IPC || range->kind == MEMORY_IMPORTED;
-}
-
-static CUresult give_back(const struct memory_range *range)
-{
-	if (is_of_others(range))
-		return ipc_close_range(range);
-	if (range->kind == MEMORY_ALIAS)
-		return send_host_alias_end(range->address);
-	managed_forget(range);
-	if (!range->pool)
-		return host_free(range->address);
-	if ((range->flags & MEMORY_EXPORTED) && !ipc_may_free(range, NULL))
-		return CUDA_SUCCESS;
-	pool_free(range->pool, range->piece, NULL);
-	return CUDA_SUCCESS;
-}
-
-void memory_end_owner(const void *owner)
-{
-	struct memory_range range;
-	uint64_t at = 0;
-
-	while (memory_take(&at, NULL, owner, &range))
-		if (range.kind == MEMORY_MANAGED)
-			(void)give_back(&range);
-}
-
-void memory_end_context(struct context *context)
-{
-	struct memory_range range;
-	uint64_t at = 0;
-
-	while (memory_take(&at, context, NULL, &range))
-		(void)give_back(&range);
-	(void)pools_trim_device(context->device);
-	registered_end_context(context);
-}
-
-/* The advice about new memory of a managed pool: the pool's location. NULL: out of memory. */
-static struct advised *advised_by(const struct pool *pool, uint64_t size)
-{
-	struct advised *advised = advised_new(size);
-
-	if (!advised || advised_change(advised, 0, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
-				pool->preferred) == 0)
-		return advised;
-	advised_free(advised);
-	return NULL;
-}
-
-CUresult memory_alloc(struct pool *pool, uint64_t size, enum memory_kind kind,
-	struct stream *stream, struct memory_range *range)
-{
-	CUresult result;
-
-	if (pool->memory == POOL_MANAGED) {
-		range->advised = advised_by(pool, size);
-		if (!range->advised)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	result = pool_alloc(pool, size, stream, &range->piece);
-	if (result == CUDA_SUCCESS) {
-		range->pool = pool;
-		range->kind = kind;
-		range->address = range->piece->address;
-		range->size = size;
-		result = memory_add(range);
-		if (result == CUDA_ERROR_OUT_OF_MEMORY)
-			pool_free(pool, range->piece, stream);
-	}
-	if (result != CUDA_SUCCESS)
-		advised_free(range->advised);
-	return result;
-}
-
-CUresult local_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
-{
-	struct memory_range range = {0};
-	struct pool *pool;
-	CUresult result = context_enter(&range.context);
-
-	if (result == CUDA_SUCCESS)
-		result = recorder.check_unsafe();
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!dptr || bytesize == 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	pool = pool_plain(range.context->device, range.context->ordinal);
-	if (!pool)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = memory_alloc(pool, bytesize, MEMORY_ALLOCATED, NULL, &range);
-	if (result == CUDA_SUCCESS)
-		*dptr = range.address;
-	return result;
-}
-
-CUresult local_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
-	size_t Height, unsigned int ElementSizeBytes)
-{
-	size_t pitch = ALIGN_UP(WidthInBytes, PITCH_ALIGN), size;
-	CUresult result;
-
-	if (!dptr || !pPitch || WidthInBytes == 0 || Height == 0 || pitch < WidthInBytes ||
-		(ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16) ||
-		__builtin_mul_overflow(pitch, Height, &size))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = local_cuMemAlloc_v2(dptr, size);
-	if (result == CUDA_SUCCESS)
-		*pPitch = pitch;
-	return result;
-}
-
-/* Waits as the driver does, but only for this process's work. */
-CUresult memory_free(uint64_t address, unsigned kinds)
-{
-	struct memory_range range;
-	CUresult result;
-
-	if (!memory_find_start(address, kinds, &range) ||
-		(range.kind == MEMORY_MANAGED && range.owner))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (is_of_others(&range) && !ipc_is_last(address))
-		return CUDA_SUCCESS;
-	result = streams_wait_device(range.context->device->index);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (range.kind == MEMORY_GRAPH)
-		return hooks.free_graph_memory(address, NULL);
-	if (!memory_remove(address, kinds, &range))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = give_back(&range);
-	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
-}
-
-CUresult local_cuMemFree_v2(CUdeviceptr dptr)
-{
-	/* The driver's check precedes that for 0, which cudaFree(NULL) passes on. */
-	CUresult result = recorder.check_unsafe();
-
-	if (result != CUDA_SUCCESS || dptr == 0)
-		return result;
-	return memory_free(dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED) |
-					 MEMORY_KIND(MEMORY_MANAGED) | MEMORY_KIND(MEMORY_GRAPH) |
-					 MEMORY_KIND(MEMORY_IMPORTED));
-}
-
-CUresult local_cuMemGetInfo_v2(size_t *free, size_t *total)
-{
-	struct context *context = context_current;
-	uint64_t free_bytes, total_bytes;
-	CUresult result = send_memory_info(context->device->index, &free_bytes, &total_bytes);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (free)
-		*free = MIN(free_bytes + pools_kept(context->device), total_bytes);
-	if (total)
-		*total = total_bytes;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
-{
-	struct memory_range range;
-
-	if (!pbase && !psize)
-		return CUDA_SUCCESS;
-	/* The driver knows no range of a host pool unless a device may access it. */
-	if (!memory_find(dptr, &range) || (memory_is_pinned(&range) && !memory_is_admitted(&range)))
-		return CUDA_ERROR_NOT_FOUND;
-	if (pbase)
-		*pbase = range.address;
-	if (psize)
-		*psize = range.size;
-	return CUDA_SUCCESS;
 }

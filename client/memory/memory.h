@@ -50,6 +50,9 @@ struct memory_range {
 	uint64_t id;               /* CU_POINTER_ATTRIBUTE_BUFFER_ID: unique */
 };
 
+/* A set with one kind. */
+#define MEMORY_KIND(kind) (1u << (kind))
+
 /* A flag of allocated memory: another process may have it open. */
 #define MEMORY_EXPORTED 1u
 
@@ -111,11 +114,24 @@ bool memory_next(uint64_t address, struct memory_range *ret_range);
 /* Adds a range and gives it an ID. CUDA_ERROR_OUT_OF_MEMORY. */
 CUresult memory_add(struct memory_range *range);
 
+/* Adds a library's variable, which stays until memory_end_owner(). */
+CUresult memory_add_variable(
+	struct context *context, const void *owner, uint64_t address, uint64_t size);
+
 /* A new ID for a range of any kind. */
 uint64_t memory_new_id(void);
 
 /* Removes the range of one of the kinds that starts there; false: there is none. */
 bool memory_remove(uint64_t address, unsigned kinds, struct memory_range *ret_range);
+
+/*
+ * Removes the next range at or above `*at' that ends with the context or, if that is NULL,
+ * with the owner; false: there is no other.
+ */
+bool memory_take(uint64_t *at, const struct context *context, const void *owner,
+	struct memory_range *ret_range);
+
+/* memory_calls.c: what follows. */
 
 /*
  * Frees the range of one of the kinds that starts at `address', after the work of
@@ -127,12 +143,7 @@ CUresult memory_free(uint64_t address, unsigned kinds);
 CUresult memory_alloc(struct pool *pool, uint64_t size, enum memory_kind kind,
 	struct stream *stream, struct memory_range *range);
 
-/* A set with one kind. */
-#define MEMORY_KIND(kind) (1u << (kind))
-
-/* Adds a library's variable, which stays until memory_end_owner(). */
-CUresult memory_add_variable(
-	struct context *context, const void *owner, uint64_t address, uint64_t size);
+/* Removes ranges that end with `owner', and frees the managed ones. */
 void memory_end_owner(const void *owner);
 
 /* Frees what was allocated in a context that ends, but for memory of pools. */

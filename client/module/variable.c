@@ -16,7 +16,6 @@
 #include "client.h"
 #include "client/util/log.h"
 #include "client/stream/stream.h"
-#include "client/memory/host.h"
 #include "client/memory/managed.h"
 #include "send.h"
 
@@ -29,14 +28,9 @@ static CUresult managed_place_in(struct library *library, struct memory_range *r
 	uint32_t device = range->context->device->index;
 	CUresult result;
 
-	range->advised = advised_new(range->size);
-	if (!range->advised)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = host_new(range);
-	if (result != CUDA_SUCCESS) {
-		advised_free(range->advised);
+	result = managed_new(range);
+	if (result != CUDA_SUCCESS)
 		return result;
-	}
 	memset((void *)(uintptr_t)range->address, 0, range->size);
 	result = send_managed_bind(library_id(library), device, range->address);
 	if (result != CUDA_SUCCESS) {
@@ -65,7 +59,6 @@ static CUresult managed_find_context(struct context **ret_context)
 static CUresult managed_place_all(struct library *library)
 {
 	struct memory_range range = {
-		.kind = MEMORY_MANAGED,
 		.flags = CU_MEM_ATTACH_GLOBAL,
 		.owner = library,
 	};

@@ -11,14 +11,11 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "client.h"
 #include "client/util/host_map.h"
 #include "client/util/log.h"
 #include "client/util/mapping.h"
 #include "client/context/context.h"
 #include "client/memory/host.h"
-#include "client/memory/pool.h"
-#include "client/memory/registered.h"
 #include "send.h"
 
 #define PAGE 4096ull
@@ -44,43 +41,10 @@ CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 	return (CUresult)fault;
 }
 
-_Thread_local struct context *context_current;
-
 CUresult memory_add(struct memory_range *range)
 {
 	(void)range;
 	return CUDA_SUCCESS;
-}
-
-CUresult memory_free(uint64_t address, unsigned kinds)
-{
-	(void)address;
-	(void)kinds;
-	return CUDA_SUCCESS;
-}
-
-bool memory_find(uint64_t address, struct memory_range *ret_range)
-{
-	(void)address;
-	(void)ret_range;
-	return false;
-}
-
-bool registered_find(uint64_t address, struct memory_range *ret_range)
-{
-	return memory_find(address, ret_range);
-}
-
-uint64_t registered_translate(uint64_t address, uint64_t size)
-{
-	(void)size;
-	return address;
-}
-
-CUresult registered_reach(uint64_t address)
-{
-	(void)address;
-	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static uint64_t region; /* the last one's address */
@@ -104,12 +68,6 @@ static void let_try(void)
 	has_second = pthread_create(&second, NULL, ask, &second_result) == 0;
 	for (int i = 0; i < 200 && __atomic_load_n(&n_asked, __ATOMIC_ACQUIRE) == n; i++)
 		nanosleep(&sleep_time, NULL);
-}
-
-bool pools_make_space(const struct device *device)
-{
-	(void)device;
-	return false;
 }
 
 CUresult send_host_region(uint64_t size, uint64_t after, uint32_t payer, uint64_t *ret_address,
