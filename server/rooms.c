@@ -16,7 +16,7 @@
 #include "server/schedule/stream_pool.h"
 #include "server/share/context_share.h"
 #include "server/share/green.h"
-#include "server/share/session_device.h"
+#include "server/share/session_devices.h"
 #include "server/stream/event.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/printf_capture.h"

@@ -25,7 +25,7 @@
 #include "server/session/session_part.h"
 #include "server/schedule/background.h"
 #include "server/schedule/deferred.h"
-#include "server/share/session_device.h"
+#include "server/share/session_devices.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/printf_capture.h"
 #include "server/stream/stream.h"

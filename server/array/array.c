@@ -17,6 +17,7 @@
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/device/device_quota.h"
+#include "server/share/session_devices.h"
 #include "server/memory/memory.h"
 
 /* Bytes written over an array at a time; a row of the widest array is not longer. */

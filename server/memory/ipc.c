@@ -19,7 +19,7 @@
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/driver/va_space.h"
-#include "server/share/session_device.h"
+#include "server/share/session_devices.h"
 #include "server/stream/fence.h"
 
 /* For one session: bounds the list. */

@@ -18,6 +18,7 @@
 #include "server/driver/owner.h"
 #include "server/device/device_quota.h"
 #include "server/schedule/deferred.h"
+#include "server/share/session_devices.h"
 #include "server/stream/stream.h"
 
 /* A client takes the frame of a descriptor at once. */

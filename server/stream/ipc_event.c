@@ -14,7 +14,7 @@
 #include "event.h"
 #include "server/util/token.h"
 #include "server/session/session.h"
-#include "server/share/session_device.h"
+#include "server/share/session_devices.h"
 
 struct shared_event {
 	struct shared_event *next;

@@ -26,7 +26,7 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/share/session_device.h"
+#include "server/share/session_devices.h"
 
 /* The most text that is kept for a client that does not take it. */
 #define TEXT_MAX (16u << 20)
