@@ -164,27 +164,20 @@ void arrays_end_context(struct context *context)
 	}
 }
 
-/* An array names its context, so none has to be current. `is_mipmapped': which kind is meant. */
-static CUresult array_enter(const void *handle, bool is_mipmapped, struct array **ret_array)
+CUresult array_enter(const void *handle, bool is_mipmapped, struct array **ret_array)
 {
 	const struct array *slot = slab_slot(&arrays, handle);
-	CUresult result = context_check();
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	*ret_array = is_mipmapped ? array_find_mipmapped((CUmipmappedArray)handle)
 				  : array_find((CUarray)handle);
 	return *ret_array ? CUDA_SUCCESS : context_missing(slot ? slot->context : NULL);
 }
 
 /* Waits as the driver does, but only for this process's work. */
-static CUresult array_destroy(const void *handle, bool is_mipmapped)
+static CUresult array_destroy(struct array *array)
 {
-	struct array *array;
-	CUresult result = array_enter(handle, is_mipmapped, &array);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (array->is_level)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = streams_wait_device(array->context->device->index);
@@ -215,9 +208,9 @@ CUresult local_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *p
 	return local_cuArray3DCreate_v2(pHandle, &shape);
 }
 
-CUresult local_cuArrayDestroy(CUarray hArray)
+CUresult local_cuArrayDestroy(struct array *array)
 {
-	return array_destroy(hArray, false);
+	return array_destroy(array);
 }
 
 CUresult local_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
@@ -232,9 +225,9 @@ CUresult local_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 	return result;
 }
 
-CUresult local_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
+CUresult local_cuMipmappedArrayDestroy(struct array *mipmap)
 {
-	return array_destroy(hMipmappedArray, true);
+	return array_destroy(mipmap);
 }
 
 /* Under levels_lock. */
@@ -262,13 +255,10 @@ static CUresult level_new(struct array *mipmap, unsigned level)
 }
 
 CUresult local_cuMipmappedArrayGetLevel(
-	CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level)
+	CUarray *pLevelArray, struct array *mipmap, unsigned int level)
 {
-	struct array *mipmap;
-	CUresult result = array_enter(hMipmappedArray, true, &mipmap);
+	CUresult result = CUDA_SUCCESS;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!pLevelArray || level >= mipmap->n_levels)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&levels_lock);
@@ -280,50 +270,30 @@ CUresult local_cuMipmappedArrayGetLevel(
 	return result;
 }
 
-/* The array for a query that returns its result at `ret'. */
-static CUresult array_ask(CUarray handle, const void *ret, struct array **ret_array)
+CUresult local_cuArray3DGetDescriptor_v2(
+	CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, struct array *array)
 {
-	CUresult result = array_enter(handle, false, ret_array);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	return ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	*pArrayDescriptor = array->shape;
+	return CUDA_SUCCESS;
 }
 
-CUresult local_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
+CUresult local_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, struct array *array)
 {
-	struct array *array = NULL;
-	CUresult result = array_ask(hArray, pArrayDescriptor, &array);
-
-	if (result == CUDA_SUCCESS)
-		*pArrayDescriptor = array->shape;
-	return result;
-}
-
-CUresult local_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
-{
-	struct array *array = NULL;
-	CUresult result = array_ask(hArray, pArrayDescriptor, &array);
-
-	if (result == CUDA_SUCCESS)
-		*pArrayDescriptor = (CUDA_ARRAY_DESCRIPTOR){
-			.Width = array->shape.Width,
-			.Height = array->shape.Height,
-			.Format = array->shape.Format,
-			.NumChannels = array->shape.NumChannels,
-		};
-	return result;
+	*pArrayDescriptor = (CUDA_ARRAY_DESCRIPTOR){
+		.Width = array->shape.Width,
+		.Height = array->shape.Height,
+		.Format = array->shape.Format,
+		.NumChannels = array->shape.NumChannels,
+	};
+	return CUDA_SUCCESS;
 }
 
 /* The calls below are for arrays that are not supported: planar, sparse, or without memory. */
 
-CUresult local_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)
+CUresult local_cuArrayGetPlane(CUarray *pPlaneArray, struct array *array, unsigned int planeIdx)
 {
-	struct array *array = NULL;
-	CUresult result = array_ask(hArray, pPlaneArray, &array);
-
-	(void)planeIdx;
-	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
+	(void)pPlaneArray, (void)array, (void)planeIdx;
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuArrayGetMemoryRequirements(

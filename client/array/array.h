@@ -21,6 +21,9 @@ struct array_size {
 struct array *array_find(CUarray handle);
 struct array *array_find_mipmapped(CUmipmappedArray handle);
 
+/* The same of a call, which names the array's context by it: or the error. */
+CUresult array_enter(const void *handle, bool is_mipmapped, struct array **ret_array);
+
 uint32_t array_id(const struct array *array);
 void array_size(const struct array *array, struct array_size *ret_size);
 

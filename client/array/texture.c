@@ -73,17 +73,14 @@ static struct texture *texture_find(uint64_t value, bool is_surface, bool is_tak
 	return found;
 }
 
-/* The object with that value, for a query that returns its result at `ret'. */
-static CUresult texture_enter(
-	uint64_t value, bool is_surface, const void *ret, struct texture **ret_texture)
+struct texture *texture_find_texture(CUtexObject value)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	return texture_find(value, false, false);
+}
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	*ret_texture = texture_find(value, is_surface, false);
-	return *ret_texture && ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+struct texture *texture_find_surface(CUsurfObject value)
+{
+	return texture_find(value, true, false);
 }
 
 static CUresult texture_end(struct texture *texture)
@@ -231,14 +228,9 @@ static CUresult texture_new(const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTU
 
 static CUresult texture_destroy(uint64_t value, bool is_surface)
 {
-	struct context *context;
-	struct texture *texture;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
 	/* The driver does not tell what is no texture. */
-	texture = texture_find(value, is_surface, true);
+	struct texture *texture = texture_find(value, is_surface, true);
+
 	return texture ? texture_end(texture) : CUDA_SUCCESS;
 }
 
@@ -258,34 +250,21 @@ CUresult local_cuTexObjectDestroy(CUtexObject texObject)
 	return texture_destroy(texObject, false);
 }
 
-CUresult local_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)
+CUresult local_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, struct texture *texture)
 {
-	struct texture *texture = NULL;
-	CUresult result = texture_enter(texObject, false, pResDesc, &texture);
-
-	if (result == CUDA_SUCCESS)
-		*pResDesc = texture->resource;
-	return result;
+	*pResDesc = texture->resource;
+	return CUDA_SUCCESS;
 }
 
-CUresult local_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject)
+CUresult local_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, struct texture *texture)
 {
-	struct texture *texture = NULL;
-	CUresult result = texture_enter(texObject, false, pTexDesc, &texture);
-
-	if (result == CUDA_SUCCESS)
-		*pTexDesc = texture->sampler;
-	return result;
+	*pTexDesc = texture->sampler;
+	return CUDA_SUCCESS;
 }
 
 CUresult local_cuTexObjectGetResourceViewDesc(
-	CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject)
+	CUDA_RESOURCE_VIEW_DESC *pResViewDesc, struct texture *texture)
 {
-	struct texture *texture = NULL;
-	CUresult result = texture_enter(texObject, false, pResViewDesc, &texture);
-
-	if (result != CUDA_SUCCESS)
-		return result;
 	/* Like driver 580, which writes nothing if there is no view. */
 	if (texture->has_view)
 		*pResViewDesc = texture->view;
@@ -307,14 +286,10 @@ CUresult local_cuSurfObjectDestroy(CUsurfObject surfObject)
 	return texture_destroy(surfObject, true);
 }
 
-CUresult local_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject)
+CUresult local_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, struct texture *texture)
 {
-	struct texture *texture = NULL;
-	CUresult result = texture_enter(surfObject, true, pResDesc, &texture);
-
-	if (result == CUDA_SUCCESS)
-		*pResDesc = texture->resource;
-	return result;
+	*pResDesc = texture->resource;
+	return CUDA_SUCCESS;
 }
 
 CUresult local_cuDeviceGetTexture1DLinearMaxWidth(

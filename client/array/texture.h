@@ -6,6 +6,10 @@
 
 #include "client/context/context.h"
 
+/* NULL: no such object. */
+struct texture *texture_find_texture(CUtexObject value);
+struct texture *texture_find_surface(CUsurfObject value);
+
 /* Ends the objects of a context that ends. */
 void textures_end_context(struct context *context);
 

@@ -13,22 +13,16 @@
 #include "context.h"
 #include "device.h"
 
-CUresult local_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+CUresult local_cuDeviceCanAccessPeer(int *canAccessPeer, struct device *device, struct device *peer)
 {
-	const struct device *device = device_get(dev), *peer = device_get(peerDev);
-
-	if (!device || !peer)
-		return CUDA_ERROR_INVALID_DEVICE;
 	*canAccessPeer = device != peer && device_reaches(device, peer);
 	return CUDA_SUCCESS;
 }
 
 CUresult local_cuDeviceGetP2PAttribute(
-	int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
+	int *value, CUdevice_P2PAttribute attrib, struct device *device, struct device *peer)
 {
-	const struct device *device = device_get(srcDevice), *peer = device_get(dstDevice);
-
-	if (!device || !peer || device == peer)
+	if (device == peer)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (attrib < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
 		attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)

@@ -13,26 +13,11 @@
 #include "context.h"
 #include "context_share.h"
 
-static CUresult find_primary(CUdevice ordinal, struct context **ret_context)
+CUresult local_cuDevicePrimaryCtxRetain(CUcontext *pctx, struct device *device)
 {
-	const struct device *device = device_get(ordinal);
+	struct context *context = device->primary;
+	CUresult result = device_open(device);
 
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	*ret_context = device->primary;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
-{
-	struct context *context;
-	CUresult result = find_primary(dev, &context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pctx)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = device_open(context->device);
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&context->lock);
@@ -47,14 +32,12 @@ CUresult local_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	return result;
 }
 
-CUresult local_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+CUresult local_cuDevicePrimaryCtxRelease_v2(struct device *device)
 {
-	struct context *context;
-	CUresult result = find_primary(dev, &context);
+	struct context *context = device->primary;
+	CUresult result = CUDA_SUCCESS;
 	bool is_last;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	pthread_mutex_lock(&context->lock);
 	if (context->n_retained == 0)
 		result = CUDA_ERROR_INVALID_CONTEXT;
@@ -67,62 +50,41 @@ CUresult local_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	return result;
 }
 
-CUresult local_cuDevicePrimaryCtxReset_v2(CUdevice dev)
+CUresult local_cuDevicePrimaryCtxReset_v2(struct device *device)
 {
-	struct context *context;
-	CUresult result = find_primary(dev, &context);
-
-	if (result == CUDA_SUCCESS &&
-		atomic_load_explicit(&context->is_active, memory_order_acquire))
-		context_end(context);
-	return result;
+	if (context_is_active(device->primary))
+		context_end(device->primary);
+	return CUDA_SUCCESS;
 }
 
-CUresult local_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
+CUresult local_cuDevicePrimaryCtxGetState(struct device *device, unsigned int *flags, int *active)
 {
-	struct context *context;
-	CUresult result = find_primary(dev, &context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!flags || !active)
-		return CUDA_ERROR_INVALID_VALUE;
-	*flags = context->flags;
-	*active = (int)atomic_load_explicit(&context->is_active, memory_order_acquire);
+	*flags = device->primary->flags;
+	*active = context_is_active(device->primary);
 	return CUDA_SUCCESS;
 }
 
 /* The driver adds the flag for mapped memory itself. */
-static CUresult find_primary_for_flags(
-	CUdevice ordinal, unsigned flags, struct context **ret_context)
+static bool flags_are_valid(unsigned flags)
 {
-	CUresult result = find_primary(ordinal, ret_context);
-
-	if (result == CUDA_SUCCESS && (!context_flags_are_valid(flags) || flags & CU_CTX_MAP_HOST))
-		result = CUDA_ERROR_INVALID_VALUE;
-	return result;
+	return context_flags_are_valid(flags) && !(flags & CU_CTX_MAP_HOST);
 }
 
-CUresult local_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
+CUresult local_cuDevicePrimaryCtxSetFlags_v2(struct device *device, unsigned int flags)
 {
-	struct context *context;
-	CUresult result = find_primary_for_flags(dev, flags, &context);
-
-	if (result == CUDA_SUCCESS)
-		context->flags = flags;
-	return result;
+	if (!flags_are_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	device->primary->flags = flags;
+	return CUDA_SUCCESS;
 }
 
 /* The first version does not change an active context. */
-CUresult local_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
+CUresult local_cuDevicePrimaryCtxSetFlags(struct device *device, unsigned int flags)
 {
-	struct context *context;
-	CUresult result = find_primary_for_flags(dev, flags, &context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (atomic_load_explicit(&context->is_active, memory_order_acquire))
+	if (!flags_are_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (context_is_active(device->primary))
 		return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
-	context->flags = flags;
+	device->primary->flags = flags;
 	return CUDA_SUCCESS;
 }

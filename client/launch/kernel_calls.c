@@ -56,13 +56,8 @@ static int function_value(CUfunction_attribute attrib, int value)
 static CUresult kernel_param(
 	struct kernel *kernel, size_t index, size_t *ret_offset, size_t *ret_size)
 {
-	CUresult result;
+	CUresult result = kernel_measure(kernel);
 
-	if (!ret_offset)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = kernel_measure(kernel);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (index >= kernel->n_params)
@@ -73,21 +68,9 @@ static CUresult kernel_param(
 	return CUDA_SUCCESS;
 }
 
-static CUresult kernel_name(const char **name, const struct kernel *kernel)
-{
-	if (!name)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
-	*name = kernel->name;
-	return CUDA_SUCCESS;
-}
-
 /* A cache preference, which the GPU may ignore. */
-static CUresult cache_config(const struct kernel *kernel, CUfunc_cache config)
+static CUresult cache_config(CUfunc_cache config)
 {
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
 	return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS
 							      : CUDA_ERROR_INVALID_VALUE;
 }
@@ -105,12 +88,11 @@ CUresult local_cuKernelGetLibrary(CUlibrary *pLib, struct kernel *found)
 }
 
 CUresult local_cuKernelGetAttribute(
-	int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
+	int *pi, CUfunction_attribute attrib, CUkernel kernel, struct device *device)
 {
 	const struct kernel *found = kernel_find_kernel(kernel);
 
-	if (!device_get(dev))
-		return CUDA_ERROR_INVALID_DEVICE;
+	(void)device;
 	return found ? kernel_attribute(pi, attrib, found) : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -124,22 +106,23 @@ CUresult local_cuKernelSetAttribute(
 	return kernel_set_attribute(kernel_find_kernel(kernel), device, attrib, val);
 }
 
-CUresult local_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
+CUresult local_cuKernelSetCacheConfig(
+	struct kernel *kernel, CUfunc_cache config, struct device *device)
 {
-	if (!device_get(dev))
-		return CUDA_ERROR_INVALID_DEVICE;
-	return cache_config(kernel_find_kernel(kernel), config);
+	(void)kernel, (void)device;
+	return cache_config(config);
 }
 
-CUresult local_cuKernelGetName(const char **name, CUkernel hfunc)
+CUresult local_cuKernelGetName(const char **name, struct kernel *kernel)
 {
-	return hfunc ? kernel_name(name, kernel_find_kernel(hfunc)) : CUDA_ERROR_INVALID_VALUE;
+	*name = kernel->name;
+	return CUDA_SUCCESS;
 }
 
 CUresult local_cuKernelGetParamInfo(
-	CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+	struct kernel *kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
-	return kernel_param(kernel_find_kernel(kernel), paramIndex, paramOffset, paramSize);
+	return kernel_param(kernel, paramIndex, paramOffset, paramSize);
 }
 
 CUresult local_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, struct kernel *kernel)
@@ -166,7 +149,8 @@ CUresult local_cuFuncSetAttribute(struct kernel *kernel, CUfunction_attribute at
 
 CUresult local_cuFuncSetCacheConfig(struct kernel *kernel, CUfunc_cache config)
 {
-	return cache_config(kernel, config);
+	(void)kernel;
+	return cache_config(config);
 }
 
 CUresult local_cuFuncSetSharedMemConfig(struct kernel *kernel, CUsharedconfig config)
@@ -185,7 +169,8 @@ CUresult local_cuFuncGetModule(CUmodule *hmod, struct kernel *kernel)
 
 CUresult local_cuFuncGetName(const char **name, struct kernel *kernel)
 {
-	return kernel_name(name, kernel);
+	*name = kernel->name;
+	return CUDA_SUCCESS;
 }
 
 CUresult local_cuFuncGetParamInfo(

@@ -245,16 +245,11 @@ CUresult local_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAll
 }
 
 CUresult local_cuMemGetAllocationPropertiesFromHandle(
-	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+	CUmemAllocationProp *prop, struct allocation *allocation)
 {
-	const struct allocation *allocation = allocation_find(handle);
-	const struct device *device;
-	bool is_seen;
+	const struct device *device = device_get(allocation->ordinal);
+	bool is_seen = device && device->index == allocation->device;
 
-	if (!prop || !allocation)
-		return CUDA_ERROR_INVALID_VALUE;
-	device = device_get(allocation->ordinal);
-	is_seen = device && device->index == allocation->device;
 	*prop = (CUmemAllocationProp){
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.requestedHandleTypes = allocation->types,
@@ -284,15 +279,13 @@ static CUresult allocation_export_fd(struct allocation *allocation, int *ret_fd)
 	return result;
 }
 
-CUresult local_cuMemExportToShareableHandle(void *shareableHandle,
-	CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType,
-	unsigned long long flags)
+CUresult local_cuMemExportToShareableHandle(void *shareableHandle, struct allocation *allocation,
+	CUmemAllocationHandleType handleType, unsigned long long flags)
 {
-	struct allocation *allocation = allocation_find(handle);
 	CUresult result;
 	int fd = -EBADF;
 
-	if (!shareableHandle || !allocation || flags != 0 ||
+	if (!shareableHandle || flags != 0 ||
 		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		!(allocation->types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return CUDA_ERROR_INVALID_VALUE;

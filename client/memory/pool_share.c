@@ -81,19 +81,18 @@ static CUdevice find_gpu_by_uuid(const uint8_t uuid[16])
 	return CU_DEVICE_INVALID;
 }
 
-CUresult local_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
+CUresult local_cuMemPoolExportToShareableHandle(void *handle_out, struct pool *pool,
 	CUmemAllocationHandleType handleType, unsigned long long flags)
 {
-	struct pool *found = pool_find(pool);
 	CUresult result;
 	int fd = -EBADF;
 
-	if (!handle_out || !found || !found->is_shareable || flags != 0 ||
+	if (!handle_out || !pool->is_shareable || flags != 0 ||
 		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!give_name(found))
+	if (!give_name(pool))
 		return CUDA_ERROR_OPERATING_SYSTEM;
-	result = write_file(found, &fd);
+	result = write_file(pool, &fd);
 	if (result == CUDA_SUCCESS)
 		*(int *)handle_out = fd;
 	return result;

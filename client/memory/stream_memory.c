@@ -78,13 +78,9 @@ CUresult local_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStr
 }
 
 CUresult local_cuMemAllocFromPoolAsync(
-	CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+	CUdeviceptr *dptr, size_t bytesize, struct pool *pool, CUstream hStream)
 {
-	struct pool *found = pool_find(pool);
-
-	return found && found->kind != POOL_IMPORTED
-		       ? stream_memory_alloc(dptr, bytesize, found, hStream)
-		       : CUDA_ERROR_INVALID_VALUE;
+	return stream_memory_alloc(dptr, bytesize, pool, hStream);
 }
 
 /*

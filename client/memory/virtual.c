@@ -157,13 +157,12 @@ static CUresult virtual_map(struct allocation *allocation, uint64_t address, uin
 	return result;
 }
 
-CUresult local_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
-	CUmemGenericAllocationHandle handle, unsigned long long flags)
+CUresult local_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, struct allocation *allocation,
+	unsigned long long flags)
 {
-	struct allocation *allocation = allocation_find(handle);
 	CUresult result;
 
-	if (!allocation || flags != 0 || size == 0 || !is_aligned(ptr | size | offset))
+	if (flags != 0 || size == 0 || !is_aligned(ptr | size | offset))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (offset != 0 || (allocation->size > 0 && size < allocation->size))
 		return CUDA_ERROR_NOT_SUPPORTED;

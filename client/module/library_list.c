@@ -83,54 +83,37 @@ CUresult library_count(struct library *library, unsigned *ret_count)
 	return send_library_names(library_id(library), UINT32_MAX, ret_count, none, 0, &size);
 }
 
-static CUresult count_get(unsigned *count, const void *handle)
+/* The handles replace the addresses of the kernels in the same array. */
+static CUresult list_get(struct library *library, void **handles, unsigned n_max, unsigned *ret_n)
 {
-	struct library *library = library_find(handle);
+	*ret_n = 0;
+	return n_max > 0 ? library_list(library, n_max, (struct kernel **)handles, ret_n)
+			 : CUDA_SUCCESS;
+}
 
-	if (!count)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!library)
-		return CUDA_ERROR_INVALID_HANDLE;
+CUresult local_cuLibraryGetKernelCount(unsigned int *count, struct library *library)
+{
 	return library_count(library, count);
 }
 
-/* The handles replace the addresses of the kernels in the same array. */
-static CUresult list_get(void **handles, unsigned n_max, const void *handle, unsigned *ret_n)
-{
-	struct library *library = library_find(handle);
-
-	*ret_n = 0;
-	if (!handles)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!library)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (n_max == 0)
-		return CUDA_SUCCESS;
-	return library_list(library, n_max, (struct kernel **)handles, ret_n);
-}
-
-CUresult local_cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib)
-{
-	return count_get(count, lib);
-}
-
-CUresult local_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib)
+CUresult local_cuLibraryEnumerateKernels(
+	CUkernel *kernels, unsigned int numKernels, struct library *library)
 {
 	unsigned n;
 
-	return list_get((void **)kernels, numKernels, lib, &n);
+	return list_get(library, (void **)kernels, numKernels, &n);
 }
 
-CUresult local_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
+CUresult local_cuModuleGetFunctionCount(unsigned int *count, struct library *library)
 {
-	return count_get(count, mod);
+	return library_count(library, count);
 }
 
 CUresult local_cuModuleEnumerateFunctions(
-	CUfunction *functions, unsigned int numFunctions, CUmodule mod)
+	CUfunction *functions, unsigned int numFunctions, struct library *library)
 {
 	unsigned n = 0;
-	CUresult result = list_get((void **)functions, numFunctions, mod, &n);
+	CUresult result = list_get(library, (void **)functions, numFunctions, &n);
 
 	for (unsigned i = 0; result == CUDA_SUCCESS && i < n; i++)
 		functions[i] = kernel_function((struct kernel *)functions[i]);

@@ -105,25 +105,27 @@ CUresult local_cuGreenCtxCreate(
 	CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
 {
 	const struct resource_desc *found = desc ? resource_desc_find(desc) : NULL;
+	struct device *device = device_get(dev);
 	CUcontext home = NULL;
 	CUresult result;
 
 	if (!phCtx || (desc && !found) || flags != CU_GREEN_CTX_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = local_cuDevicePrimaryCtxRetain(&home, dev);
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	result = local_cuDevicePrimaryCtxRetain(&home, device);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = green_new(found, context_find(home), dev, phCtx);
 	if (result != CUDA_SUCCESS)
-		(void)local_cuDevicePrimaryCtxRelease_v2(dev);
+		(void)local_cuDevicePrimaryCtxRelease_v2(device);
 	return result;
 }
 
 CUresult local_cuGreenCtxDestroy(struct green *green)
 {
-	CUdevice device;
+	struct device *device = green->context->device;
 
-	device = green->context->ordinal;
 	green_end(green);
 	return local_cuDevicePrimaryCtxRelease_v2(device);
 }
@@ -165,16 +167,12 @@ CUresult local_cuGreenCtxStreamCreate(
 	return result;
 }
 
-CUresult local_cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent)
+CUresult local_cuGreenCtxRecordEvent(struct green *green, CUevent hEvent)
 {
-	const struct green *green = green_find(hCtx);
-
-	return green ? context_record(green->context, hEvent) : CUDA_ERROR_INVALID_CONTEXT;
+	return context_record(green->context, hEvent);
 }
 
-CUresult local_cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent)
+CUresult local_cuGreenCtxWaitEvent(struct green *green, CUevent hEvent)
 {
-	const struct green *green = green_find(hCtx);
-
-	return green ? context_wait(green->context, hEvent) : CUDA_ERROR_INVALID_CONTEXT;
+	return context_wait(green->context, hEvent);
 }

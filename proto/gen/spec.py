@@ -34,8 +34,8 @@ RULES = ("min", "max", "mask", "in")
 CHECKS = {"needs": 1, "nonnull": 1, "handle": 2}
 CHECK_KINDS = {
     "needs": ("context", "server", "alive"),
-    "handle": ("device", "event", "function", "green", "kernel", "library", "own_pool", "pool",
-               "stream"),
+    "handle": ("allocation", "array", "device", "event", "function", "green", "kernel", "library",
+               "mipmap", "own_pool", "pool", "stream", "surface", "texture"),
 }
 
 

@@ -21,17 +21,22 @@ NEEDS = {"context": "need_context()", "server": "server_link_check(&server)",
          "alive": "context_check()"}
 
 # An object that a handle can name: the function that finds it, its type, and the result if there
-# is none. local_SYMBOL() gets the object in place of the handle.
+# is none; "": the function has a result. local_SYMBOL() gets the object in place of the handle.
 HANDLES = {
+    "allocation": ("allocation_find", "allocation", "CUDA_ERROR_INVALID_VALUE"),
+    "array": ("array_enter({}, false, {})", "array", ""),
     "device": ("device_get", "device", "CUDA_ERROR_INVALID_DEVICE"),
     "event": ("event_find", "event", "CUDA_ERROR_INVALID_HANDLE"),
     "function": ("kernel_find_function", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
     "green": ("green_find", "green", "CUDA_ERROR_INVALID_CONTEXT"),
     "kernel": ("kernel_find_kernel", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
+    "mipmap": ("array_enter({}, true, {})", "array", ""),
     "library": ("library_find", "library", "CUDA_ERROR_INVALID_HANDLE"),
     "own_pool": ("pool_find_own", "pool", "CUDA_ERROR_INVALID_VALUE"),
     "pool": ("pool_find", "pool", "CUDA_ERROR_INVALID_VALUE"),
-    "stream": ("stream_resolve", "stream", ""),  # has a result itself
+    "stream": ("stream_resolve(context_current, {}, {})", "stream", ""),
+    "surface": ("texture_find_surface", "texture", "CUDA_ERROR_INVALID_VALUE"),
+    "texture": ("texture_find_texture", "texture", "CUDA_ERROR_INVALID_VALUE"),
 }
 
 PER_THREAD = re.compile(r"_pt(ds|sz)$")
@@ -194,7 +199,7 @@ def check_lines(stub):
             condition = " || ".join(f"!{values[at]}" for at in places)
             result = "CUDA_ERROR_INVALID_VALUE"
         elif not HANDLES[kind][2]:
-            result = f"{HANDLES[kind][0]}(context_current, {values[places[0]]}, &found{places[0]})"
+            result = HANDLES[kind][0].format(values[places[0]], f"&found{places[0]}")
         else:
             find = f"found{places[0]} = {HANDLES[kind][0]}({values[places[0]]});"
             condition, result = f"!found{places[0]}", HANDLES[kind][2]
@@ -302,7 +307,10 @@ STUBS_TOP = """\
 #include "client/stream/event.h"
 #include "client/stream/green.h"
 #include "client/stream/stream.h"
+#include "client/memory/allocation.h"
 #include "client/memory/pool.h"
+#include "client/array/array.h"
+#include "client/array/texture.h"
 #include "client/module/library.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -18,7 +18,10 @@
 #include "client/stream/event.h"
 #include "client/stream/green.h"
 #include "client/stream/stream.h"
+#include "client/memory/allocation.h"
 #include "client/memory/pool.h"
+#include "client/array/array.h"
+#include "client/array/texture.h"
 #include "client/module/library.h"
 
 #define EXPORT __attribute__((visibility("default")))
