@@ -288,7 +288,7 @@ PIPE_DIRECTORY = $(shell sed -n 's/^.define PIPE_DIRECTORY_DEFAULT "\(.*\)"/\1/p
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(LIBDIR) $(DESTDIR)$(PREFIX)/lib/systemd/system \
 		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d $(DESTDIR)$(PREFIX)/lib/sysusers.d \
-		$(SHARE)/doc/mps $(SHARE)/mps/fleet $(SHARE)/pkgconfig $(SHARE)/bash-completion/completions \
+		$(SHARE)/doc/mps/docs $(SHARE)/mps/fleet $(SHARE)/pkgconfig $(SHARE)/bash-completion/completions \
 		$(SHARE)/zsh/site-functions $(patsubst .%,$(MANDIR)/man%,$(sort $(suffix $(MANUAL))))
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
 	$(if $(VENDOR_NAMES),daemon/dist/install-names "$(DESTDIR)" "$(PREFIX)/bin")
@@ -301,9 +301,11 @@ install: all
 			>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.$$unit || exit 1; done
 	install -m 644 daemon/dist/mps-control.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/mps-control.conf
 	install -m 644 daemon/dist/mps-control.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/mps-control.conf
-	install -m 644 README.md LICENSE daemon/dist/mps.conf $(wildcard docs/*.*) $(SHARE)/doc/mps
+	install -m 644 README.md LICENSE daemon/dist/mps.conf $(SHARE)/doc/mps
 	install -m 644 $(wildcard docs/fleet/*) $(SHARE)/mps/fleet
-	cp -R docs/clusters docs/kubernetes $(SHARE)/doc/mps
+	cp -R $(filter-out docs/fleet docs/man,$(wildcard docs/*)) $(SHARE)/doc/mps/docs
+	chmod -R u=rwX,go=rX $(SHARE)/doc/mps/docs
+	ln -sfn ../../../mps/fleet $(SHARE)/doc/mps/docs/fleet
 	for page in $(MANUAL); do install -m 644 $$page $(MANDIR)/man$${page##*.} || exit 1; done
 	sed 's|@VERSION@|$(VERSION)|; s|@PIPE_DIRECTORY@|$(PIPE_DIRECTORY)|' daemon/dist/mps.pc.in \
 		>$(SHARE)/pkgconfig/mps.pc

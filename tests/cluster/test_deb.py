@@ -144,7 +144,7 @@ def test_contents():
         "libmpsclient": ("/usr/lib/mps/libmpsclient.so", "/usr/lib/mps/libcuda.so.1",
                          "/usr/lib/mps/mps-check", "/man7/libmpsclient.7.gz", "/pkgconfig/mps.pc"),
         "mps-compat": ("/usr/bin/nvidia-cuda-mps-control", "/usr/bin/nvidia-cuda-mps-server"),
-        "mps-doc": ("/usr/share/doc/mps/settings.md.gz", "/usr/share/mps/fleet/alerts.yml",
+        "mps-doc": ("/usr/share/doc/mps/docs/settings.md", "/usr/share/mps/fleet/alerts.yml",
                     "/usr/share/mps/fleet/dashboard.json")}
     for name, parts in wanted.items():
         listing = subprocess.run(["dpkg-deb", "-c", packages()[name]], capture_output=True, text=True,

@@ -14,6 +14,7 @@ import tempfile
 import harness
 import mps
 from harness import Skip, contains, equal
+from test_docs import dead_links
 
 STUB = "lib64/stubs/libcuda.so"
 GLIBC_MAX = (2, 17)
@@ -282,6 +283,7 @@ def check_installed(prefix):
                  "lib/systemd/system/mps-control.socket", "lib/tmpfiles.d/mps-control.conf",
                  "lib/sysusers.d/mps-control.conf"):
         assert os.path.exists(os.path.join(prefix, name)), name + " is not installed"
+    equal(dead_links(prefix + "/share/doc/mps"), [])
     for name in DRIVER_NAMES:
         equal(os.readlink(prefix + "/lib/mps/" + name), "libmpsclient.so")
     for unit in "service", "socket":
