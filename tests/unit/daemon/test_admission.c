@@ -120,15 +120,14 @@ static const struct lines_row {
 	unsigned n_of_a, n_of_b;  /* lines in the log */
 	const char *says;
 } lines_rows[] = {
-	{"an account has 10000 lines at once", "A*10000", 10000, 0, NULL},
-	{"... and no more", "A*10001", 10000, 0,
+	{"an account has 10000 lines at once", "A*10001", 10000, 0,
 		"Account 1000 causes too many lines: dropping the next ones"},
 	{"... with its subordinate UIDs", "A*6000 a*5000", 6000, 0,
 		"Account 1000 causes too many lines: dropping the next ones"},
-	{"... and then 100 each second", "A*10000 2s A*300", 10200, 0, NULL},
-	{"... while others have theirs", "A*10500 B*100", 10000, 100, NULL},
-	{"lines that were dropped are counted", "A*10500 2s", 10000, 0,
+	{"... and then 100 each second, and the number of those that were dropped",
+		"A*10500 2s A*300", 10200, 0,
 		"500 lines about connections of account 1000 were dropped"},
+	{"... while others have theirs", "A*10500 B*100", 10000, 100, NULL},
 };
 
 static void write_lines(char letter, unsigned n)
