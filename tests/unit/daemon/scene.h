@@ -30,15 +30,21 @@
  *	S1:hello		connects, and is not ready yet
  *	S1:fault S1:fault=A1	reports a fault; the fault of a client
  *	S1:done=A1		has ended the work of a client, as it was asked to
- *	S1:exit S1:crash S1:nouser	its process ends: status 0, a signal, a user that does not
- *exist S1:lost			its connection breaks S1:sleep S1:wake	it reads no frames meanwhile
+ *	S1:exit S1:crash	its process ends with status 0; by a signal
+ *	S1:nouser		... with the status of a user that does not exist
+ *	S1:lost			its connection breaks
+ *	S1:sleep S1:wake	it reads no frames meanwhile
  *	S1:busy			it ignores that it should end
+ *	S1:print=word		it writes a line to its log
  *	S1:gpu S1:gpux		it is a probe, and finds a GPU
  *	250ms 5s		time passes
- *	[quit -t 5] A[quit]	root, or A, gives a command, on a connection of its own; A and A1 in
- *it stand for a UID, S1 and A1 for a PID [nope]*64		64 times
+ *	[quit -t 5] A[quit]	root, or A, gives a command on a new connection
+ *	[nope]*64		64 times
  *	[- [-1			the last, the first such connection hangs up
  *	A< A<60			connections of A that stay silent
+ *	A"word			a connection of A that sends a part of a line
+ *
+ * In a command A stands for a UID, A1 and S1 stand for PIDs.
  *
  * A server that was asked to end does so when its clients have left, as the real one.
  *

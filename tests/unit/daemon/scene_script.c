@@ -170,6 +170,8 @@ static void do_as_server(unsigned i, const char *what)
 		report_state(i, SERVER_FAULT, scene_client(what + 6)->id);
 	else if (strncmp(what, "done=", 5) == 0)
 		report_done(i, scene_client(what + 5));
+	else if (strncmp(what, "print=", 6) == 0)
+		dprintf(scene_process(i)->output, "%s\n", what + 6);
 	else if (strcmp(what, "exit") == 0)
 		scene_end_process(i, 0);
 	else if (strcmp(what, "crash") == 0)
@@ -212,7 +214,7 @@ static void add_command(char letter, const char *line)
 	assert_true(scene.n_commands < COMMANDS_MAX);
 	*command = (struct scene_command){.letter = letter};
 	command->fd = scene_connect(FAKE_PID_FIRST + 400, scene_uid(letter), line, strlen(line));
-	command->is_silent = !*line;
+	command->is_silent = !strchr(line, '\n');
 	if (command->fd < 0)
 		command->answer = ANSWER_CLOSED;
 	scene.n_commands++;
@@ -287,6 +289,8 @@ static void step(const char *word)
 		give_command(word[0], word + 2);
 	else if (word[1] == '<')
 		add_silent(word[0], word + 2);
+	else if (word[1] == '"')
+		add_command(word[0], word + 2);
 	else if (word[0] == 'S')
 		step_server(word);
 	else if (word[strlen(word) - 1] == '-')

@@ -20,6 +20,7 @@ static const struct scene_row rows[] = {
 	{"a connection may be silent for a while", "A<3 4s", "silent A*3", NULL},
 	{"... of five seconds", "A<3 6s", "", NULL},
 	{"... root's, too", "R<1 6s", "", NULL},
+	{"... and a part of a line is not enough", "A\"get_ser 6s", "", NULL},
 	{"an account has 256 silent connections", "A<256", "silent A*256", NULL},
 	{"... and its oldest goes for the next", "A<257", "silent A*256",
 		"Account 1000 has more than 256 silent connections: closing the oldest"},
@@ -33,6 +34,7 @@ static const struct scene_row rows[] = {
 	/* ---- all connections of guests */
 	{"guests have a number of connections together", "conns=6 A<3 B<3", "silent A*3 B*3", NULL},
 	{"root's are not among them", "conns=6 A<3 B<3 R<9", "silent A*3 B*3 R*9", NULL},
+	{"... nor is one of them closed", "conns=6 R<9 A<4 B<3", "silent A*3 B*3 R*9", NULL},
 	{"an account with more than four loses one", "conns=6 A<6 B<1", "silent A*5 B",
 		"All users together have 7 connections, one more than the limit: closing one of "
 		"user 1000"},

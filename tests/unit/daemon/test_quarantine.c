@@ -12,6 +12,13 @@
 #define ONE_FAULT "A1:7 S1+ S1:fault=A1 S1:crash"
 #define TWO_FAULTS ONE_FAULT " A2:7 S2+ 500ms S2:fault=A2 S2:crash"
 
+/* One of each of eight programs. */
+#define EIGHT_FAULTS                                                                               \
+	"A1:1 S1+ S1:fault=A1 S1:crash A2:2 S2+ S2:fault=A2 S2:crash "                             \
+	"A3:3 S3+ S3:fault=A3 S3:crash A4:4 S4+ S4:fault=A4 S4:crash "                             \
+	"A5:5 S5+ S5:fault=A5 S5:crash A6:6 S6+ S6:fault=A6 S6:crash "                             \
+	"A7:7 S7+ S7:fault=A7 S7:crash A8:8 S8+ S8:fault=A8 S8:crash 1s "
+
 /* A client of program 7 and one of program 8. */
 #define BOTH " A8:7 A9:8"
 
@@ -86,14 +93,15 @@ static const struct scene_row rows[] = {
 		TWO_FAULTS " A11!11 A12!12 A13!13 A14!14 A15!15 A16!16 A17!17 A18!18 A8:7",
 		"S3..S10 starting; waiting A11..A18; refused 808 A8; closed A1 A2",
 		"has 8 isolated programs"},
-	{"eight programs are remembered: the oldest goes",
-		"A1:1 S1+ S1:fault=A1 S1:crash A2:2 S2+ S2:fault=A2 S2:crash A3:3 S3+ S3:fault=A3 "
-		"S3:crash "
-		"A4:4 S4+ S4:fault=A4 S4:crash A5:5 S5+ S5:fault=A5 S5:crash A6:6 S6+ S6:fault=A6 "
-		"S6:crash "
-		"A7:7 S7+ S7:fault=A7 S7:crash A8:8 S8+ S8:fault=A8 S8:crash 1s A9:9 S9+ "
-		"S9:fault=A9 S9:crash "
-		"A11:1 S10+ S10:fault=A11 S10:crash 1s A12:1 A13:10",
+	{"a program that is quarantined and faults after more than a minute waits as at first",
+		TWO_FAULTS " A3:7 S3+ 90s S3:fault=A3 S3:crash A4:7 S4+ 400ms",
+		"S4 of A: A4; closed A1..A3", NULL},
+	{"faults of eight programs are remembered",
+		EIGHT_FAULTS "A11:1 S9+ 250ms S9:fault=A11 S9:crash 1s A12:1 A13:10",
+		"S10 of A starting; S11 of A starting; waiting A12 A13; closed A1..A8 A11", NULL},
+	{"... and then the oldest is forgotten",
+		EIGHT_FAULTS "A9:9 S9+ S9:fault=A9 S9:crash A11:1 S10+ S10:fault=A11 S10:crash 1s "
+			     "A12:1 A13:10",
 		"S11 of A starting; waiting A12 A13; closed A1..A9 A11", NULL},
 };
 

@@ -27,6 +27,8 @@ static const struct scene_row rows[] = {
 		"refused 805 A1; [failed]", "Cannot fork mps-server"},
 	{"an impossible user is an error, and not tried again", "A1 S1:nouser", "refused 805 A1",
 		"exited with status 67"},
+	{"... with the last line of its log", "A1 S1:print=broken S1:nouser", "refused 805 A1",
+		"exited with status 67, its last output: broken"},
 	{"a daemon of a user serves that user", "user A1", "S1 of A starting; waiting A1", NULL},
 	{"... and no other", "user B1", "refused 800 B1", "start it as root"},
 	{"... not even root", "user R1", "refused 800 R1", "serve UID 0 too"},
@@ -99,6 +101,12 @@ static const struct scene_row rows[] = {
 		"S1 of R; S2 of A starting; S3 of B starting; waiting A1 B1; refused 808 C1", NULL},
 	{"a server that is starting makes no room", "max=3 A1 A1- B1 C1",
 		"S1 of A starting; S2 of B starting; waiting B1; refused 808 C1", NULL},
+
+	{"of those that wait for a place the one who has started none for longest has it",
+		"max=3 A<1 B1 A1 S1+ S2+ B1- A1- [shutdown_server S1] [shutdown_server S2] "
+		"C1 D1 S3+ S4+ S3:busy C1- A2 B2 S3:exit",
+		"S4 of D: D1; S5 of B starting; waiting B2; refused 808 A2; [done]*2; silent A",
+		NULL},
 
 	/* ---- the share of an account */
 	{"an account has no more servers than it leaves to others", "max=8 a1 b1 c1 d1 A1",

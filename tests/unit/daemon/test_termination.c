@@ -55,6 +55,9 @@ static const struct scene_row rows[] = {
 		"S1 of A: A1, ending A1; [closed]", NULL},
 
 	/* ---- what can come between */
+	{"a command whose connection is closed is not answered",
+		"conns=2 A1 S1+ A[terminate_client S1 A1]*2 S1:done=A1",
+		"S1 of A: A1, ending A1; [closed]; [done]", "one more than the limit"},
 	{"a server that ends is an error", ASKED " S1:crash", "closed A1; [failed]",
 		"disconnected before it had ended the work of client"},
 	{"... with its number", ASKED " S1:crash", "closed A1; [failed]", "806"},
@@ -83,6 +86,9 @@ static const struct scene_row rows[] = {
 		"S1 of N: A1 B1; [failed]", "Operation not permitted"},
 	{"... with -M its own", "multi A1 B1 S1+ B[terminate_client S1 B1]",
 		"S1 of N: A1 B1, ending B1; [waits]", NULL},
+	{"a process of several users is the server's",
+		"multi A1 B1=A1 S1+ A[terminate_client S1 A1]", "S1 of N: A1; [failed]",
+		"Operation not permitted"},
 	{"the user of that server ends all", "multi A1 B1 S1+ N[terminate_client S1 B1]",
 		"S1 of N: A1 B1, ending B1; [waits]", NULL},
 
