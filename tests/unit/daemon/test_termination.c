@@ -87,7 +87,7 @@ static const struct scene_row rows[] = {
 	{"... with -M its own", "multi A1 B1 S1+ B[terminate_client S1 B1]",
 		"S1 of N: A1 B1, ending B1; [waits]", NULL},
 	{"a process of several users is the server's",
-		"multi A1 B1=A1 S1+ A[terminate_client S1 A1]", "S1 of N: A1; [failed]",
+		"multi A1 B1=A1 S1+ A[terminate_client S1 A1]", "S1 of N: A1 B1; [failed]",
 		"Operation not permitted"},
 	{"the user of that server ends all", "multi A1 B1 S1+ N[terminate_client S1 B1]",
 		"S1 of N: A1 B1, ending B1; [waits]", NULL},
