@@ -5,7 +5,8 @@
 /*
  * Contexts belong to the client alone: each is a name for the one real context of a
  * GPU. A CUcontext is the address of a struct context, which is never freed, so a
- * handle can be looked up at any time.
+ * handle can be looked up at any time. context.c and current.c call each other: the end
+ * of a context makes it current, and a call makes a handle's context current.
  */
 
 #include <stdatomic.h>

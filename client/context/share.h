@@ -4,7 +4,8 @@
 
 /*
  * The share of a GPU's SMs that this process requests by its environment, and the
- * share that it gets. Any thread.
+ * share that it gets. It and device.c call each other: the attributes of a GPU tell the
+ * share, whose groups are facts of the GPU. Any thread.
  */
 
 #include "device.h"

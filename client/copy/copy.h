@@ -4,7 +4,8 @@
 
 /*
  * Copies of linear memory for other files: cuMemcpyAsync() in steps for batches,
- * and copies between GPUs. Any thread.
+ * and copies between GPUs. It and box_calls.c call each other: one reads a box from the
+ * driver's description, the other copies lines between GPUs. Any thread.
  */
 
 #include "client/stream/stream.h"

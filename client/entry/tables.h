@@ -6,7 +6,7 @@
  * The private tables of cuGetExportTable(), as far as NVIDIA's own libraries need
  * them. tables.c uses public driver calls and the host_ functions below. Two
  * programs provide these: the client library, and the software GPU for programs
- * that run on it directly.
+ * that run on it directly. So tables.c and init.c, which looks tables up, call each other.
  */
 
 #include "client/util/api.h"

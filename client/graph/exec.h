@@ -4,7 +4,8 @@
 
 /*
  * Executable graphs: each has its own copy of a graph, made when it is
- * instantiated; the server knows its nodes by number. Under the lock of all graphs.
+ * instantiated; the server knows its nodes by number. exec.c and exec_send.c call each
+ * other, because messages name an executable graph by exec_id(). Under the lock of all graphs.
  */
 
 #include "graph_lowering.h"

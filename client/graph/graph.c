@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#include "graph_memory.h"
 #include "wire.h"
 #include "client/util/compat.h"
 
@@ -249,29 +248,6 @@ void node_free(struct graph_node *node)
 		graph->first = node->next;
 	graph->n_nodes--;
 	node_drop(node);
-}
-
-CUresult node_add(struct graph *graph, struct node_op *op, const CUgraphNode *dependencies,
-	const CUgraphEdgeData *data, size_t n, struct graph_node **ret_node)
-{
-	struct graph_node *node = NULL;
-	CUresult result = node_new(graph, op, &node);
-
-	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		struct graph_node *on = node_find(dependencies[i]);
-
-		result = on ? node_depend(node, on, data ? &data[i] : NULL)
-			    : CUDA_ERROR_INVALID_VALUE;
-	}
-	if (result == CUDA_SUCCESS)
-		result = node_resolve_memory(node);
-	if (result != CUDA_SUCCESS) {
-		if (node)
-			node_free(node);
-		return result;
-	}
-	*ret_node = node;
-	return CUDA_SUCCESS;
 }
 
 /* Finds a clone by its original's number; the table is sorted by these numbers. */

@@ -100,10 +100,6 @@ struct graph_node *graph_next(const struct graph *graph, struct graph_node *node
 /* Whether the program can have no handles of the graph, its children, and their nodes. */
 void graph_set_private(struct graph *graph, bool is_private);
 
-/* Adds a node with its edges. Takes ownership of `op', on failure too. */
-CUresult node_add(struct graph *graph, struct node_op *op, const CUgraphNode *dependencies,
-	const CUgraphEdgeData *data, size_t n, struct graph_node **ret_node);
-
 /* Takes ownership of `op', on failure too. */
 CUresult node_new(struct graph *graph, struct node_op *op, struct graph_node **ret_node);
 void node_free(struct graph_node *node);
@@ -125,6 +121,10 @@ CUresult node_depend(struct graph_node *node, struct graph_node *on, const CUgra
 bool node_undepend(
 	struct graph_node *node, const struct graph_node *on, const CUgraphEdgeData *data);
 
+/* node_add.c: adds a node with its edges. Takes ownership of `op', on failure too. */
+CUresult node_add(struct graph *graph, struct node_op *op, const CUgraphNode *dependencies,
+	const CUgraphEdgeData *data, size_t n, struct graph_node **ret_node);
+
 /*
  * user_object.c: releases the graph's references; `is_worked': the graph was launched.
  * graphs_unlock() calls the end functions of objects that have ended.
@@ -132,5 +132,10 @@ bool node_undepend(
 void graph_release_references(struct graph *graph, bool is_worked);
 void user_objects_call_ends(void);
 CUresult graph_copy_references(const struct graph *from, struct graph *to);
+
+/* The graph takes or gives up references to an object; it may take over the program's own. */
+CUresult graph_retain_object(
+	struct graph *graph, CUuserObject handle, unsigned count, bool moves_reference);
+CUresult graph_release_object(struct graph *graph, CUuserObject handle, unsigned count);
 
 #endif

@@ -311,3 +311,24 @@ CUresult local_cuGraphRemoveDependencies(
 {
 	return local_cuGraphRemoveDependencies_v2(hGraph, from, to, NULL, numDependencies);
 }
+
+CUresult local_cuGraphRetainUserObject(
+	CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags)
+{
+	struct graph *found;
+
+	GRAPHS_LOCKED;
+	found = graph_find(graph);
+	if (!found || (flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE))
+		return CUDA_ERROR_INVALID_VALUE;
+	return graph_retain_object(found, object, count, flags & CU_GRAPH_USER_OBJECT_MOVE);
+}
+
+CUresult local_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)
+{
+	struct graph *found;
+
+	GRAPHS_LOCKED;
+	found = graph_find(graph);
+	return found ? graph_release_object(found, object, count) : CUDA_ERROR_INVALID_VALUE;
+}

@@ -42,7 +42,13 @@ struct graph_memory {
 CUresult graph_memory_new(struct context *context, struct pool *pool,
 	const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct graph_memory **ret_memory);
 
-/* The allocation at an address, with a reference. CUDA_ERROR_INVALID_VALUE: none. */
+/* All allocations. */
+extern struct graph_memory *graph_memories;
+
+/* The allocation at an address; NULL: none. */
+struct graph_memory *graph_memory_find(uint64_t address);
+
+/* The same with a reference. CUDA_ERROR_INVALID_VALUE: none. */
 CUresult graph_memory_at(uint64_t address, struct graph_memory **ret_memory);
 
 struct graph_memory *graph_memory_ref(struct graph_memory *memory);
@@ -53,10 +59,8 @@ static inline uint64_t graph_memory_address(const struct graph_memory *memory)
 	return memory->slot->piece->address;
 }
 
-/* Gives an allocation its address, or claims a free, when the node has its edges. */
-CUresult node_resolve_memory(struct graph_node *node);
-
-/* What a launch allocates and frees; empty for most graphs. The holder of the lock frees it. */
+/* graph_launch.c: what a launch allocates and frees; empty for most graphs. The holder of the lock
+ * frees it. */
 struct graph_launch {
 	struct graph_memory **allocated, **freed; /* owned, but not the allocations */
 	uint32_t n_allocated, n_freed;

@@ -4,7 +4,8 @@
 
 /*
  * What a graph node does, with copies of all its parameters. Checked when it is
- * made, and kept until the node changes or ends. Any thread.
+ * made, and kept until the node changes or ends. node_op.c and graph.c call each other,
+ * because an op may own graphs, and a graph owns the ops of its nodes. Any thread.
  */
 
 #include "client/copy/box.h"
@@ -82,6 +83,12 @@ static inline bool node_op_is_memory(const struct node_op *op)
 	return op->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || op->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
 }
 
+static inline void node_op_copy_attributes(struct node_op *to, const struct node_op *from)
+{
+	to->kernel.launch.attrs = from->kernel.launch.attrs;
+	to->kernel.hints = from->kernel.hints;
+}
+
 void node_op_fini(struct node_op *op);
 CUresult node_op_dup(const struct node_op *from, struct node_op *ret_op);
 
@@ -111,7 +118,6 @@ CUresult node_op_any(const CUgraphNodeParams *params, struct node_op *ret_op);
 /* The attributes of kernels. CUDA_ERROR_INVALID_VALUE: a node cannot have the attribute. */
 CUresult node_op_set_attribute(
 	struct node_op *op, CUlaunchAttributeID name, const CUlaunchAttributeValue *value);
-void node_op_copy_attributes(struct node_op *to, const struct node_op *from);
 CUresult node_op_get_attribute(
 	const struct node_op *op, CUlaunchAttributeID name, CUlaunchAttributeValue *ret_value);
 

@@ -268,12 +268,6 @@ CUresult node_op_set_attribute(
 	return CUDA_SUCCESS;
 }
 
-void node_op_copy_attributes(struct node_op *to, const struct node_op *from)
-{
-	to->kernel.launch.attrs = from->kernel.launch.attrs;
-	to->kernel.hints = from->kernel.hints;
-}
-
 /* The nearest priority of a stream, like the driver. */
 static int priority_of(const struct node_op_kernel *kernel)
 {

@@ -182,40 +182,33 @@ CUresult local_cuUserObjectRelease(CUuserObject object, unsigned int count)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuGraphRetainUserObject(
-	CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags)
+CUresult graph_retain_object(
+	struct graph *graph, CUuserObject handle, unsigned count, bool moves_reference)
 {
-	struct user_object *found = slab_find(&objects, object);
-	struct graph *to;
+	struct user_object *object = slab_find(&objects, handle);
 	CUresult result;
 
-	GRAPHS_LOCKED;
-	to = graph_find(graph);
-	if (!to || !found || count == 0 || count > INT32_MAX ||
-		(flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE))
+	if (!object || count == 0 || count > INT32_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = add_reference(to, found, count);
-	if (result == CUDA_SUCCESS && !(flags & CU_GRAPH_USER_OBJECT_MOVE))
-		user_object_ref(found, count);
+	result = add_reference(graph, object, count);
+	if (result == CUDA_SUCCESS && !moves_reference)
+		user_object_ref(object, count);
 	return result;
 }
 
-CUresult local_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)
+CUresult graph_release_object(struct graph *graph, CUuserObject handle, unsigned count)
 {
-	struct user_object *found = slab_find(&objects, object);
+	struct user_object *object = slab_find(&objects, handle);
 	struct user_reference *reference = NULL;
-	struct graph *from;
 
-	GRAPHS_LOCKED;
-	from = graph_find(graph);
-	for (size_t i = 0; from && i < from->n_references; i++)
-		if (from->references[i].object == found)
-			reference = &from->references[i];
-	if (!found || !reference || count == 0 || count > reference->count)
+	for (size_t i = 0; i < graph->n_references; i++)
+		if (graph->references[i].object == object)
+			reference = &graph->references[i];
+	if (!object || !reference || count == 0 || count > reference->count)
 		return CUDA_ERROR_INVALID_VALUE;
 	reference->count -= count;
 	if (reference->count == 0)
-		*reference = from->references[--from->n_references];
-	user_object_unref(found, count, false);
+		*reference = graph->references[--graph->n_references];
+	user_object_unref(object, count, false);
 	return CUDA_SUCCESS;
 }

@@ -8,7 +8,8 @@
  * process yet, nothing is lost: the next server gets all messages of the process,
  * from the first on, and the program notices only a delay.
  *
- * Any thread.
+ * It and server_link.c call each other: a wait for the server notices its end, and a new
+ * connection replaces the memories of the old one. Any thread.
  */
 
 #include <stdatomic.h>
