@@ -128,5 +128,19 @@ def test_quoted_texts_exist():
     equal([line for line in quoted if line not in known], [])
 
 
+def test_commands_exist():
+    """Each command of mps-control in code is one of the daemon or of the front end."""
+    known = set(re.findall(r'^\t\{"(\w+)", "', read(harness.ROOT + "/daemon/command/command.c"), re.M))
+    for path in glob.glob(harness.ROOT + "/daemon/**/*.c", recursive=True):
+        known |= set(re.findall(r'is_command\(options, "([\w-]+)"\)', read(path)))
+    assert len(known) > 30, known
+    unknown = []
+    for path in pages():
+        for code in re.findall(r"`[^`\n]+`|^    .+$", read(path), re.M):
+            unknown += [(name(path), word) for word in re.findall(r"mps-control ([a-z][\w-]*)", code)
+                        if word not in known]
+    equal(unknown, [])
+
+
 if __name__ == "__main__":
     harness.main(globals())
