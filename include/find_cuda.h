@@ -26,8 +26,11 @@ struct find_cuda_note {
 
 /*
  * Writes the real path of libcuda.so.1 and returns 0. -ENOENT: there is none, and
- * `why' says which paths were tried and what to do. Keeps no file open.
+ * `why' says which paths were tried. Keeps no file open.
  */
 int find_cuda(char *ret_path, size_t path_size, char *why, size_t why_size);
+
+/* What to do if there is none: a sentence without its full stop, short enough for a frame. */
+const char *find_cuda_advice(void);
 
 #endif

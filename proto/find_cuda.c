@@ -228,21 +228,23 @@ int find_cuda(char *ret_path, size_t path_size, char *why, size_t why_size)
 	struct search search = {ret_path, path_size, why, why_size, 0};
 	const char *wanted = secure_getenv("MPS_CUDA_LIBRARY");
 
-	if (wanted && *wanted) {
-		if (search_try(&search, wanted))
-			return 0;
-		search_note(&search, ": set MPS_CUDA_LIBRARY to the NVIDIA driver's %s or unset it",
-			SONAME);
-		return -ENOENT;
-	}
+	if (wanted && *wanted)
+		return search_try(&search, wanted) ? 0 : -ENOENT;
 	if (search_list(&search, secure_getenv("LD_LIBRARY_PATH")) || search_cache(&search))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
 		if (search_folder(&search, folders[i], strlen(folders[i])))
 			return 0;
-	search_note(&search,
-		": none is the NVIDIA driver's; install the driver or set MPS_CUDA_LIBRARY to its "
-		"%s",
-		SONAME);
 	return -ENOENT;
+}
+
+const char *find_cuda_advice(void)
+{
+	const char *wanted = secure_getenv("MPS_CUDA_LIBRARY");
+
+	if (wanted && *wanted)
+		return "MPS_CUDA_LIBRARY names no CUDA driver: set it to the driver's " SONAME
+		       ", or unset it";
+	return "No NVIDIA driver was found: install it, set MPS_CUDA_LIBRARY to its " SONAME
+	       ", or use the software GPU (--software)";
 }

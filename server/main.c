@@ -156,7 +156,7 @@ int main(int argc, char **argv)
 	sigbus_guard_init();
 	log_init();
 	if (privileges_take(options.uid, options.gid, options.is_multiuser) < 0)
-		return EX_NOUSER; /* The daemon does not try again. */
+		return EX_NOUSER; /* The daemon does not try again, nor after EX_UNAVAILABLE. */
 	raise_limits();
 	log_line("Startup");
 	r = receiver_start(own_program());
@@ -170,8 +170,9 @@ int main(int argc, char **argv)
 	if (printf_capture_init() < 0)
 		log_line(
 			"Cannot capture the output of kernels, which is lost: %s", strerror(errno));
-	if (server_init(&server, options.uid, options.is_multiuser) < 0)
-		return 1;
+	r = server_init(&server, options.uid, options.is_multiuser);
+	if (r < 0)
+		return r == -ELIBACC || r == -ELIBBAD ? EX_UNAVAILABLE : 1;
 	server_run(&server);
 	alarm(EXIT_ALARM_S);
 	server_fini(&server);

@@ -4,7 +4,8 @@
  * Asks the daemon. Main thread.
  *
  * Invariant: the daemon gets only the part of HELLO that every version has, then the
- * connection's end. It compares the versions and starts nothing.
+ * connection's end. It compares the versions and starts no server. Then it is asked
+ * for its GPUs as an operator asks: without any, no server can start.
  */
 
 #include "service.h"
@@ -14,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "clock.h"
 #include "elf_file.h"
 #include "find_cuda.h"
 #include "frame.h"
@@ -196,6 +198,50 @@ static void compare_versions(int sock, const struct path *path, const struct fra
 			quoted.text, r < 0 ? strerror(-r) : "another answer");
 }
 
+/* Reads the answer to its end, or as much as fits. Length or -errno. */
+static ssize_t ask(int sock, const char *command, char *answer, size_t size)
+{
+	const uint64_t end_ms = now_ms() + INTRODUCTION_MS;
+	size_t used = 0;
+
+	if (send(sock, command, strlen(command), MSG_NOSIGNAL) < 0 || shutdown(sock, SHUT_WR) < 0)
+		return -errno;
+	while (used < size - 1) {
+		struct pollfd in = {.fd = sock, .events = POLLIN};
+		const uint64_t now = now_ms();
+		ssize_t n = -1;
+
+		if (now >= end_ms || poll(&in, 1, (int)(end_ms - now)) == 0)
+			return -ETIMEDOUT;
+		n = recv(sock, answer + used, size - 1 - used, MSG_DONTWAIT);
+		if (n == 0)
+			break;
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			return -errno;
+		used += (size_t)MAX(n, (ssize_t)0);
+	}
+	answer[used] = '\0';
+	return (ssize_t)used;
+}
+
+/* A daemon that does not answer this may be busy: that is no reason. */
+static void check_gpus(const struct path *path, struct findings *findings)
+{
+	static const char failure[] = "The GPUs are not known: ";
+	_cleanup_close_ int sock = connect_to(path->text);
+	char answer[4096], *why;
+	struct quoted quoted;
+
+	if (sock < 0 || ask(sock, "device_query\n", answer, sizeof(answer)) < 0)
+		return;
+	why = strstr(answer, failure);
+	if (!why)
+		return;
+	why += sizeof(failure) - 1;
+	why[strcspn(why, "\n")] = '\0';
+	findings_add(findings, "the daemon cannot start a server: %s", quote(&quoted, why));
+}
+
 void service_check(const char *library, struct findings *findings)
 {
 	struct frame_hello hello = {0};
@@ -210,4 +256,6 @@ void service_check(const char *library, struct findings *findings)
 		return;
 	note_user(sock, &path);
 	compare_versions(sock, &path, &hello, findings);
+	if (findings->n == 0)
+		check_gpus(&path, findings);
 }

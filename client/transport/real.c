@@ -45,14 +45,16 @@ static void *real_symbol(void *handle, const char *name)
 
 int real_open(char *why, size_t why_size)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], tried[FIND_CUDA_WHY_MAX];
 	dlopen_fn *next;
 	void *handle;
 	int r;
 
-	r = find_cuda(path, sizeof(path), why, why_size);
-	if (r < 0)
+	r = find_cuda(path, sizeof(path), tried, sizeof(tried));
+	if (r < 0) {
+		snprintf(why, why_size, "%s. Tried: %s", find_cuda_advice(), tried);
 		return r;
+	}
 	next = dlopen_next();
 	if (!next || !dlerror) {
 		snprintf(why, why_size, "cannot open %s: the program has no dlopen()", path);

@@ -221,9 +221,10 @@ static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int ev
 			server->last_line[0] ? ", its last output: " : "", server->last_line);
 	is_clean = server->is_asked || server->had_fault ||
 		   (server->was_active && is_known && exit_status == 0);
-	/* Another server could not become this user either, so this end is not a crash. */
+	/* Another server would end in the same way at once, so this end is not a crash. */
 	if (is_known && !server->was_active && WIFEXITED(exit_status) &&
-		WEXITSTATUS(exit_status) == EX_NOUSER) {
+		(WEXITSTATUS(exit_status) == EX_NOUSER ||
+			WEXITSTATUS(exit_status) == EX_UNAVAILABLE)) {
 		server->slot->is_hopeless = true;
 		is_clean = true;
 	}

@@ -30,8 +30,10 @@ int driver_open(void)
 
 	r = find_cuda(library_path, sizeof(library_path), why, sizeof(why));
 	if (r < 0) {
-		log_line("%s", why);
-		return r;
+		/* The daemon shows the last line to clients. */
+		log_line("Looked for the CUDA driver: %s", why);
+		log_line("%s", find_cuda_advice());
+		return -ELIBACC;
 	}
 	/*
 	 * If /etc/ld.so.preload has loaded the client library here, it must not return itself for

@@ -15,7 +15,10 @@
 
 extern struct cuda_api cuda;
 
-/* Opens the library and fills `cuda'. 0 or -errno; the reason is in the log. */
+/*
+ * Opens the library and fills `cuda'. 0 or -errno; the reason is in the log. -ELIBACC or -ELIBBAD:
+ * there is no driver, or it is too old.
+ */
 int driver_open(void);
 
 /* Returns the result of cuInit(). Takes as long as the driver needs: hundreds of milliseconds. */
