@@ -33,6 +33,7 @@
 #include "daemon/cli/cli.h"
 #include "daemon/cli/cli_trace.h"
 #include "daemon/cli/options.h"
+#include "daemon/cli/software.h"
 #include "daemon/top/top.h"
 
 /* The CUDA release whose client API the daemon serves, as the vendor's daemon prints it. */
@@ -352,6 +353,8 @@ int main(int argc, char **argv)
 	}
 	if (run_without_daemon(&options, &r))
 		return r;
+	if (options.is_software && software_choose(&error) < 0)
+		return print_error(&error);
 	r = config_file_init(file, options.config_path, &error);
 	if (r == 0)
 		r = options.mode == MODE_CLI ? load_file_for_cli(file, &error)

@@ -285,9 +285,9 @@ VENDOR_NAMES ?= yes
 PIPE_DIRECTORY = $(shell sed -n 's/^.define PIPE_DIRECTORY_DEFAULT "\(.*\)"/\1/p' include/bounds.h)
 
 .PHONY: install
-install: all
+install: all softgpu
 	install -d $(DESTDIR)$(PREFIX)/bin $(LIBDIR) $(DESTDIR)$(PREFIX)/lib/systemd/system \
-		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d $(DESTDIR)$(PREFIX)/lib/sysusers.d \
+		$(LIBDIR)/softgpu $(DESTDIR)$(PREFIX)/lib/tmpfiles.d $(DESTDIR)$(PREFIX)/lib/sysusers.d \
 		$(SHARE)/doc/mps/docs $(SHARE)/mps/fleet $(SHARE)/pkgconfig $(SHARE)/bash-completion/completions \
 		$(SHARE)/zsh/site-functions $(patsubst .%,$(MANDIR)/man%,$(sort $(suffix $(MANUAL))))
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
@@ -296,6 +296,7 @@ install: all
 	install $(CHECK) $(LIBDIR)
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so.1
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so
+	install -m 644 $(SOFTGPU) $(LIBDIR)/softgpu
 	for unit in service socket; do \
 		sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/dist/mps-control.$$unit \
 			>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.$$unit || exit 1; done

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "daemon/text/directory.h"
 #include "daemon/text/json.h"
 
 /* The newest version that the podman 4.3 of Debian 12 accepts; newer ones add nothing for us. */
@@ -73,11 +74,8 @@ static int find_library(struct cdi *cdi, struct error_message *error)
 {
 	static const char *const places[] = {"../lib/mps", "../lib"};
 	char own[PATH_MAX], folder[PATH_MAX + 16];
-	ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
 
-	own[MAX(n, (ssize_t)0)] = '\0';
-	if (strrchr(own, '/'))
-		*strrchr(own, '/') = '\0';
+	directory_own(own, sizeof(own));
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		snprintf(folder, sizeof(folder), "%s/%s", own, places[i]);
 		if (set_library(cdi, folder) == 0)

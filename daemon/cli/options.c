@@ -29,6 +29,7 @@ static const struct option long_options[] = {
 	{"metrics", required_argument, NULL, 'm'},
 	{"multiuser-server", no_argument, NULL, 'M'},
 	{"protocol", required_argument, NULL, 'p'},
+	{"software", no_argument, NULL, 'g'},
 	{"static-partitioning", no_argument, NULL, 'S'},
 	{"strict", no_argument, NULL, 's'},
 	{"version", no_argument, NULL, 'v'},
@@ -52,6 +53,8 @@ void options_print(void)
 	     "  -M, --multiuser-server     for the daemon: run one server for all users; needs "
 	     "root\n"
 	     "  -S, --static-partitioning  for the daemon: give clients static partitions of SMs\n"
+	     "      --software             for the daemon: use the software GPU, which needs no "
+	     "NVIDIA GPU\n"
 	     "  -p, --protocol 2           the protocol of the commands; only 2 is supported\n"
 	     "      --strict               exit with status 1 also if a command failed");
 }
@@ -100,9 +103,11 @@ static int check_combination(
 	const struct options *options, const char *protocol, struct error_message *error)
 {
 	if (options->mode == MODE_CLI) {
-		if (options->is_multiuser || options->is_partitioned || options->metrics)
+		if (options->is_multiuser || options->is_partitioned || options->metrics ||
+			options->is_software)
 			return error_message_set(error, -EINVAL,
-				"-M, -S and -m apply to the daemon: use them with -d or -f");
+				"-M, -S, -m and --software apply to the daemon: use them with -d or "
+				"-f");
 		return protocol ? check_protocol(protocol, "-p", error) : 0;
 	}
 	if (*options->command)
@@ -151,6 +156,9 @@ int options_read(struct options *options, int argc, char **argv, struct error_me
 			break;
 		case 'S':
 			options->is_partitioned = true;
+			break;
+		case 'g':
+			options->is_software = true;
 			break;
 		case 's':
 			options->is_strict = true;

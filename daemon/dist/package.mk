@@ -10,7 +10,7 @@ deb:
 TARBALL := mps-$(VERSION)-linux-$(shell uname -m)
 
 .PHONY: tarball
-tarball: all
+tarball: all softgpu
 	rm -rf $(BUILD)/tarball
 	$(MAKE) --no-print-directory -s install DESTDIR=$(abspath $(BUILD))/tarball/ PREFIX=$(TARBALL) \
 		VENDOR_NAMES=
@@ -21,6 +21,6 @@ tarball: all
 		$(BUILD)/tarball/$(TARBALL)/share/mps
 	install -m 755 daemon/dist/install-names $(BUILD)/tarball/$(TARBALL)/share/mps
 	strip --strip-debug $(addprefix $(BUILD)/tarball/$(TARBALL)/,bin/mps-control bin/mps-server \
-		lib/mps/libmpsclient.so lib/mps/mps-check)
+		lib/mps/libmpsclient.so lib/mps/mps-check lib/mps/softgpu/libcuda.so.1)
 	tar -C $(BUILD)/tarball --owner=0 --group=0 --sort=name -czf $(BUILD)/$(TARBALL).tar.gz $(TARBALL)
 	@echo $(BUILD)/$(TARBALL).tar.gz

@@ -96,3 +96,14 @@ int directory_open_log(int dir, const char *name, bool is_private)
 		fchmod(fd, st.st_mode & 07777 & ~(mode_t)S_IRWXO);
 	return TAKE_FD(fd);
 }
+
+void directory_own(char *path, size_t size)
+{
+	ssize_t n = readlink("/proc/self/exe", path, size - 1);
+	char *slash;
+
+	path[MAX(n, (ssize_t)0)] = '\0';
+	slash = strrchr(path, '/');
+	if (slash)
+		*slash = '\0';
+}

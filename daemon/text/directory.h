@@ -28,4 +28,7 @@ int directory_check_private(
  */
 int directory_open_log(int dir, const char *name, bool is_private);
 
+/* The directory of this program's file, links resolved; "" if it is not known. */
+void directory_own(char *path, size_t size);
+
 #endif

@@ -19,7 +19,7 @@ import mps  # pylint: disable=wrong-import-position
 from debian_root import SOURCE, Root  # pylint: disable=wrong-import-position
 from harness import contains, equal, wait_for  # pylint: disable=wrong-import-position
 
-PACKAGES = ("libmpsclient", "mps", "mps-compat", "mps-doc")
+PACKAGES = ("libmpsclient", "mps", "mps-compat", "mps-doc", "mps-softgpu")
 PIPE = "/tmp/nvidia-mps"
 
 
@@ -144,6 +144,7 @@ def test_contents():
         "libmpsclient": ("/usr/lib/mps/libmpsclient.so", "/usr/lib/mps/libcuda.so.1",
                          "/usr/lib/mps/mps-check", "/man7/libmpsclient.7.gz", "/pkgconfig/mps.pc"),
         "mps-compat": ("/usr/bin/nvidia-cuda-mps-control", "/usr/bin/nvidia-cuda-mps-server"),
+        "mps-softgpu": ("/usr/lib/mps/softgpu/libcuda.so.1",),
         "mps-doc": ("/usr/share/doc/mps/docs/settings.md", "/usr/share/mps/fleet/alerts.yml",
                     "/usr/share/mps/fleet/dashboard.json")}
     for name, parts in wanted.items():
@@ -194,7 +195,8 @@ def test_install_and_purge():
         root.run("mps-control", "-d")
         running = client(root, 120)
         pid = daemon(root)
-        said = root.run("apt-get", "remove", "-y", "mps", "libmpsclient", "mps-compat", "mps-doc")
+        said = root.run("apt-get", "remove", "-y", "mps", "libmpsclient", "mps-compat", "mps-doc",
+                        "mps-softgpu")
         contains(said, "mps: ending the daemon and its servers")
         out, _ = running.communicate(timeout=60)
         assert running.returncode == 1 and re.search(r"process1: .*(MPS|806)", out), out

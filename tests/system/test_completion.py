@@ -125,19 +125,19 @@ def test_zsh():
 
 def run_options():
     text = subprocess.run([RUN, "--help"], capture_output=True, text=True, check=True).stdout
-    found = set(re.findall(r"^  (-\w), (--\w+) ", text, re.M))
-    assert len(found) >= 2, text
-    return {option for pair in found for option in pair}
+    found = set(re.findall(r"^  (?:(-\w), )?(--\w+) ", text, re.M))
+    assert len(found) >= 3, text
+    return {option for pair in found for option in pair if option}
 
 
 def test_run_bash():
     equal(bash(RUN, "-"), run_options())
-    assert "sh" in bash(RUN, "sh") and "sh" in bash(RUN, "--check", "sh")
+    assert "sh" in bash(RUN, "sh") and "sh" in bash(RUN, "--check", "--software", "sh")
 
 
 def test_run_zsh():
     equal(zsh(RUN, "-"), run_options())
-    for words in ([""], ["--check", ""]):
+    for words in ([""], ["--check", ""], ["--check", "--software", ""]):
         equal(zsh(RUN, *words), {"COMMANDS"})
     equal(zsh(RUN, "--check", "ls", "-"), {"NORMAL", "ls", "-"})
 

@@ -605,7 +605,7 @@ def test_taken_port():
 
 def test_options():
     for words, why in ((("-d", "-m", "x"), '-m is "x": it takes off, a PORT, or ADDRESS:PORT'),
-                       (("-m", "9400", "ps"), "-M, -S and -m apply to the daemon")):
+                       (("-m", "9400", "ps"), "-M, -S, -m and --software apply to the daemon")):
         done = subprocess.run([mps.CONTROL, *words], env=mps.clean_environment(), text=True,
                               capture_output=True, check=False, timeout=30 * mps.SLOW)
         equal(done.returncode, 1)

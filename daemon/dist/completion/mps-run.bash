@@ -4,12 +4,14 @@
 
 _mps_run() {
 	local current=${COMP_WORDS[COMP_CWORD]} at=1
-	if [ "$COMP_CWORD" -eq 1 ] && [[ $current == -* ]]; then
+	while [ $at -lt "$COMP_CWORD" ] && [[ ${COMP_WORDS[at]} == -* ]]; do
+		at=$((at + 1))
+	done
+	if [ "$COMP_CWORD" -eq $at ] && [[ $current == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" --help |
-			sed -nE 's/^  (-[a-z]), (--[a-z]+) .*/\1 \2/p')" -- "$current")
+			sed -nE 's/^  ((-[a-z]), )?(--[a-z]+) .*/\2 \3/p')" -- "$current")
 		return
 	fi
-	[[ ${COMP_WORDS[1]} != -* ]] || at=2
 	if declare -F _command_offset >/dev/null; then
 		_command_offset $at
 	elif [ "$COMP_CWORD" -eq $at ]; then
