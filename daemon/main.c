@@ -25,7 +25,7 @@
 #include "daemon/server/spawn.h"
 #include "daemon/watch/metrics_server.h"
 #include "daemon/command/command.h"
-#include "daemon/command/file_limits.h"
+#include "daemon/command/config_apply.h"
 #include "daemon/command/reload.h"
 #include "daemon/cli/cdi.h"
 #include "daemon/cli/check_config.h"
@@ -262,7 +262,7 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	if (chdir("/") < 0)
 		return EXIT_FAILURE;
 	log_start(daemon);
-	file_limits_start(daemon);
+	config_apply_first(daemon);
 	listen_for_metrics(daemon);
 	if (mode == MODE_BACKGROUND)
 		report_ready(ready);

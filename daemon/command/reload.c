@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "command_reply.h"
-#include "file_limits.h"
+#include "config_apply.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/admission.h"
 #include "daemon/conn/conn.h"
@@ -126,7 +126,7 @@ static void apply_file(
 	*next = replaced;
 	apply_keys(daemon);
 	apply_log_level(daemon, next, report);
-	file_limits_apply(daemon, next, report);
+	config_apply(daemon, next, report);
 	apply_metrics(daemon, report);
 }
 

@@ -25,7 +25,7 @@
 #include "daemon/state/partitions.h"
 #include "daemon/conn/listener.h"
 #include "daemon/watch/faults.h"
-#include "daemon/command/file_limits.h"
+#include "daemon/command/config_apply.h"
 
 /* How long a daemon may take to quit with servers that ignore all signals but SIGKILL. */
 #define QUIT_MS 60000
@@ -153,7 +153,7 @@ static void start_daemon(struct daemon *daemon)
 	assert_int_equal(daemon_start(daemon, &error), 0);
 	if (scene.conns_max > 0)
 		daemon->guest_conns_max = scene.conns_max;
-	file_limits_start(daemon);
+	config_apply_first(daemon);
 }
 
 /* Whether the word says what daemon it is. */

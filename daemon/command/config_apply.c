@@ -7,7 +7,7 @@
  * Invariant: what a command has set, and the file does not mention, stays.
  */
 
-#include "file_limits.h"
+#include "config_apply.h"
 
 #include <stdio.h>
 
@@ -274,7 +274,7 @@ static void apply_groups(struct daemon *daemon, const struct config_report *repo
 			apply_group(daemon, &file->sections[i], report);
 }
 
-void file_limits_apply(
+void config_apply(
 	struct daemon *daemon, const struct config_file *old, const struct config_report *report)
 {
 	apply_defaults(daemon, report);
@@ -289,7 +289,7 @@ static void log_line(void *arg, const char *line)
 	log_control(arg, "Configuration: %s", line);
 }
 
-void file_limits_start(struct daemon *daemon)
+void config_apply_first(struct daemon *daemon)
 {
 	static const struct config_file nothing;
 	const struct config_report report = {log_line, &daemon->logs};
@@ -298,5 +298,5 @@ void file_limits_start(struct daemon *daemon)
 		log_control(
 			&daemon->logs, "Using the configuration file %s", daemon->config_file.path);
 	config_file_report_overridden(&daemon->config_file, &report);
-	file_limits_apply(daemon, &nothing, &report);
+	config_apply(daemon, &nothing, &report);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FILE_LIMITS_H
-#define FILE_LIMITS_H
+#ifndef CONFIG_APPLY_H
+#define CONFIG_APPLY_H
 
 /*
  * Applies the limits of the configuration file: the defaults, the servers of
@@ -15,10 +15,10 @@ struct daemon;
  * Applies the limits of the daemon's configuration file, and reports each
  * change. `old' is the file as it was read before; at the start it is empty.
  */
-void file_limits_apply(
+void config_apply(
 	struct daemon *daemon, const struct config_file *old, const struct config_report *report);
 
 /* At the start, after servers of an earlier daemon were adopted: reports to control.log. */
-void file_limits_start(struct daemon *daemon);
+void config_apply_first(struct daemon *daemon);
 
 #endif
