@@ -56,8 +56,8 @@ static void force_shutdown(struct daemon *daemon)
 {
 	daemon->is_forced = true;
 	manager_say_stopping(daemon);
-	list_for_each_safe (item, following, &daemon->servers)
-		server_shutdown(container_of(item, struct server, link_in_daemon), true);
+	list_each_safe (struct server, server, &daemon->servers, link_in_daemon)
+		server_shutdown(server, true);
 }
 
 /* Tells all clients that wait for a server that the daemon is stopping. */
@@ -66,10 +66,9 @@ static void refuse_all_clients(struct daemon *daemon)
 	static const struct error_message error = {
 		"The MPS daemon is being stopped: start it again"};
 
-	list_for_each (item, &daemon->tenants)
-		list_for_each (each, &container_of(item, struct tenant, link)->slots)
-			slot_refuse_all(container_of(each, struct slot, link),
-				CUDA_ERROR_MPS_CONNECTION_FAILED, &error);
+	list_each (struct tenant, tenant, &daemon->tenants, link)
+		list_each (struct slot, slot, &tenant->slots, link)
+			slot_refuse_all(slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &error);
 }
 
 static void on_quit_timeout(uv_timer_t *timer)
@@ -99,8 +98,8 @@ static void quit(struct daemon *daemon)
 		counting_stop(daemon);
 		tracing_stop(daemon);
 		refuse_all_clients(daemon);
-		list_for_each_safe (item, following, &daemon->servers)
-			server_shutdown(container_of(item, struct server, link_in_daemon), false);
+		list_each_safe (struct server, server, &daemon->servers, link_in_daemon)
+			server_shutdown(server, false);
 	}
 	if (timeout_ms == 0)
 		force_shutdown(daemon);
@@ -112,12 +111,9 @@ static void quit(struct daemon *daemon)
 static void close_everything(struct daemon *daemon)
 {
 	tracing_fini(daemon);
-	list_for_each (item, &daemon->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link);
-
-		list_for_each_safe (conn, following, &tenant->conns)
-			conn_close(container_of(conn, struct conn, link));
-	}
+	list_each (struct tenant, tenant, &daemon->tenants, link)
+		list_each_safe (struct conn, conn, &tenant->conns, link)
+			conn_close(conn);
 	tenants_sweep(daemon);
 	uv_close((uv_handle_t *)&daemon->quit_timer, NULL);
 	uv_close((uv_handle_t *)&daemon->retry_timer, NULL);
@@ -137,18 +133,16 @@ static void on_quit_reply_timeout(uv_timer_t *timer)
 /* Whether a connection whose quit was answered is still open: the daemon waits for it. */
 static bool has_quit_conns(const struct daemon *daemon)
 {
-	list_for_each (item, &daemon->tenants)
-		list_for_each (conn, &container_of(item, struct tenant, link)->conns)
-			if (container_of(conn, struct conn, link)->keeps_fd)
+	list_each (struct tenant, tenant, &daemon->tenants, link)
+		list_each (struct conn, conn, &tenant->conns, link)
+			if (conn->keeps_fd)
 				return true;
 	return false;
 }
 
 static void resume_quit_conns(struct daemon *daemon)
 {
-	list_for_each_safe (item, following, &daemon->quit_conns) {
-		struct conn *conn = container_of(item, struct conn, wait);
-
+	list_each_safe (struct conn, conn, &daemon->quit_conns, wait) {
 		/* Its end of file shows the peer that this process has exited. */
 		conn->keeps_fd = true;
 		list_remove(&conn->wait);
@@ -183,12 +177,9 @@ static void on_idle_timer(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
 
-	list_for_each_safe (item, following, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each_safe (struct server, server, &daemon->servers, link_in_daemon)
 		if (!slot_is_waiting(server->slot))
 			server_check_idle(server);
-	}
 	tenants_sweep(daemon);
 	if (daemon->n_tenants == 0)
 		uv_timer_stop(timer);
@@ -272,8 +263,8 @@ static void reap_orphans(const struct daemon *daemon)
 	if (getpid() != 1)
 		return;
 	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
-		list_for_each (item, &daemon->servers)
-			if (container_of(item, struct server, link_in_daemon)->pid == info.si_pid)
+		list_each (struct server, server, &daemon->servers, link_in_daemon)
+			if (server->pid == info.si_pid)
 				return;
 		waitpid(info.si_pid, NULL, 0);
 		info.si_pid = 0;
@@ -282,8 +273,8 @@ static void reap_orphans(const struct daemon *daemon)
 
 static void check_stopped_servers(struct daemon *daemon)
 {
-	list_for_each_safe (item, following, &daemon->servers)
-		server_check_stopped(container_of(item, struct server, link_in_daemon));
+	list_each_safe (struct server, server, &daemon->servers, link_in_daemon)
+		server_check_stopped(server);
 }
 
 static void on_signal(uv_signal_t *handle, int number)

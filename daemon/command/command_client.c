@@ -32,12 +32,9 @@ void command_get_client_list(struct conn *conn, const struct tokens *tokens)
 
 	if (!server)
 		return;
-	list_for_each (item, &server->clients) {
-		const struct client *client = container_of(item, struct client, link);
-
+	list_each (const struct client, client, &server->clients, link)
 		if (viewer_sees_client(conn, server, client))
 			command_reply(conn, "%d", client->pid);
-	}
 }
 
 /* ---- get_device_client_list */
@@ -58,13 +55,10 @@ static void list_device_clients(
 
 	command_reply(conn, "[%u] %s, %s", device->ordinal, colon ? colon + 1 : device->pci_bus_id,
 		device->name);
-	list_for_each (item, &server->clients) {
-		const struct client *client = container_of(item, struct client, link);
-
+	list_each (const struct client, client, &server->clients, link)
 		if (viewer_sees_client(conn, server, client) &&
 			client_has_context(client, device->ordinal))
 			command_reply(conn, "%d.1", client->pid);
-	}
 }
 
 static void list_server_devices(struct conn *conn, const struct server *server)
@@ -75,19 +69,17 @@ static void list_server_devices(struct conn *conn, const struct server *server)
 
 void command_get_device_client_list(struct conn *conn, const struct tokens *tokens)
 {
-	const struct server *server;
-
 	if (tokens->n == 2) {
-		server = scope_find_server(conn, tokens->item[0], tokens->item[1], false);
-		if (server)
-			list_server_devices(conn, server);
+		const struct server *only =
+			scope_find_server(conn, tokens->item[0], tokens->item[1], false);
+
+		if (only)
+			list_server_devices(conn, only);
 		return;
 	}
-	list_for_each (item, &conn->daemon->servers) {
-		server = container_of(item, struct server, link_in_daemon);
+	list_each (const struct server, server, &conn->daemon->servers, link_in_daemon)
 		if (viewer_sees_server(conn, server))
 			list_server_devices(conn, server);
-	}
 }
 
 /* ---- ps */
@@ -187,9 +179,8 @@ static void ps_show_client(
 static void ps_show_server(struct conn *conn, const struct server *server,
 	const struct ps_options *options, json_t **json)
 {
-	list_for_each (item, &server->clients) {
-		struct row row = {
-			.server = server, .client = container_of(item, struct client, link)};
+	list_each (struct client, client, &server->clients, link) {
+		struct row row = {.server = server, .client = client};
 
 		if (viewer_sees_client(conn, server, row.client))
 			ps_show_client(conn, &row, options, json);
@@ -233,12 +224,9 @@ void command_ps(struct conn *conn, const struct tokens *tokens)
 		json = json_array();
 	else
 		ps_print_header(conn, &options);
-	list_for_each (item, &conn->daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (const struct server, server, &conn->daemon->servers, link_in_daemon)
 		if (!only || only == server)
 			ps_show_server(conn, server, &options, &json);
-	}
 	if (options.is_json)
 		scope_reply_json(conn, json_pack("{s:o}", "clients", json));
 }

@@ -125,9 +125,7 @@ static void query_reply_json(struct conn *conn, const struct server *only)
 {
 	json_t *servers = json_array();
 
-	list_for_each (item, &conn->daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (const struct server, server, &conn->daemon->servers, link_in_daemon) {
 		if (only ? server != only : !viewer_sees_server(conn, server))
 			continue;
 		json_add(&servers, json_pack("{s:o s:o}", "pid", json_integer(server->pid),
@@ -165,9 +163,7 @@ static void query_show_all(struct conn *conn, const struct server *only, enum fo
 		return;
 	}
 	query_show(conn, &standard, form);
-	list_for_each (item, &conn->daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (const struct server, server, &conn->daemon->servers, link_in_daemon) {
 		if (!viewer_sees_server(conn, server))
 			continue;
 		if (form == FORM_TABLE)

@@ -305,8 +305,8 @@ static void group_list_as_json(struct conn *conn)
 {
 	json_t *groups = json_array();
 
-	list_for_each (item, &conn->daemon->groups.list)
-		json_add(&groups, group_json(conn, container_of(item, struct group, link)));
+	list_each (struct group, group, &conn->daemon->groups.list, link)
+		json_add(&groups, group_json(conn, group));
 	scope_reply_json(conn, json_pack("{s:o}", "groups", groups));
 }
 
@@ -322,8 +322,8 @@ static void list(struct conn *conn, const struct tokens *tokens)
 	}
 	command_reply(conn, "%-31s %-11s %-11s %-9s %s", "NAME", "UID", "PERCENTAGE", "PRIORITY",
 		"CLIENTS");
-	list_for_each (item, &conn->daemon->groups.list)
-		group_print(conn, container_of(item, struct group, link));
+	list_each (struct group, group, &conn->daemon->groups.list, link)
+		group_print(conn, group);
 }
 
 /* ---- dispatch */

@@ -72,13 +72,9 @@ void command_lspart(struct conn *conn, const struct tokens *tokens)
 		conn, (const char *const[7]){"", "", "chunk(s)", "chunk(s)", "SM", "SM", ""});
 	for (unsigned i = 0; i < devices->n; i++) {
 		lspart_print_device(conn, &devices->items[i]);
-		list_for_each (item, &conn->daemon->partitions) {
-			const struct partition *partition =
-				container_of(item, struct partition, link);
-
+		list_each (const struct partition, partition, &conn->daemon->partitions, link)
 			if (memcmp(partition->uuid, devices->items[i].uuid, 16) == 0)
 				lspart_print_partition(conn, &devices->items[i], partition);
-		}
 	}
 }
 

@@ -25,9 +25,7 @@ static void list_servers_as_json(struct conn *conn)
 	const struct daemon *daemon = conn->daemon;
 	json_t *servers = json_array();
 
-	list_for_each (item, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (struct server, server, &daemon->servers, link_in_daemon) {
 		json_add(&servers, json_pack("{s:o s:o s:s s:o}", "pid", json_integer(server->pid),
 					   "uid", json_integer(server->tenant->uid), "state",
 					   server_state_name(server), "clients",
@@ -49,8 +47,8 @@ void command_get_server_list(struct conn *conn, const struct tokens *tokens)
 		list_servers_as_json(conn);
 		return;
 	}
-	list_for_each (item, &daemon->servers)
-		command_reply(conn, "%d", container_of(item, struct server, link_in_daemon)->pid);
+	list_each (struct server, server, &daemon->servers, link_in_daemon)
+		command_reply(conn, "%d", server->pid);
 }
 
 void command_get_server_status(struct conn *conn, const struct tokens *tokens)

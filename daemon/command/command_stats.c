@@ -96,16 +96,10 @@ static json_t *clients_json(const struct conn *conn)
 {
 	json_t *clients = json_array();
 
-	list_for_each (item, &conn->daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
-		list_for_each (inner, &server->clients) {
-			const struct client *client = container_of(inner, struct client, link);
-
+	list_each (const struct server, server, &conn->daemon->servers, link_in_daemon)
+		list_each (const struct client, client, &server->clients, link)
 			if (viewer_sees_client(conn, server, client))
 				json_add(&clients, client_json(conn, server, client));
-		}
-	}
 	return clients;
 }
 
@@ -126,16 +120,10 @@ static struct counts sum_of(const struct daemon *daemon, const struct counts *en
 {
 	struct counts sum = *ended;
 
-	list_for_each (item, &daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
-		list_for_each (inner, &server->clients) {
-			const struct client *client = container_of(inner, struct client, link);
-
+	list_each (const struct server, server, &daemon->servers, link_in_daemon)
+		list_each (const struct client, client, &server->clients, link)
 			if (is_of(client, what))
 				counts_add(&sum, &client->counts);
-		}
-	}
 	return sum;
 }
 
@@ -144,8 +132,7 @@ static json_t *users_json(const struct conn *conn)
 	static const struct counts none;
 	json_t *users = json_array();
 
-	list_for_each (item, &conn->daemon->tenants) {
-		const struct tenant *tenant = container_of(item, struct tenant, link);
+	list_each (const struct tenant, tenant, &conn->daemon->tenants, link) {
 		const struct usage *usage = usage_find(&conn->daemon->usages, tenant->uid);
 		struct counts sum;
 
@@ -162,8 +149,7 @@ static json_t *groups_json(const struct conn *conn)
 {
 	json_t *groups = json_array();
 
-	list_for_each (item, &conn->daemon->groups.list) {
-		const struct group *group = container_of(item, struct group, link);
+	list_each (const struct group, group, &conn->daemon->groups.list, link) {
 		struct counts sum = sum_of(conn->daemon, &group->ended, is_of_group, group);
 
 		json_add(&groups, with_counters(json_pack("{s:s}", "group", group->name), &sum));
@@ -232,16 +218,10 @@ static void print_client(struct conn *conn, const struct client *client)
 static void reply_table(struct conn *conn)
 {
 	print_header(conn);
-	list_for_each (item, &conn->daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
-		list_for_each (inner, &server->clients) {
-			const struct client *client = container_of(inner, struct client, link);
-
+	list_each (const struct server, server, &conn->daemon->servers, link_in_daemon)
+		list_each (const struct client, client, &server->clients, link)
 			if (viewer_sees_client(conn, server, client))
 				print_client(conn, client);
-		}
-	}
 }
 
 void command_stats(struct conn *conn, const struct tokens *tokens)

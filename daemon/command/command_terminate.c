@@ -28,9 +28,7 @@ static uid_t find_client_owner(const struct server *server, uint64_t pid)
 {
 	const struct client *found = NULL;
 
-	list_for_each (item, &server->clients) {
-		const struct client *client = container_of(item, struct client, link);
-
+	list_each (const struct client, client, &server->clients, link) {
 		if ((uint64_t)client->pid != pid)
 			continue;
 		if (found && found->uid != client->uid)

@@ -50,9 +50,7 @@ static void start_all(struct conn *conn)
 {
 	unsigned n = 0;
 
-	list_for_each_safe (item, following, &conn->daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each_safe (struct server, server, &conn->daemon->servers, link_in_daemon) {
 		/* The server of all users traces the user's clients. */
 		if (!viewer_sees_server(conn, server) && !conn->daemon->config.is_multiuser)
 			continue;
@@ -84,9 +82,7 @@ static void stop(struct conn *conn, pid_t server_pid)
 		snprintf(command, sizeof(command), "trace stop -server %d", (int)server_pid);
 	if (!tracing_is_ended(conn, server_pid, command))
 		return;
-	list_for_each (item, &conn->daemon->traces) {
-		const struct trace *trace = container_of(item, struct trace, link);
-
+	list_each (const struct trace, trace, &conn->daemon->traces, link) {
 		if (!tracing_permits(conn, trace) ||
 			(server_pid > 0 && trace->server_pid != server_pid))
 			continue;

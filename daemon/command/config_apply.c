@@ -100,9 +100,7 @@ static struct settings file_defaults(
  */
 static void renew_servers(struct daemon *daemon, const struct settings *old_file)
 {
-	list_for_each (item, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (struct server, server, &daemon->servers, link_in_daemon) {
 		settings_take(&server->default_commands, &daemon->default_commands, old_file,
 			&daemon->devices);
 		settings_take(&server->default_commands, &daemon->default_commands,
@@ -263,12 +261,9 @@ static void apply_groups(struct daemon *daemon, const struct config_report *repo
 {
 	const struct config_file *file = &daemon->config_file;
 
-	list_for_each_safe (item, following, &daemon->groups.list) {
-		struct group *group = container_of(item, struct group, link);
-
+	list_each_safe (struct group, group, &daemon->groups.list, link)
 		if (group->is_of_file && !config_file_find(file, SECTION_GROUP, group->name))
 			release_group(daemon, group, report);
-	}
 	for (unsigned i = 0; i < file->n_sections; i++)
 		if (file->sections[i].kind == SECTION_GROUP)
 			apply_group(daemon, &file->sections[i], report);

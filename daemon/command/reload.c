@@ -175,8 +175,8 @@ static void report_line(void *arg, const char *line)
 	if (!reload->is_command)
 		log_control(&reload->daemon->logs, "Reload: %s", line);
 	/* A reply that cannot be sent closes its connection. */
-	list_for_each_safe (item, following, &reload->conns)
-		command_reply(container_of(item, struct conn, wait), "%s", line);
+	list_each_safe (struct conn, conn, &reload->conns, wait)
+		command_reply(conn, "%s", line);
 }
 
 static void report_lines(struct reload *reload)

@@ -48,8 +48,7 @@ static struct eviction_candidate candidate_of(const struct conn *conn)
 /* The tenant's least important connection, if that goes before `least' (or NULL). */
 static struct conn *find_least(const struct tenant *tenant, struct conn *least)
 {
-	list_for_each (item, &tenant->conns) {
-		struct conn *conn = container_of(item, struct conn, link);
+	list_each (struct conn, conn, &tenant->conns, link) {
 		struct eviction_candidate candidate = candidate_of(conn), other;
 
 		if (candidate.merit == MERIT_NEVER)
@@ -66,12 +65,9 @@ static struct conn *find_evictable(const struct daemon *daemon)
 {
 	struct conn *least = NULL;
 
-	list_for_each (item, &daemon->tenants) {
-		const struct tenant *tenant = container_of(item, struct tenant, link);
-
+	list_each (const struct tenant, tenant, &daemon->tenants, link)
 		if (!daemon_trusts(daemon, tenant->uid))
 			least = find_least(tenant, least);
-	}
 	return least;
 }
 

@@ -66,16 +66,10 @@ struct conn *account_find_oldest_conn(
 {
 	struct conn *oldest = NULL;
 
-	list_for_each (item, &account->tenants) {
-		const struct tenant *tenant = container_of(item, struct tenant, link_in_account);
-
-		list_for_each (each, &tenant->conns) {
-			struct conn *conn = container_of(each, struct conn, link);
-
+	list_each (const struct tenant, tenant, &account->tenants, link_in_account)
+		list_each (struct conn, conn, &tenant->conns, link)
 			if (is_wanted(conn) && (!oldest || conn->number < oldest->number))
 				oldest = conn;
-		}
-	}
 	return oldest;
 }
 

@@ -55,8 +55,8 @@ void journald_open(struct journald *journald, uv_loop_t *loop)
 void journald_close(struct journald *journald)
 {
 	journald->loop = NULL;
-	list_for_each_safe (item, following, &journald->waiting)
-		free(container_of(item, struct journald_entry, link));
+	list_each_safe (struct journald_entry, journald_entry, &journald->waiting, link)
+		free(journald_entry);
 	list_init(&journald->waiting);
 }
 

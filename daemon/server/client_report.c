@@ -21,9 +21,7 @@
 void client_report_begin(struct server *server)
 {
 	server->is_reporting = true;
-	list_for_each (item, &server->clients) {
-		struct client *client = container_of(item, struct client, link);
-
+	list_each (struct client, client, &server->clients, link) {
 		client->is_reported = false;
 		/* The command has failed with the connection. */
 		if (client->termination != TERMINATION_DONE)
@@ -114,10 +112,7 @@ void client_report_end(struct server *server)
 	server->is_reporting = false;
 	server->knows_clients = true;
 	group_shares_on_report(server);
-	list_for_each_safe (item, following, &server->clients) {
-		const struct client *client = container_of(item, struct client, link);
-
+	list_each_safe (const struct client, client, &server->clients, link)
 		if (!client->is_reported)
 			clients_remove(server, client->id);
-	}
 }

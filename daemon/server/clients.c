@@ -28,12 +28,9 @@
 
 struct client *clients_find(const struct server *server, uint64_t id)
 {
-	list_for_each (item, &server->clients) {
-		struct client *client = container_of(item, struct client, link);
-
+	list_each (struct client, client, &server->clients, link)
 		if (client->id == id)
 			return client;
-	}
 	return NULL;
 }
 
@@ -41,8 +38,8 @@ unsigned clients_count_process(const struct server *server, pid_t pid)
 {
 	unsigned n = 0;
 
-	list_for_each (item, &server->clients)
-		n += container_of(item, struct client, link)->pid == pid;
+	list_each (struct client, client, &server->clients, link)
+		n += client->pid == pid;
 	return n;
 }
 
@@ -50,9 +47,9 @@ static unsigned count_waiting_clients(const struct daemon *daemon, uint32_t grou
 {
 	unsigned n = 0;
 
-	list_for_each (item, &daemon->tenants)
-		list_for_each (conn, &container_of(item, struct tenant, link)->conns)
-			n += container_of(conn, struct conn, link)->group == group;
+	list_each (struct tenant, tenant, &daemon->tenants, link)
+		list_each (struct conn, conn, &tenant->conns, link)
+			n += conn->group == group;
 	return n;
 }
 
@@ -60,12 +57,9 @@ unsigned clients_count_group(const struct daemon *daemon, uint32_t group)
 {
 	unsigned n = count_waiting_clients(daemon, group);
 
-	list_for_each (each, &daemon->servers) {
-		struct server *server = container_of(each, struct server, link_in_daemon);
-
-		list_for_each (item, &server->clients)
-			n += container_of(item, struct client, link)->group == group;
-	}
+	list_each (struct server, server, &daemon->servers, link_in_daemon)
+		list_each (struct client, client, &server->clients, link)
+			n += client->group == group;
 	return n;
 }
 
@@ -89,13 +83,10 @@ unsigned clients_count_partition(const struct daemon *daemon, const struct parti
 {
 	unsigned n = 0;
 
-	list_for_each (item, &daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (const struct server, server, &daemon->servers, link_in_daemon) {
 		n += may_have_unknown_clients(server, partition);
-		list_for_each (each, &server->clients)
-			n += client_has_named(
-				server, container_of(each, struct client, link), partition);
+		list_each (struct client, client, &server->clients, link)
+			n += client_has_named(server, client, partition);
 	}
 	return n;
 }
@@ -208,8 +199,8 @@ void clients_remove(struct server *server, uint64_t id)
 
 void clients_clear(struct server *server)
 {
-	list_for_each_safe (item, following, &server->clients)
-		client_free(server, container_of(item, struct client, link));
+	list_each_safe (struct client, client, &server->clients, link)
+		client_free(server, client);
 }
 
 /* ---- handing over */

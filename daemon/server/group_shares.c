@@ -22,12 +22,9 @@
 
 static struct group_share *find_share(const struct server *server, uint32_t id)
 {
-	list_for_each (item, &server->group_shares) {
-		struct group_share *share = container_of(item, struct group_share, link);
-
+	list_each (struct group_share, share, &server->group_shares, link)
 		if (share->group == id)
 			return share;
-	}
 	return NULL;
 }
 
@@ -77,9 +74,8 @@ static uint64_t leased(const struct group *group, const uint8_t uuid[16])
 {
 	uint64_t sum = 0;
 
-	list_for_each (item, &group->shares)
-		sum = add_saturated(sum,
-			lease_of_gpu(container_of(item, struct group_share, link_in_group), uuid));
+	list_each (struct group_share, share, &group->shares, link_in_group)
+		sum = add_saturated(sum, lease_of_gpu(share, uuid));
 	return sum;
 }
 
@@ -177,9 +173,7 @@ static int send_due(const struct group *group, struct group_share *share)
 
 void group_shares_send_due(struct server *server)
 {
-	list_for_each (item, &server->group_shares) {
-		struct group_share *share = container_of(item, struct group_share, link);
-
+	list_each (struct group_share, share, &server->group_shares, link) {
 		/* This is called again when the connection is writable. */
 		if (send_due(groups_get(&server->daemon->groups, share->group), share) < 0)
 			return;
@@ -191,12 +185,9 @@ void group_shares_send_due(struct server *server)
 /* Servers of an earlier daemon may have leases of the group that this one does not know yet. */
 static bool has_unknown_leases(const struct daemon *daemon, const struct group *group)
 {
-	list_for_each (item, &daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (const struct server, server, &daemon->servers, link_in_daemon)
 		if (!server->knows_clients && membership_is_possible(server, group))
 			return true;
-	}
 	return false;
 }
 
@@ -211,9 +202,7 @@ static bool has_lease(const struct group_share *share)
 /* Asks all servers but that of `except' (NULL: all) to return what they do not use. */
 static void collect(const struct group *group, const struct group_share *except)
 {
-	list_for_each (item, &group->shares) {
-		struct group_share *share = container_of(item, struct group_share, link_in_group);
-
+	list_each (struct group_share, share, &group->shares, link_in_group) {
 		if (share == except || !has_lease(share))
 			continue;
 		share->must_return = true;
@@ -224,14 +213,10 @@ static void collect(const struct group *group, const struct group_share *except)
 /* Whether another server has not returned yet what it does not use. */
 static bool is_collecting(const struct group *group, const struct group_share *except)
 {
-	list_for_each (item, &group->shares) {
-		const struct group_share *share =
-			container_of(item, struct group_share, link_in_group);
-
+	list_each (const struct group_share, share, &group->shares, link_in_group)
 		if (share != except && has_lease(share) &&
 			(share->must_return || share->is_returning || !share->server->conn))
 			return true;
-	}
 	return false;
 }
 
@@ -239,8 +224,8 @@ static unsigned count_wanting(const struct group *group)
 {
 	unsigned n = 0;
 
-	list_for_each (item, &group->shares)
-		n += container_of(item, struct group_share, link_in_group)->wants;
+	list_each (struct group_share, share, &group->shares, link_in_group)
+		n += share->wants;
 	return n;
 }
 
@@ -297,14 +282,14 @@ static void settle(const struct daemon *daemon, const struct group *group)
 {
 	if (has_unknown_leases(daemon, group))
 		return;
-	list_for_each (item, &group->shares)
-		settle_want(group, container_of(item, struct group_share, link_in_group));
+	list_each (struct group_share, share, &group->shares, link_in_group)
+		settle_want(group, share);
 }
 
 static void settle_all(const struct daemon *daemon)
 {
-	list_for_each (item, &daemon->groups.list)
-		settle(daemon, container_of(item, struct group, link));
+	list_each (struct group, group, &daemon->groups.list, link)
+		settle(daemon, group);
 }
 
 /* ---- first lease */
@@ -356,9 +341,7 @@ void group_shares_changed(struct daemon *daemon, struct group *group)
 	bool is_over = false;
 
 	group->version++;
-	list_for_each (item, &group->shares) {
-		struct group_share *share = container_of(item, struct group_share, link_in_group);
-
+	list_each (struct group_share, share, &group->shares, link_in_group) {
 		send_due(group, share);
 		is_over |= has_too_large_leases(share->server, group);
 	}
@@ -369,15 +352,15 @@ void group_shares_changed(struct daemon *daemon, struct group *group)
 
 void group_shares_remove(struct groups *groups, struct group *group)
 {
-	list_for_each_safe (item, following, &group->shares)
-		share_free(container_of(item, struct group_share, link_in_group));
+	list_each_safe (struct group_share, share, &group->shares, link_in_group)
+		share_free(share);
 	groups_remove(groups, group);
 }
 
 void group_shares_end(struct server *server)
 {
-	list_for_each_safe (item, following, &server->group_shares)
-		share_free(container_of(item, struct group_share, link));
+	list_each_safe (struct group_share, share, &server->group_shares, link)
+		share_free(share);
 	settle_all(server->daemon);
 }
 
@@ -385,9 +368,7 @@ void group_shares_end(struct server *server)
 
 void group_shares_on_link(struct server *server)
 {
-	list_for_each (item, &server->group_shares) {
-		struct group_share *share = container_of(item, struct group_share, link);
-
+	list_each (struct group_share, share, &server->group_shares, link) {
 		share->is_sent = share->is_reported = false;
 		share->wants = share->is_returning = share->is_due = share->is_reply = false;
 	}
@@ -395,12 +376,9 @@ void group_shares_on_link(struct server *server)
 
 void group_shares_on_report(struct server *server)
 {
-	list_for_each (item, &server->group_shares) {
-		struct group_share *share = container_of(item, struct group_share, link);
-
+	list_each (struct group_share, share, &server->group_shares, link)
 		if (!share->is_reported)
 			memset(share->lease, 0, sizeof(share->lease));
-	}
 	settle_all(server->daemon);
 }
 

@@ -67,9 +67,7 @@ static const struct pending pending_probe = {0};
 
 static void probe_resume_waiters(struct daemon *daemon, struct probe *probe)
 {
-	list_for_each_safe (item, following, &probe->waiters) {
-		struct conn *conn = container_of(item, struct conn, wait);
-
+	list_each_safe (struct conn, conn, &probe->waiters, wait) {
 		if (daemon->is_quitting) {
 			list_remove(&conn->wait);
 			pending_fail(conn, "The daemon is being stopped: start it again");

@@ -571,12 +571,9 @@ const char *server_state_name(const struct server *server)
 
 struct server *server_find(const struct daemon *daemon, pid_t pid)
 {
-	list_for_each (item, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (struct server, server, &daemon->servers, link_in_daemon)
 		if (server->pid == pid)
 			return server;
-	}
 	return NULL;
 }
 

@@ -25,10 +25,9 @@ void servers_record(struct daemon *daemon)
 	size_t n = 0;
 	int r;
 
-	list_for_each (item, &daemon->servers)
+	list_each (struct server, server, &daemon->servers, link_in_daemon)
 		if (n < SERVERS_MAX_MAX)
-			records[n++] =
-				server_record(container_of(item, struct server, link_in_daemon));
+			records[n++] = server_record(server);
 	r = state ? record_store(daemon->listener->directory, records, n,
 			    daemon->is_quitting && n == 0 ? "" : state)
 		  : -ENOMEM;

@@ -29,9 +29,7 @@
 
 static void resume_starters(struct slot *slot, const struct error_message *error)
 {
-	list_for_each_safe (item, following, &slot->starters) {
-		struct conn *conn = container_of(item, struct conn, wait);
-
+	list_each_safe (struct conn, conn, &slot->starters, wait) {
 		list_remove(&conn->wait);
 		if (error)
 			pending_fail(conn, "%s", error->text);
@@ -41,8 +39,8 @@ static void resume_starters(struct slot *slot, const struct error_message *error
 
 void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_message *error)
 {
-	list_for_each_safe (item, following, &slot->clients)
-		conn_refuse(container_of(item, struct conn, wait), result, "%s", error->text);
+	list_each_safe (struct conn, conn, &slot->clients, wait)
+		conn_refuse(conn, result, "%s", error->text);
 	resume_starters(slot, error);
 }
 
@@ -77,27 +75,24 @@ static void notify_turn(struct conn *conn, const struct server *before)
 /* Its turn has come (turns.h): waiting clients get their whole patience for the start. */
 static void announce_turn(struct slot *slot)
 {
-	list_for_each_safe (item, following, &slot->clients)
-		send_pending(container_of(item, struct conn, wait), "the server starts");
+	list_each_safe (struct conn, conn, &slot->clients, wait)
+		send_pending(conn, "the server starts");
 }
 
 static void notify_slot_turns(struct slot *slot)
 {
 	const struct server *before = turns_before(slot);
 
-	list_for_each_safe (item, following, &slot->clients)
+	list_each_safe (struct conn, conn, &slot->clients, wait)
 		if (before)
-			notify_turn(container_of(item, struct conn, wait), before);
+			notify_turn(conn, before);
 }
 
 void slots_notify_turns(struct daemon *daemon)
 {
-	list_for_each (item, &daemon->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link);
-
-		list_for_each (each, &tenant->slots)
-			notify_slot_turns(container_of(each, struct slot, link));
-	}
+	list_each (struct tenant, tenant, &daemon->tenants, link)
+		list_each (struct slot, slot, &tenant->slots, link)
+			notify_slot_turns(slot);
 }
 
 static void on_client_deadline(struct conn *conn)
@@ -168,9 +163,9 @@ static bool is_slot_full(const struct slot *slot, const struct account *account)
 {
 	unsigned n = 0, n_own = 0;
 
-	list_for_each (item, &slot->clients) {
+	list_each (struct conn, conn, &slot->clients, wait) {
 		n++;
-		n_own += container_of(item, struct conn, wait)->tenant->account == account;
+		n_own += conn->tenant->account == account;
 	}
 	return slot->tenant->daemon->config.is_multiuser ? !account_may_take(n_own, n, SESSIONS_MAX)
 							 : n >= SESSIONS_MAX;
@@ -207,8 +202,8 @@ static bool has_max_process_sessions(const struct slot *slot, pid_t pid)
 	/* Processes of other PID namespaces all have PID 0. */
 	if (pid <= 0)
 		return false;
-	list_for_each (item, &slot->clients)
-		n += container_of(item, struct conn, wait)->cred.pid == pid;
+	list_each (struct conn, conn, &slot->clients, wait)
+		n += conn->cred.pid == pid;
 	return n >= PROCESS_SESSIONS_MAX;
 }
 
@@ -247,8 +242,7 @@ void slot_requeue(struct slot *slot, struct conn *conn)
 
 static void hand_over_clients(struct slot *slot)
 {
-	list_for_each_safe (item, following, &slot->clients) {
-		struct conn *conn = container_of(item, struct conn, wait);
+	list_each_safe (struct conn, conn, &slot->clients, wait) {
 		int r;
 
 		if (quarantine_wait_ms(conn->tenant, conn->in.hello.program) > 0) {
@@ -349,17 +343,14 @@ void slot_add_starter(struct slot *slot, struct conn *conn)
 
 static void account_progress(struct account *account)
 {
-	list_for_each_safe (item, following, &account->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link_in_account);
-
-		list_for_each_safe (each, next, &tenant->slots)
-			slot_progress(container_of(each, struct slot, link));
-	}
+	list_each_safe (struct tenant, tenant, &account->tenants, link_in_account)
+		list_each_safe (struct slot, slot, &tenant->slots, link)
+			slot_progress(slot);
 }
 
 /* The account whose last start is the oldest comes first. */
 void slots_progress(struct daemon *daemon)
 {
-	list_for_each_safe (item, following, &daemon->accounts.all)
-		account_progress(container_of(item, struct account, link));
+	list_each_safe (struct account, account, &daemon->accounts.all, link)
+		account_progress(account);
 }

@@ -61,9 +61,7 @@ static struct server *find_idle_server(const struct daemon *daemon, const struct
 {
 	struct server *found = NULL;
 
-	list_for_each (item, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (struct server, server, &daemon->servers, link_in_daemon) {
 		if (daemon_trusts(daemon, server->tenant->uid) || slot_is_waiting(server->slot) ||
 			!server_is_idle(server) || (account && server->slot->account != account))
 			continue;
@@ -133,8 +131,7 @@ static bool is_server_ending(const struct slot *slot)
 	const struct daemon *daemon = slot->tenant->daemon;
 	bool may_be_any = !is_below_server_limit(slot) && may_replace(slot, 0);
 
-	list_for_each (item, &daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
+	list_each (const struct server, server, &daemon->servers, link_in_daemon) {
 		bool is_own = server->slot->account == slot->account && may_replace(slot, 1);
 
 		if (server->state == SERVER_STOPPING && server->n_clients == 0 &&

@@ -40,9 +40,7 @@ static bool has_limits(const struct settings *settings)
 
 static void write_servers(FILE *file, const struct daemon *daemon)
 {
-	list_for_each (item, &daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (const struct server, server, &daemon->servers, link_in_daemon) {
 		if (!has_limits(&server->commands))
 			continue;
 		fprintf(file, "server %d", server->pid);
@@ -53,9 +51,7 @@ static void write_servers(FILE *file, const struct daemon *daemon)
 /* A UID of the file's section, and its limits, come from the file again. */
 static void write_groups(FILE *file, const struct daemon *daemon)
 {
-	list_for_each (item, &daemon->groups.list) {
-		const struct group *group = container_of(item, struct group, link);
-
+	list_each (const struct group, group, &daemon->groups.list, link) {
 		if (group->is_of_file && !has_limits(&group->commands))
 			continue;
 		fprintf(file, "group %s ", group->name);
@@ -69,9 +65,7 @@ static void write_groups(FILE *file, const struct daemon *daemon)
 
 static void write_partitions(FILE *file, const struct daemon *daemon)
 {
-	list_for_each (item, &daemon->partitions) {
-		const struct partition *partition = container_of(item, struct partition, link);
-
+	list_each (const struct partition, partition, &daemon->partitions, link) {
 		fputs("partition ", file);
 		for (size_t i = 0; i < sizeof(partition->uuid); i++)
 			fprintf(file, "%02x", partition->uuid[i]);
@@ -145,8 +139,8 @@ static void parse_default(struct daemon *daemon, char *rest)
 	if (!read_limits(&rest, &settings))
 		return;
 	daemon->default_commands = settings;
-	list_for_each (item, &daemon->servers)
-		container_of(item, struct server, link_in_daemon)->default_commands = settings;
+	list_each (struct server, server, &daemon->servers, link_in_daemon)
+		server->default_commands = settings;
 }
 
 static void parse_server(struct daemon *daemon, char *rest)

@@ -57,17 +57,11 @@ static const struct slot *next_slot(const struct daemon *daemon)
 {
 	const struct slot *next = NULL;
 
-	list_for_each (item, &daemon->tenants) {
-		const struct tenant *tenant = container_of(item, struct tenant, link);
-
-		list_for_each (each, &tenant->slots) {
-			const struct slot *slot = container_of(each, struct slot, link);
-
+	list_each (const struct tenant, tenant, &daemon->tenants, link)
+		list_each (const struct slot, slot, &tenant->slots, link)
 			if (slot_is_waiting(slot) &&
 				(!next || first_waiting(slot) < first_waiting(next)))
 				next = slot;
-		}
-	}
 	return next;
 }
 
@@ -95,8 +89,8 @@ bool turns_allow(struct slot *slot)
 		return true;
 	if (list_empty(&daemon->servers) && next_slot(daemon) == slot)
 		return true;
-	list_for_each (item, &daemon->servers)
-		yield_turn(container_of(item, struct server, link_in_daemon), slot);
+	list_each (struct server, server, &daemon->servers, link_in_daemon)
+		yield_turn(server, slot);
 	daemon_want_later(daemon, WANT_PROGRESS);
 	return false;
 }
@@ -133,12 +127,9 @@ void turns_on_probe(struct daemon *daemon)
 	daemon->is_exclusive = has_exclusive_device(&daemon->devices);
 	if (!daemon->is_exclusive || was_exclusive)
 		return;
-	list_for_each_safe (item, following, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each_safe (struct server, server, &daemon->servers, link_in_daemon)
 		if (server != first && server->state != SERVER_STOPPING)
 			wait_for_turn(server, first);
-	}
 	daemon_want(daemon, WANT_PROGRESS);
 	daemon_want(daemon, WANT_TURN_NOTICES);
 }

@@ -22,29 +22,23 @@ void groups_init(struct groups *groups)
 
 void groups_fini(struct groups *groups)
 {
-	list_for_each_safe (item, following, &groups->list)
-		groups_remove(groups, container_of(item, struct group, link));
+	list_each_safe (struct group, group, &groups->list, link)
+		groups_remove(groups, group);
 }
 
 struct group *groups_find(const struct groups *groups, const char *name)
 {
-	list_for_each (item, &groups->list) {
-		struct group *group = container_of(item, struct group, link);
-
+	list_each (struct group, group, &groups->list, link)
 		if (strcmp(group->name, name) == 0)
 			return group;
-	}
 	return NULL;
 }
 
 struct group *groups_get(const struct groups *groups, uint32_t id)
 {
-	list_for_each (item, &groups->list) {
-		struct group *group = container_of(item, struct group, link);
-
+	list_each (struct group, group, &groups->list, link)
 		if (group->id == id)
 			return group;
-	}
 	return NULL;
 }
 
@@ -52,13 +46,10 @@ struct group *groups_find_above(const struct groups *groups, const char *path)
 {
 	struct group *found = NULL;
 
-	list_for_each (item, &groups->list) {
-		struct group *group = container_of(item, struct group, link);
-
+	list_each (struct group, group, &groups->list, link)
 		if (group_name_is_above(group->name, path) &&
 			(!found || strlen(group->name) > strlen(found->name)))
 			found = group;
-	}
 	return found;
 }
 

@@ -20,12 +20,9 @@ uint64_t partitions_used(const struct list *partitions, const struct frame_devic
 {
 	uint64_t used = 0;
 
-	list_for_each (item, partitions) {
-		const struct partition *partition = container_of(item, struct partition, link);
-
+	list_each (const struct partition, partition, partitions, link)
 		if (partition_is_of(partition, device))
 			used |= partition->chunks;
-	}
 	return used;
 }
 
@@ -106,12 +103,9 @@ int partitions_restore(struct list *partitions, const uint8_t uuid[16], uint64_t
 struct partition *partitions_find(
 	const struct list *partitions, const struct frame_device *device, const char *id)
 {
-	list_for_each (item, partitions) {
-		struct partition *partition = container_of(item, struct partition, link);
-
+	list_each (struct partition, partition, partitions, link)
 		if (partition_is_of(partition, device) && strcmp(partition->id, id) == 0)
 			return partition;
-	}
 	return NULL;
 }
 
@@ -123,8 +117,8 @@ void partition_free(struct partition *partition)
 
 void partitions_free(struct list *partitions)
 {
-	list_for_each_safe (item, following, partitions)
-		partition_free(container_of(item, struct partition, link));
+	list_each_safe (struct partition, partition, partitions, link)
+		partition_free(partition);
 }
 
 void partition_name(const struct partition *partition, const struct frame_device *device,

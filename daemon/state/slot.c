@@ -38,18 +38,15 @@ static void slot_free(struct slot *slot)
 
 void slots_free(struct tenant *tenant)
 {
-	list_for_each_safe (item, following, &tenant->slots)
-		slot_free(container_of(item, struct slot, link));
+	list_each_safe (struct slot, slot, &tenant->slots, link)
+		slot_free(slot);
 }
 
 void slots_sweep(struct tenant *tenant)
 {
-	list_for_each_safe (item, following, &tenant->slots) {
-		struct slot *slot = container_of(item, struct slot, link);
-
+	list_each_safe (struct slot, slot, &tenant->slots, link)
 		if (slot->is_isolated && slot_is_unused(slot))
 			slot_free(slot);
-	}
 }
 
 bool slot_is_waiting(const struct slot *slot)
@@ -77,12 +74,9 @@ bool slot_is_unused(struct slot *slot)
 
 bool slots_are_needed(const struct tenant *tenant)
 {
-	list_for_each (item, &tenant->slots) {
-		const struct slot *slot = container_of(item, struct slot, link);
-
+	list_each (const struct slot, slot, &tenant->slots, link)
 		if (slot->server || slot_is_waiting(slot))
 			return true;
-	}
 	return false;
 }
 
@@ -90,12 +84,9 @@ bool slots_are_needed(const struct tenant *tenant)
 
 struct slot *slot_find_isolated(const struct tenant *tenant, uid_t uid, uint32_t program)
 {
-	list_for_each (item, &tenant->slots) {
-		struct slot *slot = container_of(item, struct slot, link);
-
+	list_each (struct slot, slot, &tenant->slots, link)
 		if (slot->is_isolated && slot->uid == uid && slot->program == program)
 			return slot;
-	}
 	return NULL;
 }
 

@@ -68,9 +68,7 @@ static void tenant_free(struct tenant *tenant)
 
 void tenants_sweep(struct daemon *daemon)
 {
-	list_for_each_safe (item, following, &daemon->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link);
-
+	list_each_safe (struct tenant, tenant, &daemon->tenants, link) {
 		slots_sweep(tenant);
 		if (tenant->n_conns == 0 && !slots_are_needed(tenant) &&
 			(daemon->is_over || equals_new(tenant)))

@@ -72,9 +72,7 @@ static void on_report_timer(uv_timer_t *timer)
 
 	report_dropped_control(daemon, NULL, line_limit_report(&daemon->untenanted_lines, now));
 	n_left = daemon->untenanted_lines.n_dropped;
-	list_for_each (item, &daemon->accounts.all) {
-		struct account *account = container_of(item, struct account, link);
-
+	list_each (struct account, account, &daemon->accounts.all, link) {
 		report_dropped(daemon, account, now);
 		n_left += account->control_lines.n_dropped + account->server_lines.n_dropped;
 	}

@@ -39,14 +39,20 @@ static inline void list_remove(struct list *item)
 	list_init(item);
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none. */
-#define list_for_each(pos, head)                                                                   \
-	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
+/* NOLINTBEGIN(bugprone-macro-parentheses): names that are declared or are types take none. */
+
+/* Each item, of that type, of the list whose links are the items' member `link'. */
+#define list_each(type, pos, head, link)                                                           \
+	for (type *pos = container_of((head)->next, type, link); &pos->link != (head);             \
+		pos = container_of(pos->link.next, type, link))
 
 /* Allows the loop's body to remove `pos', and only that. */
-#define list_for_each_safe(pos, following, head)                                                   \
-	for (struct list *pos = (head)->next, *following = pos->next; pos != (head);               \
-		pos = following, following = pos->next)
+#define list_each_safe(type, pos, head, link)                                                      \
+	for (type *pos = container_of((head)->next, type, link),                                   \
+		  *pos##_next = container_of(pos->link.next, type, link);                          \
+		&pos->link != (head);                                                              \
+		pos = pos##_next, pos##_next = container_of(pos##_next->link.next, type, link))
+
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif

@@ -26,12 +26,9 @@ static const struct pending pending_counters = {.on_deadline = pending_rerun};
 
 static bool is_any_asked(const struct daemon *daemon)
 {
-	list_for_each (item, &daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (const struct server, server, &daemon->servers, link_in_daemon)
 		if (server->is_counting)
 			return true;
-	}
 	return false;
 }
 
@@ -39,8 +36,8 @@ static void check(struct daemon *daemon)
 {
 	if (is_any_asked(daemon))
 		return;
-	list_for_each_safe (item, following, &daemon->counting)
-		pending_rerun(container_of(item, struct conn, wait));
+	list_each_safe (struct conn, conn, &daemon->counting, wait)
+		pending_rerun(conn);
 	metrics_server_on_counters(daemon);
 }
 
@@ -57,9 +54,7 @@ static void counting_send(struct server *server)
 /* A server that is busy with an earlier request is not asked again. */
 static void ask_all(struct daemon *daemon)
 {
-	list_for_each (item, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (struct server, server, &daemon->servers, link_in_daemon) {
 		if (server->is_counting || !server->conn || server->n_clients == 0)
 			continue;
 		server->is_counting = true;
@@ -124,8 +119,8 @@ static void note_end(struct server *server, const struct client *client)
 
 void counting_stop(struct daemon *daemon)
 {
-	list_for_each_safe (item, following, &daemon->counting)
-		pending_rerun(container_of(item, struct conn, wait));
+	list_each_safe (struct conn, conn, &daemon->counting, wait)
+		pending_rerun(conn);
 }
 
 const struct server_watch counting_watch = {

@@ -82,8 +82,8 @@ static bool is_user_affected(const struct fault *fault, uid_t uid)
 static void note_affected_users(struct fault *fault, const struct server *server)
 {
 	fault->affected = calloc(server->n_clients + 1, sizeof(*fault->affected));
-	list_for_each (item, &server->clients) {
-		uid_t uid = container_of(item, struct client, link)->uid;
+	list_each (struct client, client, &server->clients, link) {
+		uid_t uid = client->uid;
 
 		if (fault->affected && !is_user_affected(fault, uid))
 			fault->affected[fault->n_affected++] = uid;
@@ -288,9 +288,7 @@ static void fault_take_xid(struct server *server, const struct xid *xid)
 
 bool faults_on_xid(struct daemon *daemon, const struct xid *xid)
 {
-	list_for_each (item, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (struct server, server, &daemon->servers, link_in_daemon) {
 		if (server->state == SERVER_FAULT && xid_concerns_server(server, xid)) {
 			fault_take_xid(server, xid);
 			return true;

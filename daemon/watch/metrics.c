@@ -56,8 +56,7 @@ static bool has_room(const struct metrics *metrics, const struct client *client)
 static void collect_clients_of(
 	struct metrics *metrics, const struct server *server, unsigned n, bool is_first)
 {
-	list_for_each (item, &server->clients) {
-		const struct client *client = container_of(item, struct client, link);
+	list_each (const struct client, client, &server->clients, link) {
 		bool is_among_first = n > 0;
 
 		n -= is_among_first;
@@ -78,10 +77,8 @@ static void collect_clients(struct metrics *metrics)
 	unsigned share = METRICS_CLIENTS_MAX / MAX(daemon->n_servers, 1u);
 
 	for (int round = 0; round < 2; round++)
-		list_for_each (item, &daemon->servers)
-			collect_clients_of(metrics,
-				container_of(item, struct server, link_in_daemon), share,
-				round == 0);
+		list_each (struct server, server, &daemon->servers, link_in_daemon)
+			collect_clients_of(metrics, server, share, round == 0);
 }
 
 /* ---- rows of users and groups */
@@ -107,8 +104,7 @@ static void collect_groups(struct metrics *metrics)
 {
 	if (!metrics->sees_all)
 		return;
-	list_for_each (item, &metrics->daemon->groups.list) {
-		const struct group *group = container_of(item, struct group, link);
+	list_each (const struct group, group, &metrics->daemon->groups.list, link) {
 		struct metrics_row *row = &metrics->groups[metrics->n_groups++];
 
 		row->group = group->id;
@@ -157,9 +153,7 @@ static void add_present_of(struct metrics *metrics, const struct server *server)
 {
 	struct metrics_row *user = NULL, *group = NULL;
 
-	list_for_each (item, &server->clients) {
-		const struct client *client = container_of(item, struct client, link);
-
+	list_each (const struct client, client, &server->clients, link) {
 		user = add_to_user(metrics, user, client);
 		if (client->group != 0)
 			group = add_to_group(metrics, group, client);
@@ -212,18 +206,13 @@ static void collect_gpus(struct metrics *metrics)
 	const struct daemon *daemon = metrics->daemon;
 
 	add_gpus(metrics, &daemon->devices);
-	list_for_each (item, &daemon->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (const struct server, server, &daemon->servers, link_in_daemon) {
 		if (!sees_server(metrics, server))
 			continue;
 		add_gpus(metrics, &server->devices);
-		list_for_each (inner, &server->clients) {
-			const struct client *client = container_of(inner, struct client, link);
-
+		list_each (const struct client, client, &server->clients, link)
 			if (sees_client(metrics, server, client))
 				add_client_to_gpus(metrics, server, client);
-		}
 	}
 }
 
@@ -241,8 +230,8 @@ struct metrics *metrics_collect(const struct daemon *daemon, const struct conn *
 	collect_clients(metrics);
 	collect_users(metrics);
 	collect_groups(metrics);
-	list_for_each (item, &daemon->servers)
-		add_present_of(metrics, container_of(item, struct server, link_in_daemon));
+	list_each (struct server, server, &daemon->servers, link_in_daemon)
+		add_present_of(metrics, server);
 	collect_gpus(metrics);
 	return metrics;
 }

@@ -298,9 +298,9 @@ static unsigned count_waiting(const struct daemon *daemon)
 {
 	unsigned n = 0;
 
-	list_for_each (item, &daemon->tenants)
-		list_for_each (each, &container_of(item, struct tenant, link)->slots)
-			list_for_each (conn, &container_of(each, struct slot, link)->clients)
+	list_each (struct tenant, tenant, &daemon->tenants, link)
+		list_each (struct slot, slot, &tenant->slots, link)
+			list_each (struct conn, conn, &slot->clients, wait)
 				n++;
 	return n;
 }
@@ -315,8 +315,8 @@ static void write_servers(const struct metrics *metrics, FILE *out)
 	};
 	unsigned n[ARRAY_SIZE(states)] = {0};
 
-	list_for_each (item, &metrics->daemon->servers)
-		n[container_of(item, struct server, link_in_daemon)->state]++;
+	list_each (struct server, server, &metrics->daemon->servers, link_in_daemon)
+		n[server->state]++;
 	exposition_family(out, "mps_servers", "gauge", "Servers, by their state");
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
 		struct labels labels = {0};

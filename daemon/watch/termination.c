@@ -49,24 +49,18 @@ static void answer_termination(struct termination *termination, CUresult result,
 
 static bool is_termination_done(const struct server *server, pid_t pid)
 {
-	list_for_each (item, &server->clients) {
-		const struct client *client = container_of(item, struct client, link);
-
+	list_each (const struct client, client, &server->clients, link)
 		if (client->pid == pid && (client->termination == TERMINATION_WANTED ||
 						  client->termination == TERMINATION_ASKED))
 			return false;
-	}
 	return true;
 }
 
 static void terminations_check(struct server *server)
 {
-	list_for_each_safe (item, following, &server->terminations) {
-		struct termination *each = container_of(item, struct termination, link);
-
+	list_each_safe (struct termination, each, &server->terminations, link)
 		if (is_termination_done(server, each->pid))
 			answer_termination(each, CUDA_SUCCESS, NULL);
-	}
 }
 
 static void terminations_send(struct server *server)
@@ -74,9 +68,7 @@ static void terminations_send(struct server *server)
 	struct frame_terminate frame = {0};
 
 	frame_init(&frame, FRAME_TERMINATE, 0);
-	list_for_each (item, &server->clients) {
-		struct client *client = container_of(item, struct client, link);
-
+	list_each (struct client, client, &server->clients, link) {
 		if (!server->conn || client->termination != TERMINATION_WANTED)
 			continue;
 		frame.client = client->id;
@@ -133,12 +125,9 @@ void termination_begin(struct server *server, struct conn *conn, pid_t pid)
 	list_add_tail(&server->terminations, &termination->link);
 	conn->termination = termination;
 	pending_begin(conn, &pending_termination, server_end_ms(server) + LATE_MS);
-	list_for_each (item, &server->clients) {
-		struct client *client = container_of(item, struct client, link);
-
+	list_each (struct client, client, &server->clients, link)
 		if (client->pid == pid && client->termination == TERMINATION_NONE)
 			client->termination = TERMINATION_WANTED;
-	}
 	terminations_send(server);
 	terminations_check(server);
 }
@@ -155,9 +144,7 @@ void termination_on_answer(struct server *server, const struct frame_terminate *
 
 static void terminations_fail(struct server *server)
 {
-	list_for_each_safe (item, following, &server->terminations) {
-		struct termination *each = container_of(item, struct termination, link);
-
+	list_each_safe (struct termination, each, &server->terminations, link) {
 		struct error_message error;
 
 		error_message_set(&error, 0,

@@ -42,12 +42,9 @@ static int make_memory(int *ret_fd)
 /* The trace of the user's clients that the server records; UINT32_MAX: of all users. */
 static struct trace *find_recording(const struct server *server, uint32_t traced_uid)
 {
-	list_for_each (item, &server->daemon->traces) {
-		struct trace *trace = container_of(item, struct trace, link);
-
+	list_each (struct trace, trace, &server->daemon->traces, link)
 		if (trace->server == server && trace->traced_uid == traced_uid)
 			return trace;
-	}
 	return NULL;
 }
 
@@ -70,9 +67,7 @@ static bool has_space(const struct conn *conn, pid_t server_pid)
 	const struct account *account = conn->tenant->account;
 	unsigned n = 0, n_own = 0;
 
-	list_for_each (item, &daemon->traces) {
-		const struct trace *trace = container_of(item, struct trace, link);
-
+	list_each (const struct trace, trace, &daemon->traces, link) {
 		if (is_replaced(trace, conn, server_pid))
 			continue;
 		n++;
@@ -86,12 +81,9 @@ static bool has_space(const struct conn *conn, pid_t server_pid)
 
 static void free_replaced(const struct conn *conn, pid_t server_pid)
 {
-	list_for_each_safe (item, following, &conn->daemon->traces) {
-		struct trace *trace = container_of(item, struct trace, link);
-
+	list_each_safe (struct trace, trace, &conn->daemon->traces, link)
 		if (is_replaced(trace, conn, server_pid))
 			tracing_free(trace);
-	}
 }
 
 static int send_begin(struct trace *trace)
@@ -122,12 +114,9 @@ static void send_end(struct trace *trace)
 
 static void tracing_send(struct server *server)
 {
-	list_for_each (item, &server->daemon->traces) {
-		struct trace *trace = container_of(item, struct trace, link);
-
+	list_each (struct trace, trace, &server->daemon->traces, link)
 		if (trace->server == server && send_begin(trace) == 0)
 			send_end(trace);
-	}
 }
 
 /* The server has no such trace now. */
@@ -187,12 +176,9 @@ bool tracing_permits(const struct conn *conn, const struct trace *trace)
 
 struct trace *tracing_find(const struct conn *conn, uint64_t id)
 {
-	list_for_each (item, &conn->daemon->traces) {
-		struct trace *trace = container_of(item, struct trace, link);
-
+	list_each (struct trace, trace, &conn->daemon->traces, link)
 		if (trace->id == id && tracing_permits(conn, trace))
 			return trace;
-	}
 	return NULL;
 }
 
@@ -203,12 +189,9 @@ static const struct pending pending_traces = {.on_deadline = pending_rerun};
 
 static bool is_any_ending(const struct daemon *daemon)
 {
-	list_for_each (item, &daemon->traces) {
-		const struct trace *trace = container_of(item, struct trace, link);
-
+	list_each (const struct trace, trace, &daemon->traces, link)
 		if (trace->server && trace->is_asked)
 			return true;
-	}
 	return false;
 }
 
@@ -216,8 +199,8 @@ static void check(struct daemon *daemon)
 {
 	if (is_any_ending(daemon))
 		return;
-	list_for_each_safe (item, following, &daemon->tracing)
-		pending_rerun(container_of(item, struct conn, wait));
+	list_each_safe (struct conn, conn, &daemon->tracing, wait)
+		pending_rerun(conn);
 }
 
 static void ask_to_end(struct trace *trace)
@@ -234,13 +217,10 @@ bool tracing_is_ended(struct conn *conn, pid_t server_pid, const char *command)
 
 	if (conn->awaited == &pending_traces)
 		return true;
-	list_for_each (item, &daemon->traces) {
-		struct trace *trace = container_of(item, struct trace, link);
-
+	list_each (struct trace, trace, &daemon->traces, link)
 		if (tracing_permits(conn, trace) &&
 			(server_pid == 0 || trace->server_pid == server_pid))
 			ask_to_end(trace);
-	}
 	if (!is_any_ending(daemon))
 		return true;
 	if (!pending_begin_rerun(conn, &pending_traces, command, REPLY_MS))
@@ -251,9 +231,7 @@ bool tracing_is_ended(struct conn *conn, pid_t server_pid, const char *command)
 
 void tracing_on_frame(struct server *server, const struct frame_trace_end *frame)
 {
-	list_for_each (item, &server->daemon->traces) {
-		struct trace *trace = container_of(item, struct trace, link);
-
+	list_each (struct trace, trace, &server->daemon->traces, link) {
 		if (trace->server != server || trace->id != frame->id)
 			continue;
 		trace->server = NULL;
@@ -268,9 +246,7 @@ static void tracing_fail(struct server *server)
 {
 	bool is_any = false;
 
-	list_for_each (item, &server->daemon->traces) {
-		struct trace *trace = container_of(item, struct trace, link);
-
+	list_each (struct trace, trace, &server->daemon->traces, link) {
 		if (trace->server != server)
 			continue;
 		trace->server = NULL;
@@ -282,14 +258,14 @@ static void tracing_fail(struct server *server)
 
 void tracing_stop(struct daemon *daemon)
 {
-	list_for_each_safe (item, following, &daemon->tracing)
-		pending_rerun(container_of(item, struct conn, wait));
+	list_each_safe (struct conn, conn, &daemon->tracing, wait)
+		pending_rerun(conn);
 }
 
 void tracing_fini(struct daemon *daemon)
 {
-	list_for_each_safe (item, following, &daemon->traces)
-		tracing_free(container_of(item, struct trace, link));
+	list_each_safe (struct trace, trace, &daemon->traces, link)
+		tracing_free(trace);
 }
 
 /* ---- reading */

@@ -159,7 +159,7 @@ static unsigned count_items(const struct list *list)
 {
 	unsigned n = 0;
 
-	list_for_each (item, list)
+	for (const struct list *item = list->next; item != list; item = item->next)
 		n++;
 	return n;
 }
@@ -169,9 +169,8 @@ static void check_clients(const struct server *server)
 {
 	uid_t uid = server->tenant->uid;
 
-	list_for_each (item, &server->clients)
-		must(container_of(item, struct client, link)->uid == uid ||
-			daemon_trusts_server(daemon_, uid));
+	list_each (struct client, client, &server->clients, link)
+		must(client->uid == uid || daemon_trusts_server(daemon_, uid));
 }
 
 /* An account has what its tenants have, and no guest belongs to root's. */
@@ -179,15 +178,11 @@ static void check_accounts(void)
 {
 	unsigned n_tenants = 0, n_conns = 0;
 
-	list_for_each (item, &daemon_->accounts.all) {
-		const struct account *account = container_of(item, struct account, link);
+	list_each (const struct account, account, &daemon_->accounts.all, link) {
 		unsigned n_own_conns = 0;
 
 		must(account->n_refs > 0 && account->n_tenants == count_items(&account->tenants));
-		list_for_each (tenant_item, &account->tenants) {
-			const struct tenant *tenant =
-				container_of(tenant_item, struct tenant, link_in_account);
-
+		list_each (const struct tenant, tenant, &account->tenants, link_in_account) {
 			must(tenant->account == account);
 			must(account->uid != 0 || tenant->uid == 0);
 			n_own_conns += tenant->n_conns;
@@ -203,9 +198,7 @@ static void check_groups(void)
 {
 	must(daemon_->groups.n == count_items(&daemon_->groups.list));
 	must(daemon_->groups.n <= GROUPS_MAX);
-	list_for_each (item, &daemon_->groups.list) {
-		const struct group *group = container_of(item, struct group, link);
-
+	list_each (const struct group, group, &daemon_->groups.list, link) {
 		must(group_name_ok(group->name));
 		must(groups_find(&daemon_->groups, group->name) == group);
 		must(groups_get(&daemon_->groups, group->id) == group);
@@ -216,9 +209,7 @@ static void check_daemon(void)
 {
 	unsigned n_sessions = 0, n_guests = 0, n_tenants = 0;
 
-	list_for_each (item, &daemon_->servers) {
-		const struct server *server = container_of(item, struct server, link_in_daemon);
-
+	list_each (const struct server, server, &daemon_->servers, link_in_daemon) {
 		must(server->slot && server->slot->server == server);
 		must(server->n_clients == count_items(&server->clients));
 		must(!server->conn || server->conn->server == server);
@@ -227,9 +218,7 @@ static void check_daemon(void)
 		check_clients(server);
 		n_sessions += server->n_clients;
 	}
-	list_for_each (item, &daemon_->tenants) {
-		const struct tenant *tenant = container_of(item, struct tenant, link);
-
+	list_each (const struct tenant, tenant, &daemon_->tenants, link) {
 		must(tenant->n_conns == count_items(&tenant->conns));
 		n_guests += daemon_trusts(daemon_, tenant->uid) ? 0 : tenant->n_conns;
 		n_tenants++;

@@ -38,27 +38,19 @@ static void check_daemon(void)
 
 	check_settings(&daemon_.default_commands);
 	check_settings(&server.commands);
-	list_for_each (item, &daemon_.groups.list) {
-		const struct group *group = container_of(item, struct group, link);
-
+	list_each (const struct group, group, &daemon_.groups.list, link) {
 		must(group_name_ok(group->name) &&
 			groups_find(&daemon_.groups, group->name) == group);
 		check_settings(&group->commands);
 		n_groups++;
 	}
 	must(daemon_.groups.n == n_groups && n_groups <= GROUPS_MAX);
-	list_for_each (item, &daemon_.partitions) {
-		const struct partition *one = container_of(item, struct partition, link);
-
+	list_each (const struct partition, one, &daemon_.partitions, link) {
 		must(one->chunks != 0);
-		list_for_each (other_item, &daemon_.partitions) {
-			const struct partition *other =
-				container_of(other_item, struct partition, link);
-
+		list_each (const struct partition, other, &daemon_.partitions, link)
 			must(other == one ||
 				memcmp(one->uuid, other->uuid, sizeof(one->uuid)) != 0 ||
 				!(one->chunks & other->chunks));
-		}
 	}
 }
 

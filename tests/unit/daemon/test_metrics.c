@@ -111,8 +111,8 @@ static void add_clients(struct server *server, unsigned n, unsigned n_contexts)
 static int tear_down(_unused_ void **state)
 {
 	for (unsigned i = 0; i < SERVERS; i++)
-		list_for_each_safe (item, following, &servers[i].clients)
-			free(container_of(item, struct client, link));
+		list_each_safe (struct client, client, &servers[i].clients, link)
+			free(client);
 	return 0;
 }
 
