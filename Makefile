@@ -31,8 +31,9 @@ UNPACKERS ?= $(call static,lz4) $(call static,zstd)
 # Empty where the library is missing: the daemon then knows no service manager.
 SYSTEMD ?= $(if $(wildcard /usr/include/systemd/sd-daemon.h),-lsystemd)
 
-# The terminal and the JSON reader of `mps-control top'; tinfo is a part of ncurses.
-TOP_LIBS ?= $(foreach l,ncursesw tinfo jansson,$(call static,$(l)))
+JANSSON ?= $(call static,jansson)
+# The terminal of mps-top; tinfo is a part of ncurses.
+NCURSES ?= $(foreach l,ncursesw tinfo,$(call static,$(l)))
 
 GEN := $(BUILD)/gen
 OBJ := $(BUILD)/obj
@@ -58,7 +59,7 @@ COUNTED := --coverage -fprofile-update=atomic -include tests/fuzz/count_exits.h
 ALL_LDFLAGS += --coverage
 endif
 
-PROGRAMS := $(BUILD)/bin/mps-control $(BUILD)/bin/mps-server
+PROGRAMS := $(addprefix $(BUILD)/bin/mps-,control server top)
 LIBRARY := $(BUILD)/lib/libmpsclient.so
 CHECK := $(BUILD)/lib/mps-check
 SOFTGPU := $(BUILD)/softgpu/libcuda.so.1
@@ -133,9 +134,17 @@ CLIENT_SRC := $(filter-out client/check/%,$(wildcard client/*/*.c)) \
 SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entry/tables.c client/context/storage.c client/entry/integrity.c \
 	client/util/md2.c client/transport/error.c client/memory/advice.c $(GEN)/absent.c $(GEN)/procs.c
 
-$(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC)) $(call archives,proto-daemon)
+# Programs of the daemon's folder: each is the room of its name, and what that needs of the archive.
+$(eval $(call archive,daemon,$(call objects,daemon,$(filter-out %/main.c,$(DAEMON_SRC)))))
+DAEMON_LIBS := $(LIBUV) $(JANSSON) $(SYSTEMD)
+
+$(BUILD)/bin/mps-control: $(call objects,daemon,daemon/main.c) $(call archives,daemon proto-daemon)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) $(TOP_LIBS) $(SYSTEMD) -ldl
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DAEMON_LIBS) -ldl
+
+$(BUILD)/bin/mps-top: $(call objects,daemon,daemon/top/main.c) $(call archives,daemon proto-daemon)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(NCURSES) $(JANSSON)
 
 $(BUILD)/bin/mps-server: $(call objects,server,$(SERVER_SRC)) $(call archives,proto-server)
 	@mkdir -p $(@D)

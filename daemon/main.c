@@ -31,6 +31,7 @@
 #include "daemon/cli/check_config.h"
 #include "daemon/cli/check_directory.h"
 #include "daemon/cli/cli.h"
+#include "daemon/cli/cli_top.h"
 #include "daemon/cli/cli_trace.h"
 #include "daemon/cli/options.h"
 #include "daemon/cli/software.h"
@@ -269,7 +270,7 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	daemon_run(daemon);
 	log_files_close(&daemon->logs);
 	listener_close(daemon->listener);
-	/* libuv would wait at the exit for threads that wait for the name service or for systemd. */
+	/* libuv would wait at the exit for threads that wait for names or for systemd. */
 	if (uv_loop_alive(&daemon->loop))
 		_exit(EXIT_SUCCESS);
 	return EXIT_SUCCESS;
@@ -331,7 +332,7 @@ static int run_front_end(const struct config *config, const struct options *opti
 	if (is_command(options, "check-directory"))
 		return check_directory_run(config, options->command + 1);
 	if (is_command(options, "top"))
-		return top_run(config, options->command);
+		return cli_top_run(config, options->command);
 	if (cli_trace_wants(options->command))
 		return cli_trace_run(config, options->command, options->is_strict);
 	return cli_run(config, options->command, options->is_strict);

@@ -11,7 +11,6 @@ UNIT := $(foreach s,$(UNIT_SRC),$(BUILD)/tests/$(call unit_name,$(s)))
 RECEIVER := server/session/receiver.c server/session/receiver_process.c
 # A test is linked with its own file and the archive of its program; a function that the test defines replaces
 # the archive's, as long as the test needs nothing else of the same object.
-$(eval $(call archive,daemon,$(call objects,daemon,$(filter-out daemon/main.c,$(DAEMON_SRC)))))
 $(eval $(call archive,client,$(call objects,client,$(CLIENT_SRC))))
 # Sessions without a process that receives descriptors, over a driver that counts.
 $(eval $(call archive,server,$(call objects,test,$(filter-out server/main.c $(RECEIVER),$(SERVER_SRC)) $(GEN)/send.c \
@@ -21,7 +20,7 @@ $(eval $(call archive,softgpu,$(call objects,test,$(wildcard tests/softgpu/ptx/*
 archives_of = $(call archives,$(1) proto-$(or $(filter daemon client,$(1)),test))
 
 # What the files of a program need besides.
-libs_daemon := $(LIBUV) $(TOP_LIBS) $(SYSTEMD)
+libs_daemon := $(DAEMON_LIBS) $(NCURSES)
 libs_server := $(LIBUV) $(UNPACKERS)
 libs_softgpu := -llz4 -lzstd
 

@@ -16,12 +16,11 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "control_socket.h"
 #include "trust.h"
 #include "daemon/text/process.h"
 #include "daemon/text/same_file.h"
+#include "daemon/ask/control_socket.h"
 #include "daemon/config/allowances.h"
-#include "daemon/command/command_reply.h"
 
 /* For the connection only: commands take as long as the daemon's own deadlines allow. */
 #define CONNECT_MS 5000
@@ -92,7 +91,7 @@ struct cli {
 /* Whether the daemon answers an EOT on a new connection; a daemon that is ending need not. */
 static bool is_daemon_alive(const struct config *config)
 {
-	_cleanup_close_ int sock = control_socket_connect(config, CONNECT_MS);
+	_cleanup_close_ int sock = control_socket_connect(config->socket_path, CONNECT_MS);
 	struct pollfd pfd = {.fd = sock, .events = POLLIN};
 
 	if (sock < 0)
@@ -292,7 +291,7 @@ static int cli_converse(struct cli *cli, char *const *command)
 
 	if (trust_path(config->socket_path, why, sizeof(why)) < 0)
 		return report_untrusted(why);
-	cli->sock = sock = control_socket_connect(config, CONNECT_MS);
+	cli->sock = sock = control_socket_connect(config->socket_path, CONNECT_MS);
 	if (sock < 0)
 		return report_no_daemon(config, sock);
 	if (trust_peer(sock, config->socket_path, why, sizeof(why)) < 0)

@@ -17,11 +17,9 @@
 #include <stdarg.h>
 
 #include "base.h"
+#include "daemon/ask/control_socket.h"
 
 struct conn;
-
-#define COMMAND_EOT '\x04'
-#define COMMAND_NAK '\x15'
 
 /* Adds a line to the reply, and logs it. */
 void command_reply(struct conn *conn, const char *format, ...) _printf_(2, 3);

@@ -2,15 +2,7 @@
 #ifndef TOP_H
 #define TOP_H
 
-/* The command `mps-control top', which the front end itself executes. main() only. */
-
-#include "daemon/config/config.h"
-
-/*
- * Shows the clients until the user ends it, or prints them. `command' is "top" and its
- * arguments; they may be reordered. Returns the exit status of the program.
- */
-int top_run(const struct config *config, char *const *command);
+/* How mps-top is used, for its own messages and for the help of mps-control, which executes it. */
 
 /* What follows the name, and the line of the help. */
 #define TOP_USAGE " [--once] [--json] [-d SECONDS] [-n COUNT]"

@@ -14,8 +14,7 @@
 
 #include "quote.h"
 #include "trust.h"
-#include "daemon/command/command_reply.h"
-#include "daemon/cli/control_socket.h"
+#include "daemon/ask/control_socket.h"
 
 /* Twice what the daemon keeps for a connection. */
 #define REPLY_MAX ((size_t)64 << 20)
@@ -25,9 +24,9 @@ static const char request[] = {"stats --json\n"
 			       "\x04"
 			       "\n"};
 
-void top_conn_init(struct top_conn *conn, const struct config *config)
+void top_conn_init(struct top_conn *conn, const char *path)
 {
-	*conn = (struct top_conn){.config = config, .fd = -EBADF};
+	*conn = (struct top_conn){.path = path, .fd = -EBADF};
 }
 
 void top_conn_close(struct top_conn *conn)
@@ -49,12 +48,12 @@ static int fail(struct top_conn *conn, int r, const char *what)
 
 static int open_conn(struct top_conn *conn, int wait_ms)
 {
-	const char *path = conn->config->socket_path;
+	const char *path = conn->path;
 	int r = trust_path(path, conn->why, sizeof(conn->why));
 
 	if (r < 0)
 		return r;
-	r = conn->fd = control_socket_connect(conn->config, wait_ms);
+	r = conn->fd = control_socket_connect(path, wait_ms);
 	if (r < 0) {
 		top_conn_close(conn);
 		snprintf(conn->why, sizeof(conn->why),

@@ -8,18 +8,17 @@
  */
 
 #include "top_sample.h"
-#include "daemon/config/config.h"
 
 struct top_conn {
-	const struct config *config; /* not owned */
-	int fd;                      /* -EBADF: there is no connection */
-	bool is_waiting;             /* for a reply */
-	char *reply;                 /* what has come of it */
+	const char *path; /* of the control socket; not owned */
+	int fd;           /* -EBADF: there is no connection */
+	bool is_waiting;  /* for a reply */
+	char *reply;      /* what has come of it */
 	size_t size, room;
 	char why[512]; /* the last failure, for people */
 };
 
-void top_conn_init(struct top_conn *conn, const struct config *config);
+void top_conn_init(struct top_conn *conn, const char *path);
 void top_conn_close(struct top_conn *conn);
 
 /*

@@ -178,7 +178,7 @@ static void draw(struct live *live)
 	const struct top_picture picture = {
 		.table = &live->table,
 		.view = &live->view,
-		.socket_path = live->conn.config->socket_path,
+		.socket_path = live->conn.path,
 		.interval_s = (double)live->options->interval_ms / 1000,
 		.trouble = live->has_trouble ? live->conn.why : "",
 	};
@@ -211,16 +211,17 @@ static void run_loop(struct live *live, int signals)
 	}
 }
 
-int top_live_run(const struct config *config, const struct top_options *options)
+int top_live_run(const char *path, const struct top_options *options)
 {
 	_cleanup_close_ int signals = open_signals();
 	struct live live = {.options = options};
 
 	if (signals < 0 || top_screen_open() < 0) {
-		fputs("mps-control: top: cannot use the terminal: try top --once\n", stderr);
+		fprintf(stderr, "%s: cannot use the terminal: try top --once\n",
+			program_invocation_name);
 		return EXIT_FAILURE;
 	}
-	top_conn_init(&live.conn, config);
+	top_conn_init(&live.conn, path);
 	top_view_init(&live.view);
 	ask(&live);
 	run_loop(&live, signals);

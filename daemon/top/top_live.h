@@ -5,9 +5,8 @@
 /* top on a terminal. main() only. */
 
 #include "top_options.h"
-#include "daemon/config/config.h"
 
 /* Shows samples until the user or a signal ends it. Returns the exit status of the program. */
-int top_live_run(const struct config *config, const struct top_options *options);
+int top_live_run(const char *path, const struct top_options *options);
 
 #endif

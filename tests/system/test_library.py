@@ -104,9 +104,10 @@ def needed(path):
 
 
 def test_needs_libc_alone():
+    """The daemon's program also needs libsystemd, if the machine that built it had it."""
     no_sanitizer()
-    for path in (mps.LIBRARY, mps.CONTROL):
-        others = {n for n in needed(path) if not n.startswith(("libc.so.6", "ld-linux"))}
+    for path, *more in (mps.LIBRARY,), (mps.BUILD + "/bin/mps-top",), (mps.CONTROL, "libsystemd.so.0"):
+        others = {n for n in needed(path) if not n.startswith(("libc.so.6", "ld-linux", *more))}
         assert not others, "%s needs %s" % (path, others)
 
 
@@ -273,7 +274,7 @@ def test_install():
 
 
 def check_installed(prefix):
-    for name in ("bin/mps-control", "bin/mps-server", "bin/mps-run", "lib/mps/libmpsclient.so",
+    for name in ("bin/mps-control", "bin/mps-server", "bin/mps-top", "bin/mps-run", "lib/mps/libmpsclient.so",
                  "share/doc/mps/README.md", "share/man/man1/mps-control.1", "share/man/man1/mps-run.1",
                  "share/man/man1/mps-top.1", "share/man/man5/mps.conf.5", "share/doc/mps/mps.conf",
                  "share/man/man8/mps-server.8", "share/man/man7/libmpsclient.7", "lib/mps/mps-check",

@@ -6,6 +6,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -135,6 +136,17 @@ def test_failures():
         done = once(service, env={"CUDA_MPS_PIPE_DIRECTORY": service.folder + "/none"})
         equal((done.returncode, done.stdout), (1, ""))
         contains(done.stderr, "mps-control: top: no daemon at %s/none/control: No such file" % service.folder)
+
+
+def test_without_the_program():
+    """mps-top is beside mps-control; where it is missing, the message says so."""
+    with mps.Service() as service:
+        alone = service.folder + "/mps-control"
+        shutil.copy(mps.CONTROL, alone)
+        done = subprocess.run([alone, "top"], env=service.env, text=True, capture_output=True, check=False)
+        equal((done.returncode, done.stdout, done.stderr),
+              (1, "", "mps-control: top: cannot execute %s/mps-top: No such file or directory: "
+                      "install it beside mps-control\n" % service.folder))
 
 
 def test_no_terminal():

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The command top: a live screen, or printed samples. One thread.
+ * mps-top: a live screen, or printed samples. `mps-control top' executes it, with the directory of
+ * the daemon in the environment. One thread.
  *
  * Invariant: what is printed is one whole sample after another; if there is none, the exit
  * status says so.
  */
 
-#include "top.h"
-
+#include <limits.h>
 #include <locale.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 
+#include "bounds.h"
 #include "clock.h"
 #include "top_conn.h"
 #include "top_live.h"
@@ -29,7 +31,7 @@
 static int print_failure(const char *why)
 {
 	fflush(stdout);
-	fprintf(stderr, "mps-control: top: %s\n", why);
+	fprintf(stderr, "%s: %s\n", program_invocation_name, why);
 	return EXIT_FAILURE;
 }
 
@@ -89,13 +91,13 @@ static int print_table(const struct top_options *options, const struct top_table
 }
 
 /* The first sample only begins the interval of the second one, which is printed. */
-static int print_samples(const struct config *config, const struct top_options *options)
+static int print_samples(const char *path, const struct top_options *options)
 {
 	_cleanup_(top_table_fini) struct top_table table = {0};
 	_cleanup_(top_conn_close) struct top_conn conn;
 	uint64_t n = MAX(options->n_samples, (uint64_t)1);
 
-	top_conn_init(&conn, config);
+	top_conn_init(&conn, path);
 	if (take_sample(&conn, &table) < 0)
 		return print_failure(conn.why);
 	for (uint64_t i = 0; i < n; i++) {
@@ -110,15 +112,19 @@ static int print_samples(const struct config *config, const struct top_options *
 	return EXIT_SUCCESS;
 }
 
-int top_run(const struct config *config, char *const *command)
+int main(_unused_ int argc, char **argv)
 {
+	const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
 	struct top_options options;
 	struct error_message error;
+	char path[PATH_MAX];
 
-	if (top_options_read(&options, command, &error) < 0)
+	if (top_options_read(&options, argv, &error) < 0)
 		return print_failure(error.text);
+	snprintf(path, sizeof(path), "%s/control",
+		folder && *folder ? folder : PIPE_DIRECTORY_DEFAULT);
 	setlocale(LC_CTYPE, "");
 	if (options.is_once || options.is_json || !top_screen_is_possible())
-		return print_samples(config, &options);
-	return top_live_run(config, &options);
+		return print_samples(path, &options);
+	return top_live_run(path, &options);
 }
