@@ -34,6 +34,7 @@ $(foreach t,$(SCENES),$(eval unit_$(t) := $(wildcard tests/unit/daemon/scene*.c)
 unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
 unit_libs_test_server_frame_queue := -Wl,--wrap=realloc
 unit_libs_test_server_deferred := -Wl,--wrap=malloc_trim
+unit_libs_test_server_gate := -Wl,--wrap=nanosleep,--wrap=clock_gettime
 unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarray
 unit_libs_test_server_fatbin := $(call archives,softgpu) $(libs_softgpu)
 unit_libs_test_client_exchange := -Wl,--wrap=syscall

@@ -10,19 +10,17 @@
 
 #include "array.h"
 
-#include <time.h>
-
 #include "texel.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/device/device_quota.h"
+#include "server/schedule/gate.h"
 #include "server/share/session_devices.h"
 #include "server/memory/memory.h"
 
 /* Bytes written over an array at a time; a row of the widest array is not longer. */
 #define CLEAR_MAX (2ull << 20)
-#define CLEAR_SLEEP_NS 50000
 
 struct array *session_array(struct session *session, uint32_t id)
 {
@@ -156,11 +154,11 @@ static CUresult clear_array(struct session *session, const struct array *array, 
  */
 static CUresult wait_for(struct session *session, CUstream real)
 {
+	struct gate_wait wait = gate_wait(GATE_ARRAY, session);
 	CUresult result;
 
-	while ((result = cuda.cuStreamQuery(real)) == CUDA_ERROR_NOT_READY &&
-		!atomic_load(&session->is_ending))
-		nanosleep(&(struct timespec){.tv_nsec = CLEAR_SLEEP_NS}, NULL);
+	while ((result = cuda.cuStreamQuery(real)) == CUDA_ERROR_NOT_READY && gate_again(&wait))
+		;
 	if (result != CUDA_SUCCESS)
 		result = cuda.cuStreamSynchronize(real);
 	return fault_note(session, result);

@@ -10,11 +10,11 @@
 #include "background.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "blocked_streams.h"
 #include "bounds.h"
 #include "clock.h"
+#include "gate.h"
 #include "server/util/number.h"
 #include "server/session/counting.h"
 #include "server/session/fault.h"
@@ -25,9 +25,6 @@
 
 /* A client that goes first counts as being at work for so long after its work. */
 #define RECENT_NS 200000u
-
-/* Between two looks. */
-#define PAUSE_NS 20000
 
 /*
  * Work that does not end for so long may wait for a later message of this client. Then the
@@ -246,17 +243,16 @@ static unsigned wait_for_space(
 	struct session *session, const struct stream *stream, unsigned least, unsigned n)
 {
 	struct space_wait wait = {.ordinal = stream->device->ordinal, .n = n, .least = least};
+	struct gate_wait gate = gate_wait(GATE_BACKGROUND, session);
 	unsigned n_now;
 
 	if (session->limits.priority < PRIORITY_BACKGROUND) {
 		list(session->background);
 		return n;
 	}
-	while ((n_now = look(session, &wait)) == 0) {
-		if (atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS)
+	while ((n_now = look(session, &wait)) == 0)
+		if (!gate_again(&gate))
 			return n;
-		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-	}
 	return n_now;
 }
 

@@ -11,9 +11,9 @@
 #include "blocked_streams.h"
 
 #include <pthread.h>
-#include <time.h>
 
-#include "server/util/log.h"
+#include "clock.h"
+#include "gate.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/driver/driver_facts.h"
@@ -24,11 +24,8 @@
 	(BLOCKED_MAX - 2) /* for a session beyond its share, counting all others */
 #define SESSION_MAX 6u
 #define SESSION_SHARE 2u /* reserved per session with a semaphore: two streams that take turns */
-#define SLEEP_MIN_NS 20000
-#define SLEEP_MAX_NS 2000000
-#define SPINS 30 /* of some microseconds, before the first sleep */
+#define SPINS 30         /* of some microseconds, before the first sleep */
 #define FIRST_NS 100000000
-#define SAY_AFTER_NS 1000000000
 
 struct entry {
 	const struct session *session;
@@ -106,42 +103,33 @@ static bool has_space(const struct session *session)
 	       (n <= SESSION_SHARE ? BLOCKED_MAX : BLOCKED_MAX_LARGE);
 }
 
-struct backoff {
-	long ns;
-	uint64_t total_ns;
-	bool is_said;
-	pid_t pid; /* the client to which the stream belongs */
+/* The client to which a blocked stream belongs. */
+struct holder {
+	pid_t pid;
 	uint32_t id;
 };
 
 /* Under the lock: notes the oldest entry of another session, or else of this one. */
-static void note_for_whom(struct backoff *backoff, const struct session *session)
+static void note_for_whom(struct holder *holder, const struct session *session)
 {
 	const struct session *whom = session;
 
 	for (unsigned i = 0; i < blocked_n && whom == session; i++)
 		whom = entries[i].session;
-	if (whom) {
-		backoff->pid = whom->pid;
-		backoff->id = whom->id;
-	}
+	if (whom)
+		*holder = (struct holder){whom->pid, whom->id};
 }
 
-static void blocked_sleep(struct backoff *backoff, const struct session *session)
+static bool blocked_again(struct gate_wait *wait, const struct holder *holder)
 {
-	nanosleep(&(struct timespec){.tv_nsec = backoff->ns}, NULL);
-	backoff->total_ns += (uint64_t)backoff->ns;
-	backoff->ns = MIN(2 * backoff->ns, SLEEP_MAX_NS);
-	if (backoff->total_ns < SAY_AFTER_NS || backoff->is_said || !session)
-		return;
-	log_line("Client " SESSION_NAME " is held up by client " SESSION_NAME
-		 ", a stream of which waits for a semaphore",
-		SESSION_NAME_ARGS(session), (int)backoff->pid, backoff->id);
-	backoff->is_said = true;
+	if (!gate_again(wait))
+		return false;
+	gate_say_held_up(wait, holder->pid, holder->id);
+	return true;
 }
 
 static bool try_take(const struct session *session, const struct stream *stream, uint64_t serial,
-	struct backoff *rest)
+	struct holder *holder)
 {
 	struct entry *entry;
 	bool taken = true;
@@ -155,7 +143,7 @@ static bool try_take(const struct session *session, const struct stream *stream,
 		entries[blocked_n] = (struct entry){session, stream->id, serial};
 		atomic_fetch_add(&blocked_n, 1);
 	} else {
-		note_for_whom(rest, session);
+		note_for_whom(holder, session);
 		taken = false;
 	}
 	pthread_mutex_unlock(&lock);
@@ -164,13 +152,12 @@ static bool try_take(const struct session *session, const struct stream *stream,
 
 bool blocked_begin(struct session *session, struct stream *stream, uint64_t serial)
 {
-	struct backoff rest = {.ns = SLEEP_MIN_NS};
+	struct gate_wait wait = gate_wait(GATE_BLOCKED, session);
+	struct holder holder = {0};
 
-	while (!try_take(session, stream, serial, &rest)) {
-		if (atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS)
+	while (!try_take(session, stream, serial, &holder))
+		if (!blocked_again(&wait, &holder))
 			return false;
-		blocked_sleep(&rest, session);
-	}
 	return true;
 }
 
@@ -200,47 +187,33 @@ static bool try_call(void)
 	return true;
 }
 
-static void note_waits_for_others(struct session *session, bool waits)
+/* The session ends and waits for its own streams, which are released only after this call. */
+static bool waits_for_itself(const struct session *session)
 {
-	if (session)
-		atomic_store(&session->waits_for_others, waits);
-}
-
-/*
- * The device is lost, or the session ends and waits for its own streams, which are released only
- * after this call.
- */
-static bool must_give_up(const struct session *session)
-{
-	return fault_get() != CUDA_SUCCESS ||
-	       (session && atomic_load(&session->is_ending) && count_of(session) > 0);
-}
-
-static bool is_over(const struct backoff *backoff, unsigned most_ms)
-{
-	return most_ms > 0 && backoff->total_ns >= most_ms * UINT64_C(1000000);
+	return session && atomic_load(&session->is_ending) && count_of(session) > 0;
 }
 
 /* For FIRST_NS no session gets its first blocked stream, so that the call gets its turn. */
 bool exclusive_call_begin(struct session *session, unsigned most_ms)
 {
-	struct backoff rest = {.ns = SLEEP_MIN_NS};
-	bool is_first = true, may;
+	_cleanup_(gate_end) struct gate_wait wait = gate_wait(GATE_EXCLUSIVE, session);
+	bool is_first = true, may, again = true;
+	struct holder holder = {0};
 
+	wait.ignores_end = true;
+	wait.end_ns = most_ms > 0 ? now_ns() + most_ms * UINT64_C(1000000) : 0;
 	pthread_mutex_lock(&lock);
 	n_wanted++;
-	while (!(may = try_call()) && !must_give_up(session) && !is_over(&rest, most_ms)) {
-		note_for_whom(&rest, session);
+	while (!(may = try_call()) && again && !waits_for_itself(session)) {
+		note_for_whom(&holder, session);
 		pthread_mutex_unlock(&lock);
-		note_waits_for_others(session, true);
-		blocked_sleep(&rest, session);
+		again = blocked_again(&wait, &holder);
 		pthread_mutex_lock(&lock);
-		n_wanted -= is_first && rest.total_ns >= FIRST_NS;
-		is_first = is_first && rest.total_ns < FIRST_NS;
+		n_wanted -= is_first && gate_waited_ns(&wait) >= FIRST_NS;
+		is_first = is_first && gate_waited_ns(&wait) < FIRST_NS;
 	}
 	n_wanted -= is_first;
 	pthread_mutex_unlock(&lock);
-	note_waits_for_others(session, false);
 	return may;
 }
 
@@ -260,27 +233,28 @@ static bool is_at_rest(const struct stream *stream)
 }
 
 /* Whether no stream is blocked. If one is, notes which. */
-static bool blocked_look(struct backoff *rest, const struct session *session)
+static bool blocked_look(struct holder *holder, const struct session *session)
 {
 	bool is_free;
 
 	pthread_mutex_lock(&lock);
 	blocked_sweep();
 	is_free = blocked_n == 0;
-	note_for_whom(rest, session);
+	note_for_whom(holder, session);
 	pthread_mutex_unlock(&lock);
 	return is_free;
 }
 
 void blocked_drain(struct session *session, struct stream *stream)
 {
-	struct backoff rest = {.ns = SLEEP_MIN_NS};
+	struct gate_wait wait = gate_wait(GATE_DRAIN, session);
+	struct holder holder = {0};
 
 	if (stream->n_beside <= BLOCKED_BEHIND_MAX && blocked_has(session))
 		return;
-	while (!blocked_look(&rest, session) && !is_at_rest(stream) &&
-		!atomic_load(&session->is_ending) && fault_get() == CUDA_SUCCESS)
-		blocked_sleep(&rest, session);
+	while (!blocked_look(&holder, session) && !is_at_rest(stream) &&
+		blocked_again(&wait, &holder))
+		;
 	stream->n_beside = 0;
 }
 

@@ -10,16 +10,14 @@
 #include "closed_gpu.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "clock.h"
+#include "gate.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/device/device.h"
-
-#define SLEEP_NS 20000
 
 atomic_uint closed_n;
 
@@ -132,37 +130,24 @@ static bool waits_no_more(const struct session *session)
 	return atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS;
 }
 
-static void say_lone(const struct session *session, const struct closed_gpu *closed)
+/* It may be the session's own. */
+static void say_lone(struct gate_wait *wait, const struct closed_gpu *closed)
 {
 	const uint64_t client = atomic_load(&closed->lone_client);
 
-	if ((uint32_t)client != session->id)
-		log_line("Client " SESSION_NAME " is held up by client {PID: %d, Context ID: %u}, "
-			 "a graph of which has a loop on the GPU",
-			SESSION_NAME_ARGS(session), (int)(client >> 32), (unsigned)client);
+	if (atomic_load(&closed->lone_number) > 0 && (uint32_t)client != wait->session->id)
+		gate_say_held_up(wait, (int)(client >> 32), (uint32_t)client);
 }
 
 void closed_wait(struct session *session, struct device *device)
 {
-	struct closed_gpu *closed = device->closed;
-	const uint64_t start_ns = now_ns();
-	uint64_t now = start_ns;
-	bool is_closed = false, is_said = false;
+	_cleanup_(gate_end) struct gate_wait wait = gate_wait(GATE_CLOSED, session);
 
-	look(closed);
-	for (; is_closed_for(session, closed, now) && !waits_no_more(session); now = now_ns()) {
-		atomic_store(&session->waits_for_others, true);
-		is_closed = true;
-		nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
-		look(closed);
-		if (!is_said && now - start_ns >= CLOSED_SAY_NS &&
-			atomic_load(&closed->lone_number) > 0) {
-			say_lone(session, closed);
-			is_said = true;
-		}
+	look(device->closed);
+	while (is_closed_for(session, device->closed, now_ns()) && gate_again(&wait)) {
+		look(device->closed);
+		say_lone(&wait, device->closed);
 	}
-	if (is_closed)
-		atomic_store(&session->waits_for_others, false);
 }
 
 /* The order of these atomics and those of closed_begin() matters: one of both sees the other. */

@@ -43,9 +43,6 @@ struct closed_gpu {
 /* For how long a GPU is closed at most. */
 #define CLOSED_MAX_NS UINT64_C(10000000000)
 
-/* After this time server.log says what waits. */
-#define CLOSED_SAY_NS UINT64_C(1000000000)
-
 /* How many GPUs are closed. */
 extern atomic_uint closed_n;
 

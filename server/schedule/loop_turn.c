@@ -3,19 +3,12 @@
 #include "loop_turn.h"
 
 #include <pthread.h>
-#include <time.h>
 
-#include "clock.h"
-#include "server/util/log.h"
-#include "server/session/fault.h"
+#include "gate.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/driver/session_stream.h"
 #include "server/device/device.h"
-
-#define SLEEP_MIN_NS 20000
-#define SLEEP_MAX_NS 1000000
-#define SAY_AFTER_MS 1000
 
 /* Of a GPU. */
 struct loops {
@@ -81,33 +74,19 @@ static bool may_go_on(const struct loops *loops, const struct session *session,
 	       cuda.cuEventQuery(loops->end) != CUDA_ERROR_NOT_READY;
 }
 
-static void say_waits(const struct session *session, const struct loops *loops)
-{
-	log_line("Client " SESSION_NAME " is held up by client " SESSION_NAME
-		 ", a graph of which has a loop on the GPU",
-		SESSION_NAME_ARGS(session), (int)loops->pid, loops->session_id);
-}
-
 /* False: the session ends, or the device is lost. */
 static bool wait_for_turn(const struct loops *loops, struct session *session,
 	const struct stream *stream, const struct loop_turn *turn)
 {
-	const uint64_t say_ms = now_ms() + SAY_AFTER_MS;
-	long sleep_ns = SLEEP_MIN_NS;
-	bool is_said = false, is_over = false;
+	_cleanup_(gate_end) struct gate_wait wait = gate_wait(GATE_LOOP, session);
 
-	while (!may_go_on(loops, session, stream, turn) && !is_over) {
-		atomic_store(&session->waits_for_others, true);
-		nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
-		sleep_ns = MIN(2 * sleep_ns, SLEEP_MAX_NS);
-		is_over = atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS;
-		if (!is_said && turn_is_first(loops, turn) && now_ms() >= say_ms) {
-			say_waits(session, loops);
-			is_said = true;
-		}
+	while (!may_go_on(loops, session, stream, turn)) {
+		if (!gate_again(&wait))
+			return false;
+		if (turn_is_first(loops, turn))
+			gate_say_held_up(&wait, loops->pid, loops->session_id);
 	}
-	atomic_store(&session->waits_for_others, false);
-	return !is_over;
+	return true;
 }
 
 /* The end of the last loop, if it is on another stream of the session. */
@@ -137,16 +116,17 @@ CUresult loop_turn_take(struct session *session, const struct stream *stream,
 }
 
 /* Without an event that tells of the end, the session waits for it. */
-static void note_end(struct loops *loops, const struct session *session, CUstream real)
+static void note_end(struct loops *loops, struct session *session, CUstream real)
 {
+	struct gate_wait wait = gate_wait(GATE_LOOP_END, session);
+
 	loops->stream = real;
 	loops->pid = session->pid;
 	loops->session_id = session->id;
 	if (cuda.cuEventRecord(loops->end, real) == CUDA_SUCCESS)
 		return;
-	while (cuda.cuStreamQuery(real) == CUDA_ERROR_NOT_READY &&
-		!atomic_load(&session->is_ending))
-		nanosleep(&(struct timespec){.tv_nsec = SLEEP_MAX_NS}, NULL);
+	while (cuda.cuStreamQuery(real) == CUDA_ERROR_NOT_READY && gate_again(&wait))
+		;
 }
 
 void loop_turn_give(struct session *session, const struct stream *stream, struct loop_turn *turn,

@@ -9,15 +9,12 @@
 
 #include "quiet.h"
 
-#include <time.h>
-
 #include "blocked_streams.h"
 #include "clock.h"
 #include "closed_gpu.h"
 #include "deferred.h"
 #include "disable.h"
-#include "server/util/log.h"
-#include "server/session/fault.h"
+#include "gate.h"
 #include "server/session/session.h"
 #include "server/device/device.h"
 
@@ -30,24 +27,16 @@
 #define CLOSED_LEARNT_NS UINT64_C(1000000000)
 #define OPEN_FACTOR 3
 
-#define SPIN_NS 30000
-#define SLEEP_MIN_NS 20000
-#define SLEEP_MAX_NS 2000000
-
 /* MPS_DISABLE=quiet: calls wait in the driver. Set once. */
 static bool is_off;
 
 /* One call that waits for its turn. */
 struct call {
-	struct session *session; /* NULL: none */
-	uint32_t first, end;     /* GPUs [first, end) */
-	bool was_ending;         /* the session was ending when the call began: it still waits */
-	uint64_t start_ns;
-	uint64_t end_ns;    /* the call gives up then; 0: no limit */
-	uint64_t closed_ns; /* for how long a GPU is closed next, at least */
-	uint64_t open_ns;   /* for how long the GPU is open before that, at least */
-	bool is_lone;       /* closes the GPU even if no session has work */
-	bool is_said;       /* server.log says that the session waits */
+	struct gate_wait wait;
+	uint32_t first, end; /* GPUs [first, end) */
+	uint64_t closed_ns;  /* for how long a GPU is closed next, at least */
+	uint64_t open_ns;    /* for how long the GPU is open before that, at least */
+	bool is_lone;        /* closes the GPU even if no session has work */
 };
 
 void quiet_start(void)
@@ -99,25 +88,6 @@ const struct device_part quiet_part = {
 	.close = quiet_close,
 };
 
-static bool is_over(const struct call *call)
-{
-	if (fault_get() != CUDA_SUCCESS || (call->end_ns > 0 && now_ns() >= call->end_ns))
-		return true;
-	return call->session && !call->was_ending && atomic_load(&call->session->is_ending);
-}
-
-static void say_waits(struct call *call)
-{
-	if (call->is_said || !call->session || now_ns() - call->start_ns < CLOSED_SAY_NS)
-		return;
-	log_line("Client " SESSION_NAME " waits until the work on the GPU ends, because %s only "
-		 "then; `top' shows which clients have work",
-		SESSION_NAME_ARGS(call->session),
-		call->is_lone ? "graphs with loops run"
-			      : "the driver loads code and unpins memory");
-	call->is_said = true;
-}
-
 /* False: the GPU is not in use, or the driver has no events of contexts. The call waits then. */
 static bool note_work(struct quiet *quiet)
 {
@@ -130,15 +100,18 @@ static bool note_work(struct quiet *quiet)
  * Waits until no other worker is launching, so that its kernels are on the GPU. False: `until_ns'
  * came first, or the wait is over.
  */
-static bool wait_for_launching(const struct call *call, uint64_t until_ns)
+static bool wait_for_launching(struct call *call, uint64_t until_ns)
 {
-	while (launching_any(call->session)) {
-		if (is_over(call) || now_ns() >= until_ns)
+	gate_next(&call->wait, GATE_LAUNCHING, until_ns);
+	while (launching_any(call->wait.session))
+		if (!gate_again(&call->wait))
 			return false;
-		nanosleep(&(struct timespec){.tv_nsec = SLEEP_MIN_NS}, NULL);
-	}
 	return true;
 }
+
+#define WAITS_TEXT(what)                                                                           \
+	"waits until the work on the GPU ends, because " what                                      \
+	" only then; `top' shows which clients have work"
 
 /*
  * Waits until the noted work has ended. False: `until_ns' came first (0: no limit), or the wait is
@@ -146,20 +119,13 @@ static bool wait_for_launching(const struct call *call, uint64_t until_ns)
  */
 static bool wait_for_work(struct call *call, const struct quiet *quiet, uint64_t until_ns)
 {
-	const uint64_t spin_until_ns = now_ns() + SPIN_NS;
-	long sleep_ns = SLEEP_MIN_NS;
-
-	if (call->session)
-		atomic_store(&call->session->waits_for_others, true);
+	gate_next(&call->wait, until_ns > 0 ? GATE_WORK : GATE_OPEN_WORK, until_ns);
 	while (cuda.cuEventQuery(quiet->work) == CUDA_ERROR_NOT_READY) {
-		if (is_over(call) || (until_ns > 0 && now_ns() >= until_ns))
+		if (!gate_again(&call->wait))
 			return false;
-		say_waits(call);
-		if (now_ns() < spin_until_ns)
-			continue;
-		nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
-		if (until_ns == 0)
-			sleep_ns = MIN(2 * sleep_ns, SLEEP_MAX_NS);
+		gate_say(&call->wait,
+			call->is_lone ? WAITS_TEXT("graphs with loops run")
+				      : WAITS_TEXT("the driver loads code and unpins memory"));
 	}
 	return true;
 }
@@ -247,30 +213,29 @@ static bool wait_for_next(struct call *call, struct quiet *quiet)
 	if (!wait_for_work(call, quiet, 0))
 		return false;
 	note_lasting(quiet, now_ns() - start_ns);
-	while (now_ns() - start_ns < call->open_ns) {
-		if (is_over(call))
-			return false;
-		nanosleep(&(struct timespec){.tv_nsec = SLEEP_MAX_NS}, NULL);
-	}
-	return true;
+	gate_next(&call->wait, GATE_OPEN, start_ns + call->open_ns);
+	while (gate_again(&call->wait))
+		;
+	return !gate_is_over(&call->wait);
 }
 
 /* Until the call gives up. 0: no limit. */
 static unsigned ms_left(const struct call *call)
 {
-	uint64_t now = now_ns();
+	uint64_t now = now_ns(), end_ns = call->wait.end_ns;
 
-	if (call->end_ns == 0)
+	if (end_ns == 0)
 		return 0;
-	return call->end_ns > now ? (unsigned)((call->end_ns - now) / 1000000) + 1 : 1;
+	return end_ns > now ? (unsigned)((end_ns - now) / 1000000) + 1 : 1;
 }
 
 static bool wait_for_turn(struct call *call)
 {
+	struct session *session = call->wait.session;
 	uint32_t i = call->first;
 
-	while (exclusive_call_begin(call->session, ms_left(call))) {
-		if (!call->is_lone && is_needless(call->session)) {
+	while (exclusive_call_begin(session, ms_left(call))) {
+		if (!call->is_lone && is_needless(session)) {
 			count_as_closed(call);
 			return true;
 		}
@@ -283,27 +248,30 @@ static bool wait_for_turn(struct call *call)
 	return false;
 }
 
-static bool call_begin(struct call *call, struct session *session, struct device *device)
+/* A session that was ending when the call began still waits. */
+static bool call_begin(
+	struct call *call, struct session *session, struct device *device, unsigned most_ms)
 {
+	const uint64_t now = now_ns();
 	bool may;
 
-	call->session = session;
+	call->wait.session = session;
+	call->wait.ignores_end = session && atomic_load(&session->is_ending);
+	call->wait.start_ns = now;
+	call->wait.end_ns = most_ms > 0 ? now + most_ms * UINT64_C(1000000) : 0;
 	call->first = device ? device->ordinal : 0;
 	call->end = device ? device->ordinal + 1 : devices_count();
-	call->was_ending = session && atomic_load(&session->is_ending);
 	call->closed_ns = CLOSED_MIN_NS;
 	may = wait_for_turn(call);
-	if (session)
-		atomic_store(&session->waits_for_others, false);
+	gate_end(&call->wait);
 	return may;
 }
 
 bool quiet_call_begin(struct session *session, struct device *device, unsigned most_ms)
 {
-	struct call call = {.start_ns = now_ns()};
+	struct call call = {0};
 
-	call.end_ns = most_ms > 0 ? call.start_ns + most_ms * UINT64_C(1000000) : 0;
-	return call_begin(&call, session, device);
+	return call_begin(&call, session, device, most_ms);
 }
 
 void quiet_call_end(struct device *device)
@@ -318,11 +286,11 @@ void quiet_call_end(struct device *device)
 /* Streams may become blocked again: the work may need that, and others find the GPU closed. */
 bool quiet_lone_begin(struct session *session, struct device *device)
 {
-	struct call call = {.start_ns = now_ns(), .is_lone = true};
+	struct call call = {.is_lone = true};
 
 	if (is_off)
 		return true;
-	if (!call_begin(&call, session, device))
+	if (!call_begin(&call, session, device, 0))
 		return false;
 	exclusive_call_end();
 	session->launching->is_lone = true;

@@ -12,17 +12,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "pending_wait.h"
 #include "stream.h"
-#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/schedule/deferred.h"
-
-#define SLEEP_MIN_NS 20000
-#define SLEEP_MAX_NS 1000000
+#include "server/schedule/gate.h"
 
 /* How long a host function may run before the server considers threads that wait for answers. */
 #define PATIENCE_NS 1000000000
@@ -65,17 +61,13 @@ static bool is_stopped(pid_t pid)
 
 void park_wait(struct session *session, struct stream *stream, bool may_block)
 {
-	long sleep_ns = SLEEP_MIN_NS;
-	uint64_t total_ns = 0;
+	struct gate_wait wait = gate_wait(GATE_PARKED, session);
+	uint64_t patient_ns = PATIENCE_NS;
 
-	while (!park_is_over(session, stream) && !atomic_load(&session->is_ending) &&
-		fault_get() == CUDA_SUCCESS) {
-		nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
-		total_ns += (uint64_t)sleep_ns;
-		sleep_ns = MIN(2 * sleep_ns, SLEEP_MAX_NS);
-		if (total_ns < PATIENCE_NS)
+	while (!park_is_over(session, stream) && gate_again(&wait)) {
+		if (gate_waited_ns(&wait) < patient_ns)
 			continue;
-		total_ns = 0;
+		patient_ns += PATIENCE_NS;
 		session_set_at_work(session, streams_are_at_work(session));
 		if (!may_block || !somebody_waits(session) || is_stopped(session->pid))
 			continue;

@@ -26,14 +26,11 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
+#include "server/schedule/gate.h"
 #include "server/share/session_devices.h"
 
 /* The most text that is kept for a client that does not take it. */
 #define TEXT_MAX (16u << 20)
-
-/* How long a client's kernel waits for other clients that print, and how often it looks. */
-#define TURN_NS 200000000ull
-#define TURN_PAUSE_NS 200000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct printf_capture *printers; /* the sessions with a turn */
@@ -269,16 +266,13 @@ bool printf_capture_begin(struct session *session, struct print_history *history
 
 void printf_capture_wait(struct session *session, struct print_history *history)
 {
-	const struct timespec pause = {.tv_nsec = TURN_PAUSE_NS};
+	struct gate_wait wait = gate_wait(GATE_PRINT, session);
 	struct printf_capture *text = session->text;
-	bool is_alone = needs_alone(history);
-	uint64_t waited_ns = 0;
+	bool is_alone = needs_alone(history), is_late = false;
 
 	note_waiting(is_alone);
-	while (!try_begin(
-		text, is_alone, waited_ns > TURN_NS || atomic_load(&session->is_ending))) {
-		nanosleep(&pause, NULL);
-		waited_ns += TURN_PAUSE_NS;
+	while (!try_begin(text, is_alone, is_late)) {
+		is_late = !gate_again(&wait);
 		/* A shared turn of this session may be what another one waits for. */
 		printf_capture_flush(session);
 	}

@@ -16,8 +16,6 @@
 
 #include "stream.h"
 
-#include <time.h>
-
 #include "park.h"
 #include "pending_wait.h"
 #include "progress.h"
@@ -27,6 +25,7 @@
 #include "server/session/session_part.h"
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/closed_gpu.h"
+#include "server/schedule/gate.h"
 #include "server/share/context_share.h"
 #include "server/share/green.h"
 #include "server/share/session_devices.h"
@@ -37,10 +36,6 @@
  */
 #define STREAMS_CLOSED_POLL 64
 #define STREAMS_CLOSED_MAX 1024
-
-/* Pause between two looks at streams that wait for the client. */
-#define LOOK_SLEEP_MIN_NS 100000
-#define LOOK_SLEEP_MAX_NS 5000000
 
 struct stream *session_stream(struct session *session, uint32_t id)
 {
@@ -341,19 +336,19 @@ bool streams_are_at_work(const struct session *session)
 /* Does not wait in the driver, because a stream may be blocked until the client acts or ends. */
 static CUresult wait_by_looking(struct session *session)
 {
-	long sleep_ns = LOOK_SLEEP_MIN_NS;
+	struct gate_wait wait = gate_wait(GATE_REST, session);
 
+	wait.ignores_end = true;
 	while (!streams_poll(session)) {
 		uint64_t passed = session->pending_waits->n_released;
 
-		if (fault_get() != CUDA_SUCCESS)
+		if (gate_is_over(&wait))
 			return fault_get();
 		if (atomic_load(&session->is_ending))
 			pending_waits_release(session);
-		sleep_ns = passed != session->pending_waits->n_released
-				   ? LOOK_SLEEP_MIN_NS
-				   : MIN(2 * sleep_ns, LOOK_SLEEP_MAX_NS);
-		nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
+		if (passed != session->pending_waits->n_released)
+			gate_look_soon(&wait);
+		gate_again(&wait);
 	}
 	return CUDA_SUCCESS;
 }
