@@ -14,7 +14,6 @@ import signal
 import socket
 import struct
 import sys
-import threading
 import time
 
 HELLO, REFUSED, SERVER, STATE, CLIENT, HERE, GONE, SHUTDOWN, OUTPUT, DEVICE = 1, 2, 5, 6, 7, 8, 9, 10, 12, 13
@@ -43,13 +42,11 @@ def mode_in(file, default):
         return default
 
 
-def device(liar=None):
-    """One GPU, in the compute mode of the file; the server of this UID may report another mode."""
-    mode = mode_in("compute_mode", 0)
-    if liar is not None:
-        mode = mode_in("claimed_mode_%d" % liar, mode)
-    return frame(DEVICE, struct.pack("<IIiIIIIIQ16s32s256s", 0, 1, mode, 132, 8, 16, 0, 90, 1 << 30,
-                                     bytes(range(16)), b"0000:00:06.0", b"a GPU"))
+def device():
+    """One GPU, in the compute mode of the file."""
+    return frame(DEVICE, struct.pack("<IIiIIIIIQ16s32s256s", 0, 1, mode_in("compute_mode", 0), 132,
+                                     8, 16, 0, 90, 1 << 30, bytes(range(16)), b"0000:00:06.0",
+                                     b"a GPU"))
 
 
 class Server:
@@ -98,16 +95,8 @@ class Server:
         self.tell(frame(STATE, struct.pack("<IIQ256s", state, result, culprit, text)))
 
     def ready(self):
-        self.tell(device(self.uid))
+        self.tell(device())
         self.state(ACTIVE)
-        if mode_in("claims_again_%d" % self.uid, 0):
-            threading.Thread(target=self.claim_again, daemon=True).start()
-
-    def claim_again(self):
-        """Repeats for ever to the daemon that the server is ready, with its compute mode."""
-        while self.daemon:
-            self.state(ACTIVE)
-            time.sleep(0.001)
 
     def receive(self):
         """One frame and its descriptor, or (None, -1) at the end."""
@@ -217,7 +206,6 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     args = sys.argv[1:]
     if "--devices" in args:
-        time.sleep(mode_in("slow_probe", 0))
         os.write(1, device())
         return
     uid = int(args[args.index("--uid") + 1])
