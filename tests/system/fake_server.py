@@ -20,7 +20,7 @@ HELLO, REFUSED, SERVER, STATE, CLIENT, HERE, GONE, SHUTDOWN, OUTPUT, DEVICE = 1,
 COUNTERS = 21
 WIRE = json.loads(os.environ["FAKE_WIRE"])
 SIZES = {int(kind): size for kind, size in WIRE["sizes"].items()}
-INITIALIZING, ACTIVE, FAULT, STOPPING = 1, 2, 3, 4
+ACTIVE = 2
 
 
 def say(text):
@@ -91,12 +91,9 @@ class Server:
         except OSError:
             pass
 
-    def state(self, state, result=0, text=b"", culprit=0):
-        self.tell(frame(STATE, struct.pack("<IIQ256s", state, result, culprit, text)))
-
     def ready(self):
         self.tell(device())
-        self.state(ACTIVE)
+        self.tell(frame(STATE, struct.pack("<I", ACTIVE)))
 
     def receive(self):
         """One frame and its descriptor, or (None, -1) at the end."""
@@ -128,8 +125,6 @@ class Server:
             self.clients[number] = (pid, client)
             client.sendall(b"served by %d id %d pid %d uid %d gid %d\n"
                            % (os.getpid(), number, pid, uid, gid))
-            if "die_with_client" in self.modes:
-                os.kill(os.getpid(), signal.SIGSEGV)
         elif kind == OUTPUT:
             os.dup2(fd, 2)
             os.close(fd)
@@ -151,9 +146,6 @@ class Server:
             said = client.recv(4096)
         except ConnectionResetError:
             said = b""
-        if b"fault" in said:
-            self.state(FAULT, 700, b"a kernel of client %d read an illegal address" % pid, number)
-            return
         if said:
             client.sendall(b"echo " + said)
             return
