@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 200 s
-"""The configuration file: what each key does, what a reload changes, and how errors are told."""
+"""The configuration file: what each key does, what a reload changes, and how errors are told.
+
+What settings come to, and what a reload changes of them: tests/unit/daemon/test_settings_rules.c.
+"""
 
 import contextlib
 import json
@@ -151,60 +154,18 @@ def test_grace():
 def test_at_once():
     """idle_s, log_level, log_max_mib and servers_max have effect without a restart."""
     with Service("") as service:
-        service.run_ok("process1")
-        server = service.server()
-        equal(service.said("log_level"), "info\n")
         equal(service.reload("[daemon]\nidle_s = 1\nlog_level = debug\nlog_max_mib = 1\n"
                              "servers_max = 1\n"),
               "log_max_mib: 1 (was 100)\nlog_level: debug (was info)\nidle_s: 1 (was 3600)\n"
               "servers_max: 1 (was 64)\n")
         equal(service.said("log_level"), "debug\n")
-        wait_for("the end of the idle server", lambda: server not in service.servers())
-        contains(service.control_log(), "has had no clients for 1 s (MPS_IDLE_S)")
         lines = "an unknown command with many words %s\n" % ("x" * 900) * 100
         for _ in range(20):
             subprocess.run([mps.CONTROL], env=service.env, input=lines, text=True, check=True,
                            capture_output=True, timeout=30 * mps.SLOW)
         assert (1 << 19) < os.path.getsize(service.log + "/control.log.1") <= 1 << 20
-        # A level that a command has set stays if the file has not had any.
         equal(service.reload(""), "log_max_mib: 100 (was 1)\nlog_level: info (was debug)\n"
               "idle_s: 3600 (was 1)\nservers_max: 64 (was 1)\n")
-        equal(service.said("log_level"), "info\n")
-        service.said("log_level debug")
-        equal(service.reload(), "")
-        equal(service.said("log_level"), "debug\n")
-        equal(service.reload("[daemon]\nlog_level = info\n"),
-              "log_level: info (was debug, which a command had set)\n")
-        equal(service.said("log_level"), "info\n")
-
-
-def test_servers_max():
-    need_root()
-    with Service("[daemon]\nservers_max = 1\n") as service:
-        keeper = service.client(**user(ALICE))
-        code, _, err = service.run("process1", **user(BOB))
-        assert code != 0, "a second server"
-        contains(err, "which is the maximum")
-        service.reload("")
-        service.run_ok("process1", **user(BOB))
-        keeper.kill()
-
-
-def test_after_restart():
-    """What cannot change is named at each reload until the daemon is started again."""
-    never = "%s (was %s): cannot change while the daemon runs: quit it and start it again\n"
-    with Service("[daemon]\nvisible_devices = 0\n") as service:
-        want = (never % ("kernel_log: /dev/null", "/dev/kmsg")
-                + never % ("visible_devices: 1", "0")
-                + never % ("multiuser_server: yes", "no"))
-        text = ("[daemon]\nkernel_log = /dev/null\nvisible_devices = 1\n"
-                "multiuser_server = yes\n")
-        equal(service.reload(text), want)
-        equal(service.reload(), want)
-        contains(service.control_log(), "] " + want.splitlines()[1])
-        service.run_ok("process1")
-        equal(environment_of(service.server())["CUDA_VISIBLE_DEVICES"], "0")
-        equal(service.reload("[daemon]\nvisible_devices = 0\n"), "")
 
 
 def test_options_of_the_daemon():
@@ -248,43 +209,6 @@ def test_defaults():
         assert int(sms) < int(all_sms), (sms, all_sms)
 
 
-def test_users():
-    """A user's section replaces the defaults, by name or UID; for other users it has no effect."""
-    me = os.geteuid()
-    with Service("[default]\nactive_thread_percentage = 50\ndevice_pinned_mem_limit = 0=1G\n"
-                 "[user %d]\nactive_thread_percentage = 100\nclient_priority = 2\n"
-                 "[user %d]\nclient_priority = 1\n" % (me, me + 1)) as service:
-        process = service.client()
-        equal(service.limits(process).split()[1:], ["1G", "2", "-"])
-        server = service.server()
-        equal(service.said("get_active_thread_percentage %d" % server), "100.0\n")
-        equal(service.said("get_client_priority %d" % server), "2\n")
-        service.wait_for_log("Active Threads Percentage set to 100.0\n")
-        service.wait_for_log("Server Priority set to 2\n")
-        # The section goes: the defaults are in force again, for new clients of that server, too.
-        equal(service.reload("[default]\nactive_thread_percentage = 50\n"
-                             "device_pinned_mem_limit = 0=1G\n"),
-              "user %d: active_thread_percentage: none (was 100.0)\n"
-              "user %d: client_priority: none (was 2)\nuser %d: client_priority: none (was 1)\n"
-              % (me, me, me + 1))
-        equal(service.said("get_active_thread_percentage %d" % server), "50.0\n")
-        equal(service.limits(service.client()).split()[1:], ["1G", "0", "-"])
-
-
-def test_users_of_one_server():
-    """In the server of all users each user has the limits of its section."""
-    need_root()
-    with Service("[daemon]\nserver_user = nobody\n[default]\nclient_priority = 1\n"
-                 "[user %d]\nclient_priority = 2\ndevice_pinned_mem_limit = 0=64M\n" % ALICE,
-                 options=["-M"]) as service:
-        for uid, want in ((ALICE, ["64M", "2", "-"]), (BOB, ["-", "1", "-"])):
-            equal(service.limits(service.client(**user(uid))).split()[1:], want)
-        equal(len(service.servers()), 1)
-        # A command about the server counts for all of its clients.
-        service.said("set_client_priority %d 0" % service.server())
-        equal(service.limits(service.client(**user(ALICE))).split()[1:], ["64M", "0", "-"])
-
-
 def groups(service):
     listed = json.loads(service.said("group list --json"))["groups"]
     return {one["name"]: one for one in listed}
@@ -318,41 +242,6 @@ def test_groups():
         equal(groups(service), {})
 
 
-def test_groups_of_users():
-    need_root()
-    with Service("[group a]\nuid = %d\n" % ALICE) as service:
-        code, _, err = service.run("process1", env={"MPS_GROUP": "a"})
-        assert code != 0, "a stranger in the group"
-        contains(err, "is for UID %d" % ALICE)
-        process = service.client({"MPS_GROUP": "a"}, **user(ALICE))
-        equal(service.reload("[group a]\nuid = nobody\n"),
-              "line 2: the uid of group a cannot change while it has 1 clients: reload again when "
-              "they have ended\n")
-        process.kill()
-        process.wait()
-        wait_for("the client to be gone", lambda: groups(service)["a"]["clients"] == 0)
-        assert service.reload().startswith("group a: uid: "), service.control_log()
-        equal(service.reload("[group a]\n"), "group a: uid: any\n")
-        service.run_ok("process1", env={"MPS_GROUP": "a"})
-
-
-def test_groups_and_commands():
-    """What a command has set stays until the file mentions it."""
-    with Service("[group a]\nclient_priority = 1\n[group b]\n") as service:
-        service.said("group set a -active_thread_percentage 25")
-        service.said("group create mine -priority 1")
-        service.said("group delete b")
-        equal(service.reload(), "group b: created\n")
-        equal(service.said("group get a").splitlines()[1], "active_thread_percentage 25.0")
-        equal(service.reload("[group mine]\nclient_priority = 2\n"),
-              "group a: client_priority: none (was 1)\n"
-              "group a: stays, as a command has set a limit of it: end it with group delete\n"
-              "group b: deleted\n"
-              "group mine: client_priority: 2 (was 1, which a command had set)\n")
-        equal(sorted(groups(service)), ["a", "mine"])
-        equal(service.reload("[group mine]\n"), "group mine: client_priority: none (was 2)\n")
-
-
 # ---- reload
 
 def test_reload_beside_clients():
@@ -375,40 +264,6 @@ def test_reload_beside_clients():
         for process in old, new:
             equal(process.poll(), None)
         equal(service.reload(), "")
-
-
-def test_commands_and_reload():
-    """A limit that the file does not mention stays as a command has set it."""
-    with Service("[default]\nactive_thread_percentage = 50\n") as service:
-        service.run_ok("process1")
-        server = service.server()
-        for command in ("set_default_active_thread_percentage 30", "set_default_client_priority 2",
-                        "set_default_device_pinned_mem_limit 0 1G",
-                        "set_device_pinned_mem_limit %d 0 2G" % server,
-                        "set_active_thread_percentage %d 20" % server):
-            service.said(command)
-        equal(service.reload(), "default: active_thread_percentage: 50.0 (was 30.0, which a "
-              "command had set)\n")
-        equal(service.said("get_default_client_priority"), "2\n")
-        equal(service.said("get_default_device_pinned_mem_limit 0"), "1G\n")
-        service.reload("[default]\ndevice_pinned_mem_limit = 0=3G\n")
-        equal(service.said("get_default_active_thread_percentage"), "100.0\n")
-        equal(service.said("get_default_device_pinned_mem_limit 0"), "3G\n")
-        # The server's own.
-        equal(service.said("get_device_pinned_mem_limit %d 0" % server), "2G\n")
-        equal(service.said("get_active_thread_percentage %d" % server), "20.0\n")
-
-
-def test_removed_line():
-    """The limit is the default again, which a command has set since; also in a running server."""
-    with Service("[default]\nactive_thread_percentage = 50\n") as service:
-        service.run_ok("process1")
-        get = "get_active_thread_percentage %d" % service.server()
-        service.said("set_default_active_thread_percentage 30")
-        equal(service.said(get), "50.0\n")
-        equal(service.reload(""), "")
-        equal(service.said("get_default_active_thread_percentage"), "30.0\n")
-        equal(service.said(get), "30.0\n")
 
 
 def test_bad_file():
@@ -451,24 +306,6 @@ def test_hangup():
         os.rename(service.log + "/control.log", service.log + "/control.log.1")
         service.reload()
         contains(service.control_log(), "Applied %s\n" % service.path)
-
-
-def test_environment_wins():
-    text = ("[daemon]\nidle_s = 5\nservers_max = 7\n[default]\nactive_thread_percentage = 50\n"
-            "client_priority = 2\n")
-    service = Service(text)
-    service.daemon_env.update(MPS_IDLE_S="55", CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="40")
-    with service:
-        equal(service.said("get_default_active_thread_percentage"), "40.0\n")
-        equal(service.said("get_default_client_priority"), "2\n")
-        notes = ("line 2: idle_s has no effect, as MPS_IDLE_S is set in the daemon's environment",
-                 "line 5: active_thread_percentage has no effect, as "
-                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is set in the daemon's environment")
-        for note in notes:
-            contains(service.control_log(), "Configuration: %s\n" % note)
-        service.said("set_default_active_thread_percentage 30")
-        equal(service.reload(text.replace("= 5", "= 6")), "\n".join(notes) + "\n")
-        equal(service.said("get_default_active_thread_percentage"), "30.0\n")
 
 
 def test_unknown_devices():

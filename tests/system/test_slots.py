@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# time limit: 120 s
+# time limit: 60 s
 # mostly waits
 """Turns of servers on GPUs for one process, and isolated servers, as processes see them.
 

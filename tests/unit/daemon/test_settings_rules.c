@@ -178,11 +178,18 @@ static const struct row {
 	{"... or what a command has set since", .file = "[default]\n" HALF,
 		.script = "A1 S1+ [set_default_active_thread_percentage 30]", .next_file = "",
 		.after = "[reload] B1 S2+", .limits = "B1 30% - 0"},
+	{"... for a server that runs, too", .file = "[default]\n" HALF,
+		.script = "A1 S1+ [set_default_active_thread_percentage 30]", .next_file = "",
+		.after = "[reload] A2", .limits = "A2 30% - 0"},
 	{"a line undoes a command", .file = "[default]\nactive_thread_percentage = 50\n",
 		.script = "[set_default_active_thread_percentage 30] [reload]",
 		.reply = "default: active_thread_percentage: 50.0 (was 30.0, which a command had "
 			 "set)\n"
 			 "Applied FILE\n"},
+	{"... about the memory, too", .file = "",
+		.script = "[set_default_device_pinned_mem_limit 0 4G] S1:gpu",
+		.next_file = "[default]\ndevice_pinned_mem_limit = 0=3G\n",
+		.after = "[reload] A1 S2+", .limits = "A1 100% 3G 0"},
 	{"... about the defaults", .file = "[default]\n" HALF,
 		.script = "[set_default_active_thread_percentage 30] [reload] A1 S1+",
 		.limits = "A1 50% 2G 1"},

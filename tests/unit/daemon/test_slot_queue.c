@@ -42,6 +42,13 @@ static const struct scene_row rows[] = {
 	{"... or is killed two seconds later", "deaf=1 A1 [shutdown_server S1] 3s",
 		"S2 of A starting; waiting A1; [done]", "ignores SIGTERM: sending SIGKILL"},
 
+	{"a user ends its own server", "A1 S1+ A[shutdown_server S1 -f]", "closed A1; [done]",
+		NULL},
+	{"... and no one else's", "A1 S1+ B[shutdown_server S1 -f]", "S1 of A: A1; [failed]",
+		"Operation not permitted: shutdown_server needs UID 0 or UID 1000"},
+	{"... with -M none", "multi A1 S1+ A[shutdown_server S1 -f]", "S1 of N: A1; [failed]",
+		"Operation not permitted"},
+
 	/* ---- its connection */
 	{"a server that has lost its connection takes no clients", "A1 S1+ S1:lost A2",
 		"S1 of A starting: A1; waiting A2", "has lost its connection"},
@@ -101,6 +108,8 @@ static const struct scene_row rows[] = {
 		"ignores SIGTERM: sending SIGKILL"},
 	{"an ordinary user cannot end the daemon", "A1 S1+ A[quit -t 0]", "S1 of A: A1; [failed]",
 		"Operation not permitted: quit needs UID 0"},
+	{"... with -M neither", "multi A1 S1+ A[quit -t 0]", "S1 of N: A1; [failed]",
+		"Operation not permitted"},
 	{"... except its own", "user A1 S1+ A[quit -t 0]", "closed A1; [done]", NULL},
 	{"... and root may", "user A1 S1+ R[quit -t 0]", "closed A1; [done]", NULL},
 };
