@@ -12,6 +12,7 @@
 
 #include "client.h"
 #include "exec.h"
+#include "node_calls.h"
 #include "client/context/context_share.h"
 #include "send.h"
 
@@ -106,90 +107,25 @@ static CUresult exec_set_node(CUgraphExec handle, CUgraphNode node_handle, CUgra
 	return result;
 }
 
-CUresult local_cuGraphExecKernelNodeSetParams_v2(
-	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
+CUresult graph_exec_set_node(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type,
+	const void *params, CUcontext context)
 {
+	CUresult result = node_op_context(context);
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return exec_set_node(
-		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_KERNEL, node_op_kernel(nodeParams, &op), &op);
+	if (result == CUDA_SUCCESS)
+		result = node_op_make(type, params, &op);
+	return exec_set_node(exec, node, type, result, &op);
 }
 
 CUresult local_cuGraphExecKernelNodeSetParams(
 	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
-	CUDA_KERNEL_NODE_PARAMS_v2 wide = {0};
+	CUDA_KERNEL_NODE_PARAMS_v2 wide;
 
-	if (nodeParams)
-		memcpy(&wide, nodeParams, sizeof(*nodeParams));
-	return local_cuGraphExecKernelNodeSetParams_v2(
-		hGraphExec, hNode, nodeParams ? &wide : NULL);
-}
-
-CUresult local_cuGraphExecMemcpyNodeSetParams(
-	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
-{
-	CUresult result = node_op_context(ctx);
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	if (result == CUDA_SUCCESS)
-		result = node_op_copy(copyParams, &op);
-	return exec_set_node(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMCPY, result, &op);
-}
-
-CUresult local_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-	const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
-{
-	CUresult result = node_op_context(ctx);
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	if (result == CUDA_SUCCESS)
-		result = node_op_fill(memsetParams, &op);
-	return exec_set_node(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMSET, result, &op);
-}
-
-CUresult local_cuGraphExecHostNodeSetParams(
-	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return exec_set_node(
-		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_HOST, node_op_host(nodeParams, &op), &op);
-}
-
-CUresult local_cuGraphExecBatchMemOpNodeSetParams(
-	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return exec_set_node(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-		node_op_memory_ops(nodeParams, &op), &op);
-}
-
-static CUresult exec_set_event(
-	CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUevent event)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return exec_set_node(exec, node, type, node_op_event(type, event, &op), &op);
-}
-
-CUresult local_cuGraphExecEventRecordNodeSetEvent(
-	CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
-{
-	return exec_set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
-}
-
-CUresult local_cuGraphExecEventWaitNodeSetEvent(
-	CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
-{
-	return exec_set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+	return graph_exec_set_node(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_KERNEL,
+		widen_kernel_params(nodeParams, &wide), NULL);
 }
 
 CUresult local_cuGraphExecNodeSetParams(

@@ -12,6 +12,7 @@
 #include "client.h"
 #include "conditional.h"
 #include "exec.h"
+#include "node_calls.h"
 #include "client/stream/event.h"
 #include "client/memory/registered.h"
 
@@ -70,51 +71,10 @@ static CUresult set_node(
 	return node_set(node, op);
 }
 
-/* The older description lacks a CUkernel. */
-static const CUDA_KERNEL_NODE_PARAMS_v2 *widen_kernel_params(
-	const CUDA_KERNEL_NODE_PARAMS_v1 *params, CUDA_KERNEL_NODE_PARAMS_v2 *wide)
-{
-	if (!params)
-		return NULL;
-	memset(wide, 0, sizeof(*wide));
-	memcpy(wide, params, sizeof(*params));
-	return wide;
-}
-
-CUresult local_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies,
-	const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		node_op_kernel(nodeParams, &op), &op);
-}
-
-CUresult local_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies,
-	const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	CUDA_KERNEL_NODE_PARAMS_v2 wide;
-
-	return local_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies,
-		widen_kernel_params(nodeParams, &wide));
-}
-
 /* Like driver 580, all handles, no matter which of them the program passed. */
-CUresult local_cuGraphKernelNodeGetParams_v2(
-	CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
+static CUDA_KERNEL_NODE_PARAMS_v2 describe_kernel(const struct node_op_kernel *kernel)
 {
-	const struct node_op_kernel *kernel;
-	const struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = find_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
-	if (!node || !nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	kernel = &node->op.kernel;
-	*nodeParams = (CUDA_KERNEL_NODE_PARAMS_v2){
+	return (CUDA_KERNEL_NODE_PARAMS_v2){
 		.func = kernel_function(kernel->kernel),
 		.kern = kernel_handle(kernel->kernel),
 		.gridDimX = kernel->launch.grid[0],
@@ -128,26 +88,124 @@ CUresult local_cuGraphKernelNodeGetParams_v2(
 		.extra = kernel->buffer ? kernel->buffer->extra : NULL,
 		.ctx = (CUcontext)kernel->context,
 	};
+}
+
+static CUDA_MEMSET_NODE_PARAMS describe_fill(const struct fill *fill)
+{
+	return (CUDA_MEMSET_NODE_PARAMS){
+		.dst = registered_own(fill->dst),
+		.pitch = fill->pitch,
+		.value = fill->value,
+		.elementSize = fill->width,
+		.width = fill->count,
+		.height = fill->rows,
+	};
+}
+
+/* Writes the description that the call for the op's type returns. */
+static void describe(const struct node_op *op, void *ret_params)
+{
+	switch (op->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		*(CUDA_KERNEL_NODE_PARAMS_v2 *)ret_params = describe_kernel(&op->kernel);
+		break;
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		*(CUDA_MEMCPY3D *)ret_params = op->copy.desc;
+		break;
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		*(CUDA_MEMSET_NODE_PARAMS *)ret_params = describe_fill(&op->fill);
+		break;
+	case CU_GRAPH_NODE_TYPE_HOST:
+		*(CUDA_HOST_NODE_PARAMS *)ret_params =
+			(CUDA_HOST_NODE_PARAMS){op->host.function, op->host.data};
+		break;
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		*(CUgraph *)ret_params = (CUgraph)op->child;
+		break;
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		*(CUDA_BATCH_MEM_OP_NODE_PARAMS *)ret_params =
+			(CUDA_BATCH_MEM_OP_NODE_PARAMS){.ctx = op->memory_ops.context,
+				.count = op->memory_ops.n_ops,
+				.paramArray = op->memory_ops.params};
+		break;
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		*(CUDA_MEM_ALLOC_NODE_PARAMS *)ret_params = op->memory->params;
+		break;
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		*(CUdeviceptr *)ret_params = graph_memory_address(op->memory);
+		break;
+	default:
+		*(CUevent *)ret_params = (CUevent)op->event.event;
+		break;
+	}
+}
+
+CUresult graph_add_node(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
+	size_t n, CUgraphNodeType type, const void *params, CUcontext context)
+{
+	CUresult result = node_op_context(context);
+	struct node_op op;
+
+	GRAPHS_LOCKED;
+	if (type == CU_GRAPH_NODE_TYPE_GRAPH && graph == *(const CUgraph *)params)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = node_op_make(type, params, &op);
+	result = add_node(ret_node, graph, dependencies, NULL, n, result, &op);
+	if (result == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		((CUDA_MEM_ALLOC_NODE_PARAMS *)params)->dptr = graph_memory_address(op.memory);
+	return result;
+}
+
+CUresult graph_describe_node(CUgraphNode handle, CUgraphNodeType type, void *ret_params)
+{
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find_node(handle, type);
+	if (!node || !ret_params)
+		return CUDA_ERROR_INVALID_VALUE;
+	describe(&node->op, ret_params);
 	return CUDA_SUCCESS;
+}
+
+CUresult graph_set_node(CUgraphNode handle, CUgraphNodeType type, const void *params)
+{
+	struct node_op op;
+
+	GRAPHS_LOCKED;
+	return set_node(handle, type, node_op_make(type, params, &op), &op);
+}
+
+const CUDA_KERNEL_NODE_PARAMS_v2 *widen_kernel_params(
+	const CUDA_KERNEL_NODE_PARAMS_v1 *params, CUDA_KERNEL_NODE_PARAMS_v2 *wide)
+{
+	if (!params)
+		return NULL;
+	memset(wide, 0, sizeof(*wide));
+	memcpy(wide, params, sizeof(*params));
+	return wide;
+}
+
+CUresult local_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	CUDA_KERNEL_NODE_PARAMS_v2 wide;
+
+	return graph_add_node(phGraphNode, hGraph, dependencies, numDependencies,
+		CU_GRAPH_NODE_TYPE_KERNEL, widen_kernel_params(nodeParams, &wide), NULL);
 }
 
 CUresult local_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	CUDA_KERNEL_NODE_PARAMS_v2 wide;
-	CUresult result = local_cuGraphKernelNodeGetParams_v2(hNode, nodeParams ? &wide : NULL);
+	CUresult result =
+		graph_describe_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams ? &wide : NULL);
 
 	if (result == CUDA_SUCCESS)
 		memcpy(nodeParams, &wide, sizeof(*nodeParams));
 	return result;
-}
-
-CUresult local_cuGraphKernelNodeSetParams_v2(
-	CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return set_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, node_op_kernel(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphKernelNodeSetParams(
@@ -155,7 +213,8 @@ CUresult local_cuGraphKernelNodeSetParams(
 {
 	CUDA_KERNEL_NODE_PARAMS_v2 wide;
 
-	return local_cuGraphKernelNodeSetParams_v2(hNode, widen_kernel_params(nodeParams, &wide));
+	return graph_set_node(
+		hNode, CU_GRAPH_NODE_TYPE_KERNEL, widen_kernel_params(nodeParams, &wide));
 }
 
 CUresult local_cuGraphKernelNodeSetAttribute(
@@ -193,296 +252,6 @@ CUresult local_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 	if (!from || !to)
 		return CUDA_ERROR_INVALID_VALUE;
 	node_op_copy_attributes(&to->op, &from->op);
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams,
-	CUcontext ctx)
-{
-	CUresult result = node_op_context(ctx);
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	if (result == CUDA_SUCCESS)
-		result = node_op_copy(copyParams, &op);
-	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies, result, &op);
-}
-
-CUresult local_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
-{
-	const struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = find_node(hNode, CU_GRAPH_NODE_TYPE_MEMCPY);
-	if (!node || !nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	*nodeParams = node->op.copy.desc;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return set_node(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, node_op_copy(nodeParams, &op), &op);
-}
-
-CUresult local_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies,
-	const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
-{
-	CUresult result = node_op_context(ctx);
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	if (result == CUDA_SUCCESS)
-		result = node_op_fill(memsetParams, &op);
-	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies, result, &op);
-}
-
-CUresult local_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)
-{
-	const struct fill *fill;
-	const struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = find_node(hNode, CU_GRAPH_NODE_TYPE_MEMSET);
-	if (!node || !nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	fill = &node->op.fill;
-	*nodeParams = (CUDA_MEMSET_NODE_PARAMS){
-		.dst = registered_own(fill->dst),
-		.pitch = fill->pitch,
-		.value = fill->value,
-		.elementSize = fill->width,
-		.width = fill->count,
-		.height = fill->rows,
-	};
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphMemsetNodeSetParams(
-	CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return set_node(hNode, CU_GRAPH_NODE_TYPE_MEMSET, node_op_fill(nodeParams, &op), &op);
-}
-
-CUresult local_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies,
-	const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		node_op_host(nodeParams, &op), &op);
-}
-
-CUresult local_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	const struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = find_node(hNode, CU_GRAPH_NODE_TYPE_HOST);
-	if (!node || !nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	*nodeParams = (CUDA_HOST_NODE_PARAMS){node->op.host.function, node->op.host.data};
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return set_node(hNode, CU_GRAPH_NODE_TYPE_HOST, node_op_host(nodeParams, &op), &op);
-}
-
-CUresult local_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies,
-	const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		node_op_memory_ops(nodeParams, &op), &op);
-}
-
-CUresult local_cuGraphBatchMemOpNodeGetParams(
-	CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
-{
-	const struct node_op_memory_ops *ops;
-	const struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = find_node(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
-	if (!node || !nodeParams_out)
-		return CUDA_ERROR_INVALID_VALUE;
-	ops = &node->op.memory_ops;
-	*nodeParams_out = (CUDA_BATCH_MEM_OP_NODE_PARAMS){
-		.ctx = ops->context, .count = ops->n_ops, .paramArray = ops->params};
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphBatchMemOpNodeSetParams(
-	CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return set_node(
-		hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, node_op_memory_ops(nodeParams, &op), &op);
-}
-
-CUresult local_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies)
-{
-	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
-
-	GRAPHS_LOCKED;
-	return add_node(
-		phGraphNode, hGraph, dependencies, NULL, numDependencies, CUDA_SUCCESS, &op);
-}
-
-CUresult local_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		node_op_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &op), &op);
-}
-
-CUresult local_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		node_op_event(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &op), &op);
-}
-
-static CUresult get_event(CUgraphNode handle, CUgraphNodeType type, CUevent *ret_event)
-{
-	const struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = find_node(handle, type);
-	if (!node || !ret_event)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret_event = (CUevent)node->op.event.event;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
-{
-	return get_event(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event_out);
-}
-
-CUresult local_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
-{
-	return get_event(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event_out);
-}
-
-static CUresult set_event_node(CUgraphNode handle, CUgraphNodeType type, CUevent event)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return set_node(handle, type, node_op_event(type, event, &op), &op);
-}
-
-CUresult local_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
-{
-	return set_event_node(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
-}
-
-CUresult local_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
-{
-	return set_event_node(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
-}
-
-CUresult local_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies,
-	CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
-{
-	struct node_op op;
-	CUresult result;
-
-	GRAPHS_LOCKED;
-	result = add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		node_op_memory_alloc(nodeParams, &op), &op);
-	if (result == CUDA_SUCCESS)
-		nodeParams->dptr = graph_memory_address(op.memory);
-	return result;
-}
-
-CUresult local_cuGraphMemAllocNodeGetParams(
-	CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
-{
-	const struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = find_node(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
-	if (!node || !params_out)
-		return CUDA_ERROR_INVALID_VALUE;
-	*params_out = node->op.memory->params;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
-{
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		node_op_memory_free(dptr, &op), &op);
-}
-
-CUresult local_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
-{
-	const struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = find_node(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE);
-	if (!node || !dptr_out)
-		return CUDA_ERROR_INVALID_VALUE;
-	*dptr_out = graph_memory_address(node->op.memory);
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
-{
-	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
-	struct node_op op;
-
-	GRAPHS_LOCKED;
-	if (hGraph == childGraph)
-		return CUDA_ERROR_INVALID_VALUE;
-	params.graph.graph = childGraph;
-	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		node_op_any(&params, &op), &op);
-}
-
-CUresult local_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
-{
-	const struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = find_node(hNode, CU_GRAPH_NODE_TYPE_GRAPH);
-	if (!node || !phGraph)
-		return CUDA_ERROR_INVALID_VALUE;
-	*phGraph = (CUgraph)node->op.child;
 	return CUDA_SUCCESS;
 }
 

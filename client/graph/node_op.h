@@ -112,6 +112,9 @@ CUresult node_op_event(CUgraphNodeType type, CUevent event, struct node_op *ret_
 CUresult node_op_memory_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct node_op *ret_op);
 CUresult node_op_memory_free(CUdeviceptr address, struct node_op *ret_op);
 
+/* From the description that the call for that type has (node_calls.h). */
+CUresult node_op_make(CUgraphNodeType type, const void *params, struct node_op *ret_op);
+
 /* Any of these, an empty node, or a child graph; not a conditional node (conditional.h). */
 CUresult node_op_any(const CUgraphNodeParams *params, struct node_op *ret_op);
 

@@ -209,49 +209,45 @@ static CUresult refuse_type(CUgraphNodeType type)
 	}
 }
 
-CUresult node_op_any(const CUgraphNodeParams *params, struct node_op *ret_op)
+CUresult node_op_make(CUgraphNodeType type, const void *params, struct node_op *ret_op)
 {
-	CUDA_BATCH_MEM_OP_NODE_PARAMS ops;
-	CUDA_KERNEL_NODE_PARAMS_v2 kernel;
-	CUDA_MEMSET_NODE_PARAMS fill;
-	CUDA_MEM_ALLOC_NODE_PARAMS alloc;
-	CUDA_HOST_NODE_PARAMS host;
-
-	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
-	switch (params->type) {
+	switch (type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
-		memcpy(&kernel, &params->kernel, sizeof(kernel));
-		return node_op_kernel(&kernel, ret_op);
+		return node_op_kernel(params, ret_op);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		return node_op_copy(&params->memcpy.copyParams, ret_op);
+		return node_op_copy(params, ret_op);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		memcpy(&fill, &params->memset, sizeof(fill));
-		return node_op_fill(&fill, ret_op);
+		return node_op_fill(params, ret_op);
 	case CU_GRAPH_NODE_TYPE_HOST:
-		host = (CUDA_HOST_NODE_PARAMS){params->host.fn, params->host.userData};
-		return node_op_host(&host, ret_op);
+		return node_op_host(params, ret_op);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
-		return node_op_child(params->graph.graph, ret_op);
+		return node_op_child(*(const CUgraph *)params, ret_op);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
-		*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_EMPTY};
+		*ret_op = (struct node_op){.type = type};
 		return CUDA_SUCCESS;
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-		return node_op_event(params->type, params->eventWait.event, ret_op);
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-		return node_op_event(params->type, params->eventRecord.event, ret_op);
+		return node_op_event(type, *(const CUevent *)params, ret_op);
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-		ops = (CUDA_BATCH_MEM_OP_NODE_PARAMS){params->memOp.ctx, params->memOp.count,
-			params->memOp.paramArray, params->memOp.flags};
-		return node_op_memory_ops(&ops, ret_op);
+		return node_op_memory_ops(params, ret_op);
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-		memcpy(&alloc, &params->alloc, sizeof(alloc));
-		return node_op_memory_alloc(&alloc, ret_op);
+		return node_op_memory_alloc(params, ret_op);
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-		return node_op_memory_free(params->free.dptr, ret_op);
+		return node_op_memory_free(*(const CUdeviceptr *)params, ret_op);
 	default:
-		return refuse_type(params->type);
+		return refuse_type(type);
 	}
+}
+
+/* But for copies, the description in the union begins like that of the call for the type. */
+CUresult node_op_any(const CUgraphNodeParams *params, struct node_op *ret_op)
+{
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	return node_op_make(params->type,
+		params->type == CU_GRAPH_NODE_TYPE_MEMCPY ? (const void *)&params->memcpy.copyParams
+							  : &params->kernel,
+		ret_op);
 }
 
 CUresult node_op_set_attribute(

@@ -104,6 +104,8 @@ class Call:
     checks: list = field(default_factory=list)     # Check, in their order
     why: str = ""
     target: str = ""
+    function: str = ""     # which answers in place of local_SYMBOL(), ...
+    arguments: list = field(default_factory=list)  # ... with these
 
 
 @dataclass
@@ -402,9 +404,11 @@ class Parser:
 
     def read_call(self, text):
         refused = re.fullmatch(r'call\s+(cu\w+)\s+refused\s+"([^"\\]+)"((?:\s+\w+)*)', text)
-        local = re.fullmatch(r"call\s+(cu\w+)\s+local((?:\s+[\w,]+)*)", text)
+        local = re.fullmatch(
+            r"call\s+(cu\w+)\s+local((?:\s+[\w,]+)*)(?:\s+=\s+(\w+)\((.*)\))?", text)
         if not refused and not local:
-            self.fail('expected: call SYMBOL local FLAGS CHECKS, or: call SYMBOL refused "why"')
+            self.fail('expected: call SYMBOL local FLAGS CHECKS = FUNCTION(ARGUMENTS), '
+                      'or: call SYMBOL refused "why"')
         words = (refused.group(3) if refused else local.group(2)).split()
         first = next((i for i, word in enumerate(words) if word in CHECKS), len(words))
         flags = set(words[:first])
@@ -413,8 +417,10 @@ class Parser:
         if refused:
             self.add_call(Call(self.line, refused.group(1), "refused", flags, why=refused.group(2)))
         else:
+            arguments = [one.strip() for one in (local.group(4) or "").split(",")]
             self.add_call(Call(self.line, local.group(1), "local", flags,
-                               self.read_checks(words[first:])))
+                               self.read_checks(words[first:]), function=local.group(3) or "",
+                               arguments=arguments if local.group(4) else []))
 
     def read_checks(self, words):
         """`needs KIND', `nonnull NAME,NAME' and `handle KIND NAME', in any number and order."""

@@ -53,6 +53,9 @@ class Stub:
     implicit: bool = False
     current: bool = False
     checks: list = field(default_factory=list)  # (word, kind, positions of parameters)
+    function: str = ""     # which answers in place of local_SYMBOL(), ...
+    arguments: list = field(default_factory=list)  # ... with these; they name ...
+    names: list = field(default_factory=list)  # ... parameters of the target
 
     @property
     def symbol(self):
@@ -74,11 +77,14 @@ def stub_of(spec, headers, prototype):
     if call.how == "refused":
         return Stub(prototype, "refused", why=call.why, early="early" in call.flags)
     target = call.target if call.how == "alias" else call.symbol
-    flags = spec.calls[target].flags
+    answer = spec.calls[target]
+    flags = answer.flags
     how = "local" if target == symbol else "alias"
     return Stub(prototype, how, target, early="early" in flags, implicit="implicit" in flags,
                 current="current" in flags,
-                checks=checks_of(spec, spec.calls[target], headers.prototypes[target]))
+                checks=checks_of(spec, answer, headers.prototypes[target]),
+                function=answer.function, arguments=answer.arguments,
+                names=[param.name for param in headers.prototypes[target].params])
 
 
 def checks_of(spec, call, prototype):
@@ -131,7 +137,7 @@ def gen_client_h(spec, headers):
     found = {HANDLES[kind][1] for stub in stubs for kind in objects_of(stub).values()}
     out += [f"struct {name};" for name in sorted(found)] + [""] * bool(found)
     for stub in stubs:
-        if stub.how != "local":
+        if stub.how != "local" or stub.function:
             continue
         out.append(wrapped(f"CUresult local_{stub.symbol}(", local_params(stub), ");"))
     out.append("\n#endif")
@@ -222,18 +228,29 @@ def check_step(condition, result, find, is_first):
     return [f"\tif (returned == CUDA_SUCCESS && {condition})", f"\t\treturned = {result};"]
 
 
+def arguments_of(stub):
+    """What the function that answers gets: all arguments, or what the spec says."""
+    arguments = values_of(stub)
+    for at in objects_of(stub):
+        arguments[at] = f"found{at}"
+    names = list(stub.names)
+    if stub.implicit:
+        names.append("implicit")
+        arguments.append("CU_STREAM_PER_THREAD" if stub.per_thread else "CU_STREAM_LEGACY")
+    if not stub.function:
+        return arguments
+    values = dict(zip(names, arguments))
+    return [re.sub(r"\b[a-zA-Z_]\w*", lambda word: values.get(word.group(), word.group()), one)
+            for one in stub.arguments]
+
+
 def answer_lines(stub):
     """How a symbol is answered by the client."""
     if not stub.target:
         return [wrapped("return route_failed(", ["call", f'refuse(call, "{stub.why}")'], ");", 1)]
-    arguments = values_of(stub)
-    objects = objects_of(stub)
-    for at in objects:
-        arguments[at] = f"found{at}"
-    if stub.implicit:
-        arguments.append("CU_STREAM_PER_THREAD" if stub.per_thread else "CU_STREAM_LEGACY")
     depth = 2 if stub.checks else 1
-    answer = wrapped(f"returned = local_{stub.target}(", arguments, ");", depth)
+    function = stub.function or f"local_{stub.target}"
+    answer = wrapped(f"returned = {function}(", arguments_of(stub), ");", depth)
     if stub.checks:
         answer = "\n".join(check_lines(stub) + ["\tif (returned == CUDA_SUCCESS)", answer])
     owner = owner_of(stub)
@@ -312,6 +329,7 @@ STUBS_TOP = """\
 #include "client/array/array.h"
 #include "client/array/texture.h"
 #include "client/module/library.h"
+#include "client/graph/node_calls.h"
 
 #define EXPORT __attribute__((visibility("default")))
 """

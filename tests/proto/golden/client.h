@@ -17,8 +17,6 @@ struct stream;
 
 CUresult local_cuInit(unsigned int Flags);
 CUresult local_cuThingCreate_v2(CUthing *pThing, const char *name, size_t bytes);
-CUresult local_cuThingCopy(
-	CUdeviceptr dst, const void *src, CUbox box, float scale, CUstream implicit);
 CUresult local_cuThingRun(
 	CUthing thing, CUkind kind, CUthingFn fn, void **args, struct stream *hStream);
 

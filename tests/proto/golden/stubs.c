@@ -23,6 +23,7 @@
 #include "client/array/array.h"
 #include "client/array/texture.h"
 #include "client/module/library.h"
+#include "client/graph/node_calls.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -102,7 +103,7 @@ EXPORT CUresult CUDAAPI cuThingCopy_ptds(CUdeviceptr dst, const void *src, CUbox
 		if (entry.way == ENTRY_REFUSED)
 			return route_failed(call, entry.result);
 	}
-	returned = local_cuThingCopy(dst, src, box, scale, CU_STREAM_PER_THREAD);
+	returned = thing_copy(dst, src, sizeof(box), CU_STREAM_PER_THREAD, true);
 	return likely(returned == CUDA_SUCCESS) ? returned : route_failed(call, returned);
 }
 
@@ -228,7 +229,7 @@ EXPORT CUresult CUDAAPI cuThingCopy(CUdeviceptr dst, const void *src, CUbox box,
 		if (entry.way == ENTRY_REFUSED)
 			return route_failed(call, entry.result);
 	}
-	returned = local_cuThingCopy(dst, src, box, scale, CU_STREAM_LEGACY);
+	returned = thing_copy(dst, src, sizeof(box), CU_STREAM_LEGACY, true);
 	return likely(returned == CUDA_SUCCESS) ? returned : route_failed(call, returned);
 }
 
