@@ -174,7 +174,7 @@ CUresult array_enter(const void *handle, bool is_mipmapped, struct array **ret_a
 }
 
 /* Waits as the driver does, but only for this process's work. */
-static CUresult array_destroy(struct array *array)
+CUresult array_destroy(struct array *array)
 {
 	CUresult result;
 
@@ -208,11 +208,6 @@ CUresult local_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *p
 	return local_cuArray3DCreate_v2(pHandle, &shape);
 }
 
-CUresult local_cuArrayDestroy(struct array *array)
-{
-	return array_destroy(array);
-}
-
 CUresult local_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 	const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels)
 {
@@ -223,11 +218,6 @@ CUresult local_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 	if (result == CUDA_SUCCESS)
 		*pHandle = (CUmipmappedArray)array;
 	return result;
-}
-
-CUresult local_cuMipmappedArrayDestroy(struct array *mipmap)
-{
-	return array_destroy(mipmap);
 }
 
 /* Under levels_lock. */
@@ -286,41 +276,4 @@ CUresult local_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, 
 		.NumChannels = array->shape.NumChannels,
 	};
 	return CUDA_SUCCESS;
-}
-
-/* The calls below are for arrays that are not supported: planar, sparse, or without memory. */
-
-CUresult local_cuArrayGetPlane(CUarray *pPlaneArray, struct array *array, unsigned int planeIdx)
-{
-	(void)pPlaneArray, (void)array, (void)planeIdx;
-	return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult local_cuArrayGetMemoryRequirements(
-	CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device)
-{
-	(void)memoryRequirements, (void)array, (void)device;
-	return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult local_cuArrayGetSparseProperties(
-	CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)
-{
-	(void)sparseProperties, (void)array;
-	return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult local_cuMipmappedArrayGetMemoryRequirements(
-	CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap,
-	CUdevice device)
-{
-	(void)memoryRequirements, (void)mipmap, (void)device;
-	return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult local_cuMipmappedArrayGetSparseProperties(
-	CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap)
-{
-	(void)sparseProperties, (void)mipmap;
-	return CUDA_ERROR_INVALID_VALUE;
 }

@@ -27,6 +27,9 @@ CUresult array_enter(const void *handle, bool is_mipmapped, struct array **ret_a
 uint32_t array_id(const struct array *array);
 void array_size(const struct array *array, struct array_size *ret_size);
 
+/* Waits for the work of its GPU first. A level is refused: it ends with its mipmapped array. */
+CUresult array_destroy(struct array *array);
+
 /* Ends the arrays of a context that ends. */
 void arrays_end_context(struct context *context);
 

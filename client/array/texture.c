@@ -226,7 +226,7 @@ static CUresult texture_new(const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTU
 	return CUDA_SUCCESS;
 }
 
-static CUresult texture_destroy(uint64_t value, bool is_surface)
+CUresult texture_destroy(uint64_t value, bool is_surface)
 {
 	/* The driver does not tell what is no texture. */
 	struct texture *texture = texture_find(value, is_surface, true);
@@ -243,11 +243,6 @@ CUresult local_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DE
 	if (result == CUDA_SUCCESS)
 		*pTexObject = value;
 	return result;
-}
-
-CUresult local_cuTexObjectDestroy(CUtexObject texObject)
-{
-	return texture_destroy(texObject, false);
 }
 
 CUresult local_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, struct texture *texture)
@@ -279,11 +274,6 @@ CUresult local_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE
 	if (result == CUDA_SUCCESS)
 		*pSurfObject = value;
 	return result;
-}
-
-CUresult local_cuSurfObjectDestroy(CUsurfObject surfObject)
-{
-	return texture_destroy(surfObject, true);
 }
 
 CUresult local_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, struct texture *texture)

@@ -10,6 +10,8 @@
 struct texture *texture_find_texture(CUtexObject value);
 struct texture *texture_find_surface(CUsurfObject value);
 
+CUresult texture_destroy(uint64_t value, bool is_surface);
+
 /* Ends the objects of a context that ends. */
 void textures_end_context(struct context *context);
 

@@ -173,11 +173,6 @@ CUresult local_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuCtxGetDevice(CUdevice *device)
-{
-	return local_cuCtxGetDevice_v2(device, NULL);
-}
-
 CUresult local_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
 	struct context *context = NULL;

@@ -162,7 +162,7 @@ static CUresult check_setting(const struct context *context, CUcoredumpSettings 
 							     : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult coredump_get(
+CUresult coredump_get(
 	const struct context *context, CUcoredumpSettings attribute, void *value, size_t *size)
 {
 	CUresult result = check_setting(context, attribute, value, size);
@@ -192,7 +192,7 @@ static CUresult set_locked(
 	return CUDA_SUCCESS;
 }
 
-static CUresult coredump_set(
+CUresult coredump_set(
 	struct context *context, CUcoredumpSettings attribute, const void *value, size_t *size)
 {
 	CUresult result = check_setting(context, attribute, value, size);
@@ -208,24 +208,4 @@ static CUresult coredump_set(
 	result = set_locked(context, attribute, value, *size);
 	pthread_mutex_unlock(&coredump_lock);
 	return result;
-}
-
-CUresult local_cuCoredumpGetAttribute(CUcoredumpSettings attrib, void *value, size_t *size)
-{
-	return coredump_get(context_current, attrib, value, size);
-}
-
-CUresult local_cuCoredumpSetAttribute(CUcoredumpSettings attrib, void *value, size_t *size)
-{
-	return coredump_set(context_current, attrib, value, size);
-}
-
-CUresult local_cuCoredumpGetAttributeGlobal(CUcoredumpSettings attrib, void *value, size_t *size)
-{
-	return coredump_get(NULL, attrib, value, size);
-}
-
-CUresult local_cuCoredumpSetAttributeGlobal(CUcoredumpSettings attrib, void *value, size_t *size)
-{
-	return coredump_set(NULL, attrib, value, size);
 }

@@ -35,7 +35,7 @@ static void src_array(CUDA_MEMCPY3D *copy, CUarray array, size_t offset)
 	copy->srcXInBytes = offset;
 }
 
-static CUresult host_to_array(
+CUresult host_to_array(
 	CUarray array, size_t offset, const void *host, size_t size, CUstream stream, bool is_sync)
 {
 	CUDA_MEMCPY3D copy = row_box(size);
@@ -46,7 +46,7 @@ static CUresult host_to_array(
 	return row_copy(&copy, stream, is_sync);
 }
 
-static CUresult array_to_host(
+CUresult array_to_host(
 	void *host, CUarray array, size_t offset, size_t size, CUstream stream, bool is_sync)
 {
 	CUDA_MEMCPY3D copy = row_box(size);
@@ -87,28 +87,4 @@ CUresult local_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcAr
 	dst_array(&copy, dstArray, dstOffset);
 	src_array(&copy, srcArray, srcOffset);
 	return row_copy(&copy, implicit, true);
-}
-
-CUresult local_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
-	size_t ByteCount, CUstream implicit)
-{
-	return host_to_array(dstArray, dstOffset, srcHost, ByteCount, implicit, true);
-}
-
-CUresult local_cuMemcpyHtoAAsync_v2(
-	CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
-{
-	return host_to_array(dstArray, dstOffset, srcHost, ByteCount, hStream, false);
-}
-
-CUresult local_cuMemcpyAtoH_v2(
-	void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream implicit)
-{
-	return array_to_host(dstHost, srcArray, srcOffset, ByteCount, implicit, true);
-}
-
-CUresult local_cuMemcpyAtoHAsync_v2(
-	void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
-{
-	return array_to_host(dstHost, srcArray, srcOffset, ByteCount, hStream, false);
 }

@@ -43,5 +43,13 @@ void box_on_host(const struct box *box);
 
 /* A copy as the driver describes it; NULL is an error. `is_sync': not an Async function. */
 CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream stream, bool is_sync);
+CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool is_sync);
+CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream stream, bool is_sync);
+
+/* array_copy.c: one row of bytes. */
+CUresult host_to_array(
+	CUarray array, size_t offset, const void *host, size_t size, CUstream stream, bool is_sync);
+CUresult array_to_host(
+	void *host, CUarray array, size_t offset, size_t size, CUstream stream, bool is_sync);
 
 #endif

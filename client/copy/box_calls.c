@@ -186,7 +186,7 @@ CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_sync)
 	return box_copy_by(copy, handle, is_sync, false);
 }
 
-static CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_sync)
+CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_sync)
 {
 	CUDA_MEMCPY3D whole = {.Depth = 1};
 
@@ -223,7 +223,7 @@ static CUresult contexts_check(CUcontext dst, CUcontext src)
 	return result == CUDA_SUCCESS ? context_named(src, &context) : result;
 }
 
-static CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, bool is_sync)
+CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, bool is_sync)
 {
 	CUDA_MEMCPY3D whole = {0};
 
@@ -251,41 +251,6 @@ static CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, b
 	whole.Height = copy->Height;
 	whole.Depth = copy->Depth;
 	return box_copy_by(&whole, handle, is_sync, true);
-}
-
-CUresult local_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, CUstream implicit)
-{
-	return box_copy_2d(pCopy, implicit, true);
-}
-
-CUresult local_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, CUstream implicit)
-{
-	return box_copy_2d(pCopy, implicit, true);
-}
-
-CUresult local_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
-{
-	return box_copy_2d(pCopy, hStream, false);
-}
-
-CUresult local_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, CUstream implicit)
-{
-	return box_copy(pCopy, implicit, true);
-}
-
-CUresult local_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
-{
-	return box_copy(pCopy, hStream, false);
-}
-
-CUresult local_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, CUstream implicit)
-{
-	return box_copy_peer(pCopy, implicit, true);
-}
-
-CUresult local_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
-{
-	return box_copy_peer(pCopy, hStream, false);
 }
 
 CUresult local_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,

@@ -54,7 +54,7 @@ static CUresult fill_send(const struct fill *fill, struct stream *stream)
 	return result;
 }
 
-static CUresult fill_post(struct fill fill, CUstream handle, bool is_sync)
+CUresult fill_post(struct fill fill, CUstream handle, bool is_sync)
 {
 	struct stream *stream = NULL;
 	struct memory_range range;
@@ -84,71 +84,4 @@ static CUresult fill_post(struct fill fill, CUstream handle, bool is_sync)
 		return sync_finish(stream);
 	sync_leave(stream);
 	return CUDA_SUCCESS;
-}
-
-CUresult local_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream implicit)
-{
-	return fill_post((struct fill){dstDevice, uc, 1, N, 0, 1}, implicit, true);
-}
-
-CUresult local_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream implicit)
-{
-	return fill_post((struct fill){dstDevice, us, 2, N, 0, 1}, implicit, true);
-}
-
-CUresult local_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream implicit)
-{
-	return fill_post((struct fill){dstDevice, ui, 4, N, 0, 1}, implicit, true);
-}
-
-CUresult local_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
-{
-	return fill_post((struct fill){dstDevice, uc, 1, N, 0, 1}, hStream, false);
-}
-
-CUresult local_cuMemsetD16Async(
-	CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
-{
-	return fill_post((struct fill){dstDevice, us, 2, N, 0, 1}, hStream, false);
-}
-
-CUresult local_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
-{
-	return fill_post((struct fill){dstDevice, ui, 4, N, 0, 1}, hStream, false);
-}
-
-CUresult local_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc,
-	size_t Width, size_t Height, CUstream implicit)
-{
-	return fill_post((struct fill){dstDevice, uc, 1, Width, dstPitch, Height}, implicit, true);
-}
-
-CUresult local_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us,
-	size_t Width, size_t Height, CUstream implicit)
-{
-	return fill_post((struct fill){dstDevice, us, 2, Width, dstPitch, Height}, implicit, true);
-}
-
-CUresult local_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui,
-	size_t Width, size_t Height, CUstream implicit)
-{
-	return fill_post((struct fill){dstDevice, ui, 4, Width, dstPitch, Height}, implicit, true);
-}
-
-CUresult local_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc,
-	size_t Width, size_t Height, CUstream hStream)
-{
-	return fill_post((struct fill){dstDevice, uc, 1, Width, dstPitch, Height}, hStream, false);
-}
-
-CUresult local_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us,
-	size_t Width, size_t Height, CUstream hStream)
-{
-	return fill_post((struct fill){dstDevice, us, 2, Width, dstPitch, Height}, hStream, false);
-}
-
-CUresult local_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui,
-	size_t Width, size_t Height, CUstream hStream)
-{
-	return fill_post((struct fill){dstDevice, ui, 4, Width, dstPitch, Height}, hStream, false);
 }

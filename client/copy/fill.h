@@ -18,4 +18,7 @@ struct fill {
 /* Whether a fill of at least one element lies in one range of this process. */
 CUresult fill_check(const struct fill *fill);
 
+/* `is_sync': not an Async function. */
+CUresult fill_post(struct fill fill, CUstream handle, bool is_sync);
+
 #endif

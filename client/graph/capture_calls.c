@@ -89,11 +89,6 @@ CUresult local_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mod
 	return capture_begin(stream, recording, NULL, NULL, 0);
 }
 
-CUresult local_cuStreamBeginCapture(CUstream hStream)
-{
-	return local_cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-}
-
 CUresult local_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 	const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
 	size_t numDependencies, CUstreamCaptureMode mode)

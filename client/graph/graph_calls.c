@@ -10,6 +10,7 @@
 
 #include "client.h"
 #include "conditional.h"
+#include "node_calls.h"
 #include "wire.h"
 
 CUresult local_cuGraphCreate(CUgraph *phGraph, unsigned int flags)
@@ -144,7 +145,7 @@ static CUresult list_end(const struct listing *listing, size_t *ret_n)
 	return CUDA_SUCCESS;
 }
 
-static CUresult list_nodes(CUgraph handle, CUgraphNode *nodes, size_t *n, bool roots_only)
+CUresult graph_list_nodes(CUgraph handle, CUgraphNode *nodes, size_t *n, bool roots_only)
 {
 	struct listing listing = {.nodes = nodes};
 	const struct graph *graph;
@@ -158,16 +159,6 @@ static CUresult list_nodes(CUgraph handle, CUgraphNode *nodes, size_t *n, bool r
 		if (!roots_only || node->n_before == 0)
 			list_edge(&listing, node, NULL, NULL);
 	return list_end(&listing, n);
-}
-
-CUresult local_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
-{
-	return list_nodes(hGraph, nodes, numNodes, false);
-}
-
-CUresult local_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
-{
-	return list_nodes(hGraph, rootNodes, numRootNodes, true);
 }
 
 /* The data of the edge between two nodes. */
@@ -198,11 +189,6 @@ CUresult local_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode
 	return list_end(&listing, numEdges);
 }
 
-CUresult local_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges)
-{
-	return local_cuGraphGetEdges_v2(hGraph, from, to, NULL, numEdges);
-}
-
 CUresult local_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
 	CUgraphEdgeData *edgeData, size_t *numDependencies)
 {
@@ -219,12 +205,6 @@ CUresult local_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dep
 	return list_end(&listing, numDependencies);
 }
 
-CUresult local_cuGraphNodeGetDependencies(
-	CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies)
-{
-	return local_cuGraphNodeGetDependencies_v2(hNode, dependencies, NULL, numDependencies);
-}
-
 CUresult local_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
 	CUgraphEdgeData *edgeData, size_t *numDependentNodes)
 {
@@ -239,13 +219,6 @@ CUresult local_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *d
 	for (uint32_t i = 0; i < node->n_after; i++)
 		list_edge(&listing, node->after[i], NULL, edge_to(node, node->after[i]));
 	return list_end(&listing, numDependentNodes);
-}
-
-CUresult local_cuGraphNodeGetDependentNodes(
-	CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes)
-{
-	return local_cuGraphNodeGetDependentNodes_v2(
-		hNode, dependentNodes, NULL, numDependentNodes);
 }
 
 static bool edges_are_of(
@@ -282,12 +255,6 @@ CUresult local_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from
 	return result;
 }
 
-CUresult local_cuGraphAddDependencies(
-	CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
-{
-	return local_cuGraphAddDependencies_v2(hGraph, from, to, NULL, numDependencies);
-}
-
 CUresult local_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
 	const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
@@ -304,12 +271,6 @@ CUresult local_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *f
 				    edgeData ? &edgeData[i] : NULL) &&
 			    are_there;
 	return are_there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult local_cuGraphRemoveDependencies(
-	CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
-{
-	return local_cuGraphRemoveDependencies_v2(hGraph, from, to, NULL, numDependencies);
 }
 
 CUresult local_cuGraphRetainUserObject(

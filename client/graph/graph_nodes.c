@@ -318,13 +318,6 @@ CUresult local_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	return result;
 }
 
-CUresult local_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-	const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams)
-{
-	return local_cuGraphAddNode_v2(
-		phGraphNode, hGraph, dependencies, NULL, numDependencies, nodeParams);
-}
-
 CUresult local_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
 	struct node_op op;

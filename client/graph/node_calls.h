@@ -19,6 +19,9 @@ CUresult graph_set_node(CUgraphNode handle, CUgraphNodeType type, const void *pa
 CUresult graph_exec_set_node(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type,
 	const void *params, CUcontext context);
 
+/* `*n' handles at most, in the order of creation, and their number; NULL `nodes': the number. */
+CUresult graph_list_nodes(CUgraph handle, CUgraphNode *nodes, size_t *n, bool roots_only);
+
 /* The older description lacks a CUkernel. NULL for NULL. */
 const CUDA_KERNEL_NODE_PARAMS_v2 *widen_kernel_params(
 	const CUDA_KERNEL_NODE_PARAMS_v1 *params, CUDA_KERNEL_NODE_PARAMS_v2 *wide);

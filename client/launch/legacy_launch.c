@@ -135,16 +135,6 @@ CUresult local_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuParamSeti(CUfunction hfunc, int offset, unsigned int value)
-{
-	return local_cuParamSetv(hfunc, offset, &value, sizeof(value));
-}
-
-CUresult local_cuParamSetf(CUfunction hfunc, int offset, float value)
-{
-	return local_cuParamSetv(hfunc, offset, &value, sizeof(value));
-}
-
 CUresult local_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream)
 {
 	struct legacy_launch *legacy;
@@ -162,14 +152,4 @@ CUresult local_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, 
 		NULL, extra);
 	pthread_mutex_unlock(&legacy->lock);
 	return result;
-}
-
-CUresult local_cuLaunchGrid(CUfunction f, int grid_width, int grid_height, CUstream implicit)
-{
-	return local_cuLaunchGridAsync(f, grid_width, grid_height, implicit);
-}
-
-CUresult local_cuLaunch(CUfunction f, CUstream implicit)
-{
-	return local_cuLaunchGridAsync(f, 1, 1, implicit);
 }

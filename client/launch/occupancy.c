@@ -126,13 +126,6 @@ CUresult local_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
-	CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)
-{
-	return local_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func,
-		blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, 0);
-}
-
 static CUresult clusters_ask(
 	int *value, CUfunction func, const CUlaunchConfig *config, bool largest)
 {

@@ -178,11 +178,6 @@ CUresult local_cuMemAdvise_v2(
 	return result == CUDA_SUCCESS ? managed_advise(devPtr, count, advice, location) : result;
 }
 
-CUresult local_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
-{
-	return local_cuMemAdvise_v2(devPtr, count, advice, advice_location(device));
-}
-
 CUresult local_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
 	unsigned int flags, CUstream hStream)
 {
@@ -195,12 +190,6 @@ CUresult local_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLoca
 		result = stream_resolve(context_current, hStream, &stream);
 	return result == CUDA_SUCCESS ? managed_advise(devPtr, count, ADVICE_PREFETCH, location)
 				      : result;
-}
-
-CUresult local_cuMemPrefetchAsync(
-	CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
-{
-	return local_cuMemPrefetchAsync_v2(devPtr, count, advice_location(dstDevice), 0, hStream);
 }
 
 /* The checks that all batches of ranges share. */
@@ -262,14 +251,6 @@ CUresult local_cuMemDiscardBatchAsync(
 	CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream)
 {
 	return check_ranges(dptrs, sizes, count, flags, hStream);
-}
-
-CUresult local_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
-	CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs,
-	unsigned long long flags, CUstream hStream)
-{
-	return local_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
-		numPrefetchLocs, flags, hStream);
 }
 
 /* Lists the devices, then the host, and fills the rest of the array with "none". */
@@ -358,10 +339,4 @@ CUresult local_cuMemRangeGetAttributes(void **data, size_t *dataSizes,
 	for (size_t i = 0; i < numAttributes && result == CUDA_SUCCESS; i++)
 		result = range_attribute(data[i], dataSizes[i], attributes[i], &advice);
 	return result;
-}
-
-CUresult local_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute,
-	CUdeviceptr devPtr, size_t count)
-{
-	return local_cuMemRangeGetAttributes(&data, &dataSize, &attribute, 1, devPtr, count);
 }

@@ -67,7 +67,7 @@ CUresult memory_op_check(const struct memory_op *op)
 	}
 }
 
-static CUresult memory_ops_post(CUstream handle, const struct memory_op *ops, uint32_t n_ops)
+CUresult memory_ops_post(CUstream handle, const struct memory_op *ops, uint32_t n_ops)
 {
 	struct context *context;
 	struct stream *stream = NULL;
@@ -92,34 +92,6 @@ static CUresult memory_ops_post(CUstream handle, const struct memory_op *ops, ui
 		stream_awaits_host(stream);
 	}
 	return result;
-}
-
-CUresult local_cuStreamWriteValue32_v2(
-	CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags)
-{
-	return memory_ops_post(stream,
-		&(struct memory_op){addr, value, CU_STREAM_MEM_OP_WRITE_VALUE_32, flags}, 1);
-}
-
-CUresult local_cuStreamWriteValue64_v2(
-	CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags)
-{
-	return memory_ops_post(stream,
-		&(struct memory_op){addr, value, CU_STREAM_MEM_OP_WRITE_VALUE_64, flags}, 1);
-}
-
-CUresult local_cuStreamWaitValue32_v2(
-	CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags)
-{
-	return memory_ops_post(
-		stream, &(struct memory_op){addr, value, CU_STREAM_MEM_OP_WAIT_VALUE_32, flags}, 1);
-}
-
-CUresult local_cuStreamWaitValue64_v2(
-	CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags)
-{
-	return memory_ops_post(
-		stream, &(struct memory_op){addr, value, CU_STREAM_MEM_OP_WAIT_VALUE_64, flags}, 1);
 }
 
 struct memory_op memory_op_of(const CUstreamBatchMemOpParams *param)

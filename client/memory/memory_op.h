@@ -16,4 +16,7 @@ struct memory_op memory_op_of(const CUstreamBatchMemOpParams *param);
 /* The driver's checks at the call. */
 CUresult memory_op_check(const struct memory_op *op);
 
+/* Checks the operations and posts them on the stream, or records them. */
+CUresult memory_ops_post(CUstream handle, const struct memory_op *ops, uint32_t n_ops);
+
 #endif

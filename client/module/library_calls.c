@@ -132,16 +132,6 @@ CUresult local_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned 
 	return result;
 }
 
-CUresult local_cuModuleLoadData(CUmodule *module, const void *image)
-{
-	return local_cuModuleLoadDataEx(module, image, 0, NULL, NULL);
-}
-
-CUresult local_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
-{
-	return local_cuModuleLoadDataEx(module, fatCubin, 0, NULL, NULL);
-}
-
 CUresult local_cuModuleLoad(CUmodule *module, const char *fname)
 {
 	_cleanup_free_ char *bytes = NULL;
@@ -183,8 +173,3 @@ CUresult local_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 }
 
 /* Code for the GPU has no functions for the host, and the driver has this error for their names. */
-CUresult local_cuLibraryGetUnifiedFunction(void **fptr, struct library *library, const char *symbol)
-{
-	(void)fptr, (void)library, (void)symbol;
-	return CUDA_ERROR_INVALID_VALUE;
-}

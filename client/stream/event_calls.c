@@ -106,11 +106,6 @@ CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
 	return flags ? CUDA_ERROR_INVALID_VALUE : event_record(event, stream);
 }
 
-CUresult local_cuEventRecord(CUevent hEvent, CUstream hStream)
-{
-	return local_cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT);
-}
-
 CUresult local_cuEventQuery(struct event *event)
 {
 	CUresult result = recorder.check_event(event);

@@ -29,11 +29,6 @@ CUresult local_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags
 	return result;
 }
 
-CUresult local_cuStreamCreate(CUstream *phStream, unsigned int Flags)
-{
-	return local_cuStreamCreateWithPriority(phStream, Flags, 0);
-}
-
 CUresult local_cuStreamDestroy_v2(CUstream hStream)
 {
 	struct stream *stream = NULL;

@@ -240,7 +240,7 @@ def arguments_of(stub):
     if not stub.function:
         return arguments
     values = dict(zip(names, arguments))
-    return [re.sub(r"\b[a-zA-Z_]\w*", lambda word: values.get(word.group(), word.group()), one)
+    return [re.sub(r"(?<![.\w])[a-zA-Z_]\w*", lambda word: values.get(word.group(), word.group()), one)
             for one in stub.arguments]
 
 
@@ -301,10 +301,19 @@ def gen_stubs_c(spec, headers):
         out.append(STUBS_PER_THREAD)
     if any(check[1] == "context" for stub in stubs for check in stub.checks):
         out.append(STUBS_CONTEXT)
+    if any(stub.function == "answer" for stub in stubs):
+        out.append(STUBS_ANSWER)
     for stub in stubs:
         out.append(gen_stub(headers, stub))
     return "\n".join(out)
 
+
+STUBS_ANSWER = """\
+static CUresult answer(CUresult result)
+{
+	return result;
+}
+"""
 
 STUBS_CONTEXT = """\
 static __attribute__((noinline)) CUresult need_context(void)
@@ -321,13 +330,18 @@ STUBS_TOP = """\
 #include "client/transport/real.h"
 #include "client/transport/route.h"
 #include "client/transport/trace.h"
+#include "client/context/coredump.h"
 #include "client/stream/event.h"
 #include "client/stream/green.h"
 #include "client/stream/stream.h"
+#include "client/memory/advice.h"
 #include "client/memory/allocation.h"
+#include "client/memory/memory_op.h"
 #include "client/memory/pool.h"
 #include "client/array/array.h"
 #include "client/array/texture.h"
+#include "client/copy/box.h"
+#include "client/copy/fill.h"
 #include "client/module/library.h"
 #include "client/graph/node_calls.h"
 
