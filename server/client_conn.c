@@ -24,7 +24,7 @@
 #include "wire.h"
 #include "worker.h"
 #include "server/util/log.h"
-#include "server/session/counting.h"
+#include "server/session/at_work.h"
 #include "server/session/session.h"
 #include "server/driver/driver.h"
 #include "server/device/device_quota.h"

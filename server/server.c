@@ -23,7 +23,7 @@
 #include "server/util/log.h"
 #include "server/util/number.h"
 #include "server/util/thread.h"
-#include "server/session/counting.h"
+#include "server/session/at_work.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/driver/driver_facts.h"

@@ -19,6 +19,7 @@
 #include "spin.h"
 #include "server/util/log.h"
 #include "server/util/thread.h"
+#include "server/session/at_work.h"
 #include "server/session/fault.h"
 #include "server/session/reply.h"
 #include "server/session/session.h"

@@ -14,6 +14,7 @@
 
 #include "chain.h"
 #include "disable.h"
+#include "server/session/at_work.h"
 #include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/session/reply.h"
@@ -22,7 +23,6 @@
 #include "server/schedule/background.h"
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/closed_gpu.h"
-#include "server/schedule/deferred.h"
 #include "server/share/session_device.h"
 #include "server/stream/progress.h"
 #include "server/stream/tracer.h"
@@ -295,7 +295,7 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 	batch->n = 0;
 	batch->is_held = false;
 	counter_add(session, COUNTER_LAUNCHES, 1);
-	counter_mark(session, stream->id, value);
+	at_work_mark(session, stream->id, value);
 	background_note(session, stream, 1);
 	return true;
 }

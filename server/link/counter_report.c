@@ -9,8 +9,15 @@
 
 #include "client.h"
 #include "daemon_link.h"
+#include "server/session/at_work.h"
 #include "server/session/counting.h"
 #include "server/device/device_quota.h"
+
+/* How often the loop samples sessions with work. */
+#define SAMPLE_MS 10
+
+/* In so many streams. A client with more is rare, and hardly idle. */
+#define MARKS_SAMPLED 256u
 
 /* One second without work. */
 #define IDLE_SAMPLES (1000 / SAMPLE_MS)
@@ -23,7 +30,8 @@ static bool sample_all(const struct work_sampler *sampler, uint64_t ns)
 	bool has_work = false;
 
 	for (const struct client_conn *conn = *sampler->conns; conn; conn = conn->next) {
-		counters_sample(conn->session, ns);
+		if (session_is_at_work_in(conn->session, MARKS_SAMPLED))
+			counter_add(conn->session, COUNTER_BUSY, ns);
 		has_work |= atomic_load_explicit(&conn->session->has_work, memory_order_relaxed);
 	}
 	return has_work;

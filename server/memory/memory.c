@@ -14,6 +14,7 @@
 #include "alias.h"
 #include "host.h"
 #include "virtual.h"
+#include "server/session/at_work.h"
 #include "server/session/session.h"
 #include "server/driver/owner.h"
 #include "server/device/device_quota.h"

@@ -16,6 +16,7 @@
 #include "clock.h"
 #include "gate.h"
 #include "server/util/number.h"
+#include "server/session/at_work.h"
 #include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"

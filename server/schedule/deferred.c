@@ -16,6 +16,7 @@
 
 #include "quiet.h"
 #include "server/util/thread.h"
+#include "server/session/at_work.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 
@@ -48,13 +49,12 @@ static struct {
 	pthread_t thread;
 } deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &deferred.list};
 
-static atomic_uint n_at_work;
 static _Atomic uint64_t n_added, n_made;
 
 /* While work is running the calls wait for it, and delay all clients meanwhile. Under the lock. */
 static bool deferred_has_to_wait(bool has_time)
 {
-	return has_time && !deferred.is_reclaiming && atomic_load(&n_at_work) > 0;
+	return has_time && !deferred.is_reclaiming && at_work_count() > 0;
 }
 
 /*
@@ -91,8 +91,7 @@ static void deferred_append(struct deferred *one)
 /* A session that begins work meanwhile may have to wait for this. Under the lock. */
 static bool may_tidy_up(void)
 {
-	return (deferred.has_holes || deferred.when_idle) && !deferred.list &&
-	       atomic_load(&n_at_work) == 0;
+	return (deferred.has_holes || deferred.when_idle) && !deferred.list && at_work_count() == 0;
 }
 
 /*
@@ -129,7 +128,7 @@ static void make_calls(void)
 		deferred.has_holes = true;
 		pthread_mutex_unlock(&deferred.lock);
 		is_made = make_call(one);
-		if (atomic_load(&n_at_work) > 0 && !is_reclaiming)
+		if (at_work_count() > 0 && !is_reclaiming)
 			nanosleep(&(struct timespec){.tv_nsec = PACE_NS}, NULL);
 		pthread_mutex_lock(&deferred.lock);
 		if (is_made)
@@ -175,6 +174,15 @@ static void *deferred_run(void *arg)
 	return NULL;
 }
 
+/* No session has work now. */
+static void deferred_look(void)
+{
+	pthread_mutex_lock(&deferred.lock);
+	if (deferred.list || deferred.has_holes || deferred.when_idle)
+		pthread_cond_signal(&deferred.wanted);
+	pthread_mutex_unlock(&deferred.lock);
+}
+
 int deferred_start(void)
 {
 	pthread_condattr_t attr;
@@ -185,6 +193,7 @@ int deferred_start(void)
 	pthread_cond_init(&deferred.wanted, &attr);
 	pthread_condattr_destroy(&attr);
 	deferred.is_ending = false;
+	at_work_on_none(deferred_look);
 	r = thread_start(&deferred.thread, "mps-deferred", deferred_run, NULL);
 	deferred.is_started = r == 0;
 	return r;
@@ -254,30 +263,4 @@ bool deferred_wait(const struct session *session, uint64_t n, unsigned round)
 	deferred_reclaim();
 	nanosleep(&(struct timespec){.tv_nsec = WAIT_SLEEP_NS}, NULL);
 	return true;
-}
-
-unsigned at_work_count(void)
-{
-	return atomic_load_explicit(&n_at_work, memory_order_relaxed);
-}
-
-void at_work_change(bool is_at_work)
-{
-	if (is_at_work) {
-		atomic_fetch_add(&n_at_work, 1);
-		return;
-	}
-	if (atomic_fetch_sub(&n_at_work, 1) > 1)
-		return;
-	pthread_mutex_lock(&deferred.lock);
-	if (deferred.list || deferred.has_holes || deferred.when_idle)
-		pthread_cond_signal(&deferred.wanted);
-	pthread_mutex_unlock(&deferred.lock);
-}
-
-void session_set_at_work(struct session *session, bool is_at_work)
-{
-	if (session->is_at_work != is_at_work)
-		at_work_change(is_at_work);
-	session->is_at_work = is_at_work;
 }

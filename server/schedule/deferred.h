@@ -55,13 +55,4 @@ void deferred_reclaim(void);
  */
 bool deferred_wait(const struct session *session, uint64_t n, unsigned round);
 
-/* How many sessions have work on a GPU. Any thread. */
-unsigned at_work_count(void);
-
-/* Counts a session that begins to have work, or one that ends having it: true, false. */
-void at_work_change(bool is_at_work);
-
-/* The worker: whether its session has work on a GPU. Counts each change. */
-void session_set_at_work(struct session *session, bool is_at_work);
-
 #endif

@@ -15,6 +15,7 @@
 #include "deferred.h"
 #include "disable.h"
 #include "gate.h"
+#include "server/session/at_work.h"
 #include "server/session/session.h"
 #include "server/device/device.h"
 

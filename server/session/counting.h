@@ -2,19 +2,10 @@
 #ifndef COUNTING_H
 #define COUNTING_H
 
-/*
- * A session's counters. Its worker counts; the loop reads at any time and samples whether
- * the session is at work. Neither calls the driver for this.
- */
+/* A session's counters. Its worker counts; the loop reads at any time. */
 
 #include "counters.h"
 #include "session.h"
-
-/* How often the loop samples sessions with work. */
-#define SAMPLE_MS 10
-
-/* The mark of a stream with work after its last seqno. */
-#define MARK_WORK UINT64_MAX
 
 /* Only one thread writes a counter, so it needs no atomic addition. */
 static inline void counter_add(struct session *session, enum counter counter, uint64_t n)
@@ -41,38 +32,5 @@ static inline void counter_add_copy(
 	counter_add(session, copies, 1);
 	counter_add(session, copies + 1, size);
 }
-
-/* The worker: the seqno behind the stream's work, MARK_WORK, or 0 if the stream is at rest. */
-static inline void counter_mark(struct session *session, uint32_t stream, uint64_t mark)
-{
-	atomic_store_explicit(&session->marks[stream], mark, memory_order_relaxed);
-}
-
-/* A stream of that ID exists from now on. */
-static inline void counter_note_stream(struct session *session, uint32_t stream)
-{
-	if (stream >= session->n_marks)
-		session->n_marks = stream + 1;
-}
-
-/* The loop does not sample, because no session had work for some time. */
-extern atomic_bool sampler_rests;
-
-/* The worker: a stream gets work. */
-static inline void sampler_wake(struct session *session)
-{
-	if (unlikely(atomic_load_explicit(&sampler_rests, memory_order_relaxed)) &&
-		atomic_exchange(&sampler_rests, false))
-		session->on_news(session->on_news_arg);
-}
-
-/*
- * Any thread, while the session lives: whether it may have work on a GPU now. Work that no seqno
- * follows counts until the worker finds its stream at rest.
- */
-bool session_is_at_work(const struct session *session);
-
-/* The loop: adds that time to the busy time if a stream of the session has work now. */
-void counters_sample(struct session *session, uint64_t ns);
 
 #endif

@@ -89,8 +89,8 @@ struct session {
 	atomic_bool waits_for_others; /* set by the worker: it waits for work of other sessions */
 	_Atomic uint32_t n_unpinned;  /* set by the worker: pieces of memory, so far */
 	struct watchdog watchdog;     /* the call that the worker is in */
-	_Atomic uint64_t counters[COUNTERS]; /* see server/session/counting.h, as the next two */
-	_Atomic uint64_t marks[STREAMS_MAX]; /* by stream */
+	_Atomic uint64_t counters[COUNTERS]; /* see server/session/counting.h */
+	_Atomic uint64_t marks[STREAMS_MAX]; /* by stream: see at_work.h */
 	_Atomic uint32_t n_marks;            /* streams from here on have never existed */
 	struct device_quota *_Atomic quotas[DEVICES_MAX]; /* see device_quotas_unref() */
 	pthread_mutex_t pending_waits_lock;               /* see pending_wait.h */
@@ -109,7 +109,7 @@ struct session {
 	uint32_t n_at_work;                 /* as in the page */
 	int64_t pause_ns;                   /* between two runs of messages, on average */
 	struct yielder yielder;             /* of the worker */
-	bool is_at_work;                    /* counted as having work (deferred.h) */
+	bool is_at_work;                    /* counted as having work (at_work.h) */
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
 	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */

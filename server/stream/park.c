@@ -16,8 +16,8 @@
 
 #include "pending_wait.h"
 #include "stream.h"
+#include "server/session/at_work.h"
 #include "server/session/session.h"
-#include "server/schedule/deferred.h"
 #include "server/schedule/gate.h"
 
 /* How long a host function may run before the server considers threads that wait for answers. */

@@ -13,6 +13,7 @@
 #include "stream.h"
 #include "tracer.h"
 #include "waiter.h"
+#include "server/session/at_work.h"
 #include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -40,7 +41,7 @@ static CUresult write_in_order(struct session *session, struct stream *stream, u
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuStreamWriteValue64_v2(
 			real, word, value, CU_STREAM_WRITE_VALUE_DEFAULT);
-	counter_mark(session, stream->id, value);
+	at_work_mark(session, stream->id, value);
 	if (likely(result == CUDA_SUCCESS) || result_is_fault(result))
 		return result;
 	/* The worker does not wait: the stream may depend on this client's next message. */

@@ -19,7 +19,7 @@
 #include "park.h"
 #include "pending_wait.h"
 #include "progress.h"
-#include "server/session/counting.h"
+#include "server/session/at_work.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
@@ -188,8 +188,7 @@ static CUresult stream_enter(struct session *session, struct stream *stream)
 		stream->is_busy = true;
 		stream->next_busy = session->busy;
 		session->busy = stream;
-		atomic_store_explicit(&session->has_work, true, memory_order_relaxed);
-		sampler_wake(session);
+		at_work_publish(session);
 	}
 	return CUDA_SUCCESS;
 }
@@ -216,7 +215,7 @@ CUresult stream_begin(struct session *session, struct stream *stream, CUstream *
 	if (unlikely(closed_any()))
 		closed_wait(session, stream->device);
 	*ret_real = stream->real;
-	counter_mark(session, stream->id, MARK_WORK);
+	at_work_mark(session, stream->id, MARK_WORK);
 	if (stream->is_null) {
 		turns->serial++;
 		return turns->unjoined ? join_blocking(session, turns) : CUDA_SUCCESS;
@@ -288,7 +287,7 @@ static void free_real(struct stream *stream, bool device_lost)
 static void stream_rest(struct session *session, struct stream *stream, bool device_lost)
 {
 	stream->is_busy = false;
-	counter_mark(session, stream->id, 0);
+	at_work_mark(session, stream->id, 0);
 	unlink_unjoined(stream);
 	/* The seqno of a NULL stream includes the blocking streams, which end before it does. */
 	if ((!stream->is_null || stream->is_closed) && !device_lost)
@@ -321,7 +320,7 @@ bool streams_poll(struct session *session)
 	}
 	if (!session->busy && session->has_pending_seqnos)
 		progress_settle_all(session);
-	atomic_store_explicit(&session->has_work, session->busy != NULL, memory_order_relaxed);
+	at_work_publish(session);
 	return !session->busy;
 }
 
@@ -369,7 +368,7 @@ CUresult streams_wait(struct session *session)
 		session->busy = stream->next_busy;
 		stream_rest(session, stream, false);
 	}
-	atomic_store_explicit(&session->has_work, false, memory_order_relaxed);
+	at_work_publish(session);
 	return CUDA_SUCCESS;
 }
 
@@ -413,7 +412,7 @@ CUresult do_stream_create(
 	stream->turns = &sdev->turns;
 	stream->is_blocking = !(flags & CU_STREAM_NON_BLOCKING);
 	session->streams[id] = stream;
-	counter_note_stream(session, id);
+	at_work_note_stream(session, id);
 	return CUDA_SUCCESS;
 }
 

@@ -16,6 +16,7 @@
 
 #include "clock.h"
 #include "open_session.h"
+#include "server/session/at_work.h"
 #include "server/session/counting.h"
 #include "server/session/session_part.h"
 #include "server/schedule/background.h"
@@ -50,7 +51,7 @@ static void note(unsigned n)
 static void other_has_work(bool has_work)
 {
 	atomic_store(&other->has_work, has_work);
-	counter_mark(other, 0, has_work ? MARK_WORK : 0);
+	at_work_mark(other, 0, has_work ? MARK_WORK : 0);
 }
 
 static void open_other(void)

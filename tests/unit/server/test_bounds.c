@@ -16,6 +16,7 @@
 
 #include "every_kind.h"
 #include "open_session.h"
+#include "server/session/at_work.h"
 #include "server/schedule/deferred.h"
 
 #define LIMIT_MIB 24

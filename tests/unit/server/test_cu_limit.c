@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "open_session.h"
+#include "server/session/at_work.h"
 #include "server/device/device.h"
 #include "server/device/device_quota.h"
 #include "server/schedule/deferred.h"

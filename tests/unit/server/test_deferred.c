@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "client/util/compat.h"
+#include "server/session/at_work.h"
 #include "server/schedule/deferred.h"
 
 #define PATIENCE_MS 20000

@@ -16,6 +16,7 @@
 
 #include "clock.h"
 #include "open_session.h"
+#include "server/session/at_work.h"
 #include "server/device/device.h"
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/closed_gpu.h"
