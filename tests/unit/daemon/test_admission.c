@@ -72,6 +72,8 @@ static const struct scene_row rows[] = {
 	{"... and not sooner", "A[nope]*65 7s", "[failed]*64; [waits]", NULL},
 	{"... which a command that waits is not", "A[start_server -uid A]*64 A[nope] 9s",
 		"S1 of A starting; [waits]*65", NULL},
+	{"... and eight seconds later again", "A[start_server -uid A]*64 A[nope] 9s S1+ 8s",
+		"S1 of A; [done]*64; [failed]", NULL},
 	{"... nor is it run after its sender has left", "A[nope]*64 A[start_server -uid A] [- [-1",
 		"[closed]; [failed]*63; [closed]", NULL},
 	{"... of all its subordinate UIDs together", "A[nope]*60 a[nope]*4 b[nope]",

@@ -57,6 +57,11 @@ static const struct scene_row rows[] = {
 		TWO_FAULTS " A3:7 S3+ 600ms S3:fault=A3 S3:crash A4:7 S4+ 2s S4:fault=A4 S4:crash "
 			   "A5:7 S5+ 2500ms S5:fault=A5 S5:crash A6:7 S6+ 2500ms",
 		"S6 of A: A6; closed A1..A5", NULL},
+	{"a server is not idle while its program waits",
+		"idle=1 " TWO_FAULTS
+		" A3:7 S3+ 600ms S3:fault=A3 S3:crash A4:7 S4+ 1100ms S4:fault=A4 "
+		"S4:crash A5:7 S5+ 2500ms",
+		"S5 of A: A5; closed A1..A4", NULL},
 	{"after a minute the next fault is the first again",
 		ONE_FAULT " 61s A2:7 S2+ S2:fault=A2 S2:crash A3:7 S3+ 250ms",
 		"S3 of A: A3; closed A1 A2", NULL},
