@@ -5,11 +5,10 @@
  * configuration file leaves of the commands. Each case is a row of a table.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "rows.h"
 #include "daemon/config/settings.h"
 
 #define GIB ((uint64_t)1 << 30)
@@ -116,29 +115,26 @@ static const struct fold_row {
 		{50, 2, "0=2G"}},
 };
 
-static void test_fold(_unused_ void **state)
+static void test_fold(void **state)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(fold_rows); i++) {
-		const struct fold_row *row = &fold_rows[i];
-		const struct says *const says[LAYERS] = {
-			[LAYER_ENVIRONMENT] = &row->environment,
-			[LAYER_DEFAULT] = &row->file,
-			[LAYER_DEFAULT_COMMAND] = &row->command,
-			[LAYER_SECTION] = &row->section,
-			[LAYER_COMMAND] = &row->of_server,
-			[LAYER_WISH] = &row->wish,
-		};
-		const struct settings *layers[LAYERS];
-		struct settings all[LAYERS], settings;
+	const struct fold_row *row = *state;
+	const struct says *const says[LAYERS] = {
+		[LAYER_ENVIRONMENT] = &row->environment,
+		[LAYER_DEFAULT] = &row->file,
+		[LAYER_DEFAULT_COMMAND] = &row->command,
+		[LAYER_SECTION] = &row->section,
+		[LAYER_COMMAND] = &row->of_server,
+		[LAYER_WISH] = &row->wish,
+	};
+	const struct settings *layers[LAYERS];
+	struct settings all[LAYERS], settings;
 
-		print_message("%s\n", row->about);
-		for (enum layer layer = 0; layer < LAYERS; layer++) {
-			all[layer] = settings_of(says[layer]);
-			layers[layer] = &all[layer];
-		}
-		settings = settings_fold(layers, &no_devices);
-		check(&settings, &row->want);
+	for (enum layer layer = 0; layer < LAYERS; layer++) {
+		all[layer] = settings_of(says[layer]);
+		layers[layer] = &all[layer];
 	}
+	settings = settings_fold(layers, &no_devices);
+	check(&settings, &row->want);
 }
 
 /* A layer that does not exist sets nothing. */
@@ -191,28 +187,28 @@ static const struct take_row {
 		{20, 1, "0=2G"}},
 };
 
-static void test_take(_unused_ void **state)
+static void test_take(void **state)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(take_rows); i++) {
-		const struct take_row *row = &take_rows[i];
-		struct settings settings = settings_of(&row->settings);
-		const struct settings from = settings_of(&row->from);
-		const struct settings mentioned = settings_of(&row->mentioned);
+	const struct take_row *row = *state;
+	struct settings settings = settings_of(&row->settings);
+	const struct settings from = settings_of(&row->from);
+	const struct settings mentioned = settings_of(&row->mentioned);
 
-		print_message("%s\n", row->about);
-		settings_take(&settings, &from, &mentioned, &no_devices);
-		check(&settings, &row->want);
-	}
+	settings_take(&settings, &from, &mentioned, &no_devices);
+	check(&settings, &row->want);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fold),
 		cmocka_unit_test(test_absent_layers),
 		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_take),
 	};
+	int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	n_failed +=
+		rows_run("fold", test_fold, fold_rows, sizeof(*fold_rows), ARRAY_SIZE(fold_rows));
+	n_failed +=
+		rows_run("take", test_take, take_rows, sizeof(*take_rows), ARRAY_SIZE(take_rows));
+	return n_failed;
 }
