@@ -107,7 +107,9 @@ void scene_set_file(const char *text)
 		file_fd = memfd_create("mps.conf", MFD_CLOEXEC);
 		assert_true(file_fd >= 0 && fchmod(file_fd, 0600) == 0);
 	}
-	snprintf(file_path, sizeof(file_path), text ? "/proc/self/fd/%d" : "", file_fd);
+	file_path[0] = '\0';
+	if (text)
+		snprintf(file_path, sizeof(file_path), "/proc/self/fd/%d", file_fd);
 	assert_int_equal(ftruncate(file_fd, 0), 0);
 	if (text)
 		assert_int_equal(pwrite(file_fd, text, strlen(text), 0), strlen(text));
