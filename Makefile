@@ -59,7 +59,7 @@ COUNTED := --coverage -fprofile-update=atomic -include tests/fuzz/count_exits.h
 ALL_LDFLAGS += --coverage
 endif
 
-PROGRAMS := $(addprefix $(BUILD)/bin/mps-,control server top)
+PROGRAMS := $(addprefix $(BUILD)/bin/mps-,control server top exporter)
 LIBRARY := $(BUILD)/lib/libmpsclient.so
 CHECK := $(BUILD)/lib/mps-check
 SOFTGPU := $(BUILD)/softgpu/libcuda.so.1
@@ -145,6 +145,10 @@ $(BUILD)/bin/mps-control: $(call objects,daemon,daemon/main.c) $(call archives,d
 $(BUILD)/bin/mps-top: $(call objects,daemon,daemon/top/main.c) $(call archives,daemon proto-daemon)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(NCURSES) $(JANSSON)
+
+$(BUILD)/bin/mps-exporter: $(call objects,daemon,daemon/exporter/main.c) $(call archives,daemon proto-daemon)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) -ldl
 
 $(BUILD)/bin/mps-server: $(call objects,server,$(SERVER_SRC)) $(call archives,proto-server)
 	@mkdir -p $(@D)

@@ -30,9 +30,9 @@
 #include "daemon/server/servers_record.h"
 #include "daemon/server/state_text.h"
 #include "daemon/watch/counting.h"
+#include "daemon/watch/exporter.h"
 #include "daemon/watch/faults.h"
 #include "daemon/watch/kernel_log.h"
-#include "daemon/watch/metrics_server.h"
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
 #include "daemon/command/new_conn.h"
@@ -163,7 +163,7 @@ static void check_quit(struct daemon *daemon)
 		servers_record(daemon);
 		record_release(daemon->listener->directory);
 		listener_stop(daemon);
-		metrics_server_close(daemon);
+		exporter_close(daemon);
 		uv_timer_start(&daemon->quit_timer, on_quit_reply_timeout, QUIT_REPLY_MS, 0);
 	}
 	resume_quit_conns(daemon);
@@ -266,6 +266,8 @@ static void reap_orphans(const struct daemon *daemon)
 		list_each (struct server, server, &daemon->servers, link_in_daemon)
 			if (server->pid == info.si_pid)
 				return;
+		if (exporter_has_pid(daemon, info.si_pid))
+			return;
 		waitpid(info.si_pid, NULL, 0);
 		info.si_pid = 0;
 	}

@@ -23,7 +23,7 @@
 #include "daemon/conn/listener.h"
 #include "daemon/server/priority.h"
 #include "daemon/server/spawn.h"
-#include "daemon/watch/metrics_server.h"
+#include "daemon/watch/exporter.h"
 #include "daemon/command/command.h"
 #include "daemon/command/config_apply.h"
 #include "daemon/command/reload.h"
@@ -229,7 +229,7 @@ static void listen_for_metrics(struct daemon *daemon)
 {
 	struct error_message error;
 
-	if (metrics_server_listen(daemon, config_metrics_address(&daemon->config), &error) == 0)
+	if (exporter_listen(daemon, config_metrics_address(&daemon->config), &error) == 0)
 		return;
 	log_control(&daemon->logs, "%s", error.text);
 	print_error(&error);

@@ -35,7 +35,8 @@ static void note_command_name(struct conn *conn, const char *line)
 	bool was_stats = strcmp(conn->command, "stats") == 0;
 
 	snprintf(conn->command, sizeof(conn->command), "%.*s", (int)strcspn(name, " "), name);
-	conn->is_watching = was_stats && strcmp(conn->command, "stats") == 0;
+	conn->is_watching =
+		conn->is_for_pages || (was_stats && strcmp(conn->command, "stats") == 0);
 	conn->is_marked = false;
 }
 
@@ -56,6 +57,12 @@ static void run_command_line(struct conn *conn, char *line)
 	line_clean(line);
 	if (line[strspn(line, " ")] == '\0')
 		return;
+	if (conn->is_for_pages && strcmp(line, "metrics") != 0) {
+		conn_log(conn,
+			"mps-exporter asked for what it may not have: closing its connection");
+		conn_close(conn);
+		return;
+	}
 	note_command_name(conn, line);
 	if (!conn->is_watching)
 		conn_log(conn, "Cmd:%s", line);
@@ -219,7 +226,7 @@ static bool is_conn_queued(const struct conn *conn)
 
 static bool is_conn_silent(const struct conn *conn)
 {
-	return is_command_idle(conn) && conn->in_size == 0;
+	return is_command_idle(conn) && conn->in_size == 0 && !conn->is_for_pages;
 }
 
 static void begin_next(const struct daemon *daemon, const struct account *account)

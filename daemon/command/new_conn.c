@@ -29,7 +29,7 @@ static void on_new_conn_event(struct conn *conn, _unused_ int events)
 		return;
 	if (n <= 0)
 		conn_close(conn);
-	else if (conn->in.bytes[0] == 0)
+	else if (conn->in.bytes[0] == 0 && !conn->is_for_pages)
 		handshake_read(conn);
 	else
 		command_conn_read(conn);

@@ -16,7 +16,7 @@
 #include "daemon/conn/admission.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/pending.h"
-#include "daemon/watch/metrics_server.h"
+#include "daemon/watch/exporter.h"
 
 /* The name service of the system has this time to find the users of the file. */
 #define RELOAD_MS 20000
@@ -108,7 +108,7 @@ static void apply_metrics(struct daemon *daemon, const struct config_report *rep
 			"line %u: metrics_listen has no effect, as the daemon was started with -m "
 			"%s",
 			config->file->of[CONFIG_METRICS_LISTEN].line, config->metrics_option);
-	if (metrics_server_listen(daemon, config_metrics_address(config), &error) < 0)
+	if (exporter_listen(daemon, config_metrics_address(config), &error) < 0)
 		config_report(report, "%s", error.text);
 }
 

@@ -26,8 +26,8 @@
 #define GUEST_CONNS_MAX 8192
 
 /*
- * Descriptors that the connections of guests leave free for the daemon's files,
- * the connections of metrics_server.c and root's connections.
+ * Descriptors that the connections of guests leave free for the daemon's files
+ * and root's connections.
  */
 #define RESERVED_FDS 128
 /* For each server: its process, its connection and the pipe of its output; one to spare. */

@@ -283,3 +283,17 @@ void conn_accept(struct daemon *daemon, int fd)
 	conn_read(conn);
 	admission_check(tenant);
 }
+
+int conn_open_for_pages(struct daemon *daemon, int fd)
+{
+	struct conn *conn = NULL;
+	int r = conn_new(daemon, fd, &conn);
+
+	if (!conn) {
+		closep(&fd);
+		return r;
+	}
+	conn->is_for_pages = true;
+	conn_become(conn, CONN_NEW, daemon->new_conn_ops);
+	return 0;
+}

@@ -85,6 +85,7 @@ struct conn {
 	bool has_end_mark;               /* of a completed quit */
 	bool is_marked;                  /* the running command has been reported as failed */
 	bool is_watching;                /* repeats stats, as top does: not logged again */
+	bool is_for_pages;               /* of mps-exporter: only `metrics' is permitted */
 	char command[48];                /* the name of the running command */
 	char *out;                       /* replies that did not fit into the socket */
 	char *retry;                     /* the command to run again after what it waits for */
@@ -113,6 +114,10 @@ struct conn {
 
 /* A connection has been accepted. Takes `fd'. */
 void conn_accept(struct daemon *daemon, int fd);
+
+/* The daemon's own end of a pair: the other end may only ask for metrics. Takes `fd'. 0 or -errno.
+ */
+int conn_open_for_pages(struct daemon *daemon, int fd);
 
 /* Handles what the peer has sent, as if it had just arrived. May close the connection. */
 void conn_read(struct conn *conn);

@@ -27,7 +27,7 @@ struct conn;
 struct conn_ops;
 struct kernel_log;
 struct listener;
-struct metrics_server;
+struct exporter;
 struct probe;
 struct reload;
 struct server_watch;
@@ -76,10 +76,10 @@ struct daemon {
 	struct list tracing;  /* ... for the end of traces */
 	struct list traces;   /* that run or were not read yet: struct trace */
 	uint64_t last_trace_id;
-	struct metrics_server *metrics_server; /* NULL: the daemon does not listen for HTTP */
-	struct devices devices;                /* of the last trusted server or probe */
-	struct probe *probe;                   /* NULL: none runs */
-	struct error_message probe_failure;    /* of the last one; "": it did not fail */
+	struct exporter *exporter;          /* NULL: the daemon does not listen for HTTP */
+	struct devices devices;             /* of the last trusted server or probe */
+	struct probe *probe;                /* NULL: none runs */
+	struct error_message probe_failure; /* of the last one; "": it did not fail */
 	uint64_t probe_failed_ms, probe_began_ms;
 	uint64_t probe_began_number; /* n_queued when the probe began */
 	bool is_exclusive;           /* servers take turns: see turns.h */

@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#include "metrics_server.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
@@ -38,7 +37,6 @@ static void check(struct daemon *daemon)
 		return;
 	list_each_safe (struct conn, conn, &daemon->counting, wait)
 		pending_rerun(conn);
-	metrics_server_on_counters(daemon);
 }
 
 static void counting_send(struct server *server)
@@ -63,19 +61,14 @@ static void ask_all(struct daemon *daemon)
 	}
 }
 
-bool counting_ask(struct daemon *daemon)
-{
-	ask_all(daemon);
-	return is_any_asked(daemon);
-}
-
 bool counting_is_fresh(struct conn *conn, const char *command)
 {
 	struct daemon *daemon = conn->daemon;
 
 	if (conn->awaited == &pending_counters)
 		return true;
-	if (!counting_ask(daemon))
+	ask_all(daemon);
+	if (!is_any_asked(daemon))
 		return true;
 	if (!pending_begin_rerun(conn, &pending_counters, command, REPLY_MS))
 		return true;

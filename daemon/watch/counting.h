@@ -17,12 +17,6 @@ struct frame_counters;
 struct server;
 
 /*
- * Asks the servers for the counters of their clients. Whether a reply is outstanding: then
- * metrics_server_on_counters() follows.
- */
-bool counting_ask(struct daemon *daemon);
-
-/*
  * Whether the counters are fresh. If not, the servers are asked, and `command' runs again
  * when all have replied, or after a second.
  */

@@ -135,7 +135,7 @@ def test_lintian():
 def test_contents():
     """Which package has what; the library needs no newer libc, and no package provides libcuda."""
     wanted = {
-        "mps": ("/usr/bin/mps-control", "/usr/bin/mps-run", "/usr/bin/mps-server", "/usr/bin/mps-top",
+        "mps": ("/usr/bin/mps-control", "/usr/bin/mps-run", "/usr/bin/mps-server", "/usr/bin/mps-top", "/usr/bin/mps-exporter",
                 "systemd/system/mps-control.service", "systemd/system/mps-control.socket",
                 "/usr/lib/tmpfiles.d/mps-control.conf", "/usr/lib/sysusers.d/mps-control.conf",
                 "/usr/share/man/man1/mps-control.1.gz", "/usr/share/man/man1/mps-top.1.gz",

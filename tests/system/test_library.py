@@ -274,7 +274,7 @@ def test_install():
 
 
 def check_installed(prefix):
-    for name in ("bin/mps-control", "bin/mps-server", "bin/mps-top", "bin/mps-run", "lib/mps/libmpsclient.so",
+    for name in ("bin/mps-control", "bin/mps-server", "bin/mps-top", "bin/mps-exporter", "bin/mps-run", "lib/mps/libmpsclient.so",
                  "share/doc/mps/README.md", "share/man/man1/mps-control.1", "share/man/man1/mps-run.1",
                  "share/man/man1/mps-top.1", "share/man/man5/mps.conf.5", "share/doc/mps/mps.conf",
                  "share/man/man8/mps-server.8", "share/man/man7/libmpsclient.7", "lib/mps/mps-check",
@@ -385,7 +385,8 @@ def test_man_pages():
     """groff reports no errors, and each command and option of the daemon is documented."""
     groff = mps.need_program("groff")
     pages = {os.path.basename(path): path for path in glob.glob(harness.ROOT + "/docs/man/*")}
-    missing = {"libmpsclient.7", "mps-control.1", "mps-run.1", "mps-top.1", "mps-server.8", "mps.conf.5"} - set(pages)
+    missing = {"libmpsclient.7", "mps-control.1", "mps-run.1", "mps-top.1", "mps-server.8", "mps-exporter.8",
+               "mps.conf.5"} - set(pages)
     equal(missing, set())
     for path in pages.values():
         done = subprocess.run([groff, "-man", "-ww", "-z", path], capture_output=True, text=True,

@@ -5,6 +5,7 @@
 """The metrics: the page of the command, and its listener."""
 
 import contextlib
+import ctypes
 import http.client
 import json
 import os
@@ -13,6 +14,7 @@ import resource
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 import exposition
@@ -27,8 +29,11 @@ ALICE, BOB = 12345, 12346
 FLEET = os.path.join(harness.ROOT, "docs", "fleet")
 # METRICS_CLIENTS_MAX (daemon/watch/metrics.h), PROCESS_SESSIONS_MAX (daemon/config/allowances.h).
 CLIENTS_MAX, OF_A_PROCESS = 256, 16
-# CONNS_OF_PEER_MAX, ALL_CONNS_MAX and CONN_MS (daemon/watch/metrics_server.c).
+# CONNS_OF_PEER_MAX, ALL_CONNS_MAX and CONN_MS (daemon/exporter/http.c).
 CONNS_OF_PEER, CONNS, CONN_S = 12, 96, 10
+# EXPORTER_DAEMON_FD (daemon/ask/exporter_start.h)
+DAEMON_FD = 4
+SYS_PIDFD_GETFD = 438
 CANNOT = "Cannot listen on 127.0.0.1:%d for the metrics: Address already in use: set metrics_listen " \
     "to another address, or reload when this one is free\n"
 # The counters of `stats --json' -> the families of the metrics, and the direction of copies.
@@ -368,8 +373,16 @@ def test_malformed_requests():
         equal(service.command("get_server_list").stdout, "")
 
 
+def exporter(service):
+    """The PID of the program that answers."""
+    daemon = service.daemon_pid()
+    found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+             if mps.parent_of(pid) == daemon and "mps-exporter" in mps.command_line(pid)]
+    return found[0] if found else None
+
+
 def descriptors(service):
-    return len(mps.open_files(service.daemon_pid()))
+    return len(mps.open_files(exporter(service)))
 
 
 def test_slow_peers():
@@ -442,18 +455,19 @@ def test_peer_with_many_connections():
 
 
 def test_connections_that_ended_early():
-    """Connections that users end before the daemon accepts them are not root's."""
+    """Connections that users end before they are accepted are not root's."""
     need_root()
     port = free_port()
     with mps.Service(options=["-m", str(port)]) as service:
         with socket.create_connection(("127.0.0.1", port), 5) as ours:
             ours.sendall(b"GET /metrics HTTP/1.1\r\n")
-            scrape(port)  # the daemon has accepted both
-            os.kill(service.daemon.pid, signal.SIGSTOP)
+            scrape(port)  # it has accepted both
+            pid = exporter(service)
+            os.kill(pid, signal.SIGSTOP)
             for _ in range(40):
                 with socket.create_connection(("127.0.0.1", port), 5) as sock:
                     sock.sendall(b"GET")
-            os.kill(service.daemon.pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGCONT)
             scrape(port)
             ours.sendall(b"Host: x\r\n\r\n")
             ours.settimeout(20 * mps.SLOW)
@@ -485,17 +499,18 @@ def sleeps(pid):
 
 
 def test_out_of_descriptors():
-    """The daemon does not run without a pause because of a connection that it cannot accept."""
+    """The exporter does not run without a pause because of a connection that it cannot accept."""
     port = free_port()
     with mps.Service(options=["-m", str(port)]) as service:
-        pid = service.daemon_pid()
+        scrape(port)
+        pid = exporter(service)
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         used = max(int(name) for name in os.listdir("/proc/%d/fd" % pid)) + 1
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, hard))
         with socket.create_connection(("127.0.0.1", port), timeout=20 * mps.SLOW) as sock:
             sock.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
             before = sleeps(pid)
-            wait_for("the daemon to sleep", lambda: sleeps(pid) > before + 10)
+            wait_for("it to sleep", lambda: sleeps(pid) > before + 10)
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
             contains(sock.recv(4096).decode(), "200 OK")
         equal(scrape(port)["mps_clients"].value(), 0)
@@ -535,6 +550,81 @@ def test_end_beside_requests():
         os.kill(server, signal.SIGKILL)
         service.command("quit", "-t", "0", timeout=40)
         equal(service.daemon.wait(30 * mps.SLOW), 0)
+
+
+# ---- the program that answers
+
+def take_connection(pid):
+    """The exporter's connection to the daemon."""
+    process = os.pidfd_open(pid)
+    fd = ctypes.CDLL(None).syscall(SYS_PIDFD_GETFD, process, DAEMON_FD, 0)
+    os.close(process)
+    assert fd >= 0
+    return socket.socket(fileno=fd)
+
+
+def test_user():
+    """Where there is a user `mps', the program is that user, without groups and new rights."""
+    need_root()
+    port = free_port()
+    with tempfile.NamedTemporaryFile("w") as passwd:
+        with open("/etc/passwd", encoding="utf-8") as file:
+            passwd.write("".join(line for line in file if not line.startswith("mps:")))
+        passwd.write("mps:x:12399:12398::/:/bin/false\n")
+        passwd.flush()
+        launcher = [mps.need_program("unshare"), "--mount", "sh", "-c",
+                    "mount --bind %s /etc/passwd && exec \"$@\"" % passwd.name, "sh"]
+        if subprocess.run([*launcher, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            raise harness.Skip("no mounts")
+        with mps.Service(options=["-m", str(port)], launcher=launcher) as service:
+            scrape(port)
+            pid = exporter(service)
+            equal([mps.status_of(pid, key).split() for key in ("Uid", "Gid", "NoNewPrivs")],
+                  [["12399"] * 4, ["12398"] * 4, ["1"]])
+            with open("/proc/%d/status" % pid, encoding="utf-8") as file:
+                assert re.search(r"^Groups:\s*$", file.read(), re.M)
+            equal(int(mps.status_of(pid, "CapEff"), 16), 0)
+
+
+def test_rights():
+    """Its connection is for the page alone: another command, or a frame, ends the connection."""
+    need_root()
+    port = free_port()
+    with mps.Service(options=["-m", str(port)]) as service:
+        scrape(port)
+        lines = service.control_log().count("\n")
+        scrape(port)
+        equal(service.control_log().count("\n"), lines, "scrapes leave no line in the log")
+        for words in b"quit\n", b"\0" * 64, b"metrics --json\n":
+            pid = exporter(service)
+            with take_connection(pid) as sock:
+                sock.send(words)
+            wait_for("another one", lambda pid=pid: exporter(service) not in (None, pid), 20 * mps.SLOW)
+            scrape(port)
+        equal(service.daemon.poll(), None)
+
+
+def test_restart():
+    """It is started again, and ends with the daemon, also with one that is killed."""
+    port = free_port()
+    with mps.Service(options=["-m", str(port)]) as service:
+        scrape(port)
+        pid = exporter(service)
+        os.kill(pid, signal.SIGKILL)
+        # The address stays taken: who connects waits.
+        assert "mps_clients" in scrape(port)
+        contains(service.control_log(), "mps-exporter %d was ended by signal 9: starting it again" % pid)
+        pid = exporter(service)
+        service.daemon.kill()
+        service.daemon.wait()
+        wait_for("its end", lambda: not os.path.exists("/proc/%d" % pid) or not mps.is_alive(pid))
+        wait_for("the end of the listener", lambda: refuses(port))
+        service.start()
+        assert "mps_clients" in scrape(port)
+        pid = exporter(service)
+        service.command("quit")
+        service.daemon.wait()
+        assert not os.path.exists("/proc/%d" % pid)
 
 
 # ---- the address

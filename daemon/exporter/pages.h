@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PAGES_H
+#define PAGES_H
+
+/*
+ * Asks the daemon for pages of metrics. Loop thread. The process ends when the daemon closes the
+ * connection.
+ */
+
+#include <uv.h>
+
+#include "base.h"
+
+struct pages {
+	int fd;
+	uv_poll_t poll;
+	bool is_asking;
+	char *reply; /* what has come of it */
+	size_t size, room;
+	/* The daemon has replied: a page of `size' bytes, or a line that says why there is none. */
+	void (*on_reply)(struct pages *pages, const char *reply, size_t size);
+};
+
+/* 0 or -errno. */
+int pages_open(struct pages *pages, uv_loop_t *loop, int fd);
+
+/* Asks, unless a reply is outstanding; on_reply() follows. */
+void pages_ask(struct pages *pages);
+
+#endif
