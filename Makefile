@@ -70,7 +70,7 @@ all: $(PROGRAMS) $(BUILD)/bin/mps-run $(CHECK) $(LIBRARY) $(BUILD)/lib/libcuda.s
 # ---- what is generated
 
 GENERATED := $(addprefix $(GEN)/,spec_hash.h wire.h send.h send.c client.h stubs.c procs.h procs.c \
-	cuda_api.h cuda_api.c dispatch.h dispatch.c wire.c absent.c client.syms symbols.h calls.md coverage.md \
+	cuda_api.h cuda_api.c dispatch.h dispatch.c wire.c client.syms symbols.h calls.md coverage.md \
 	test_rules.c)
 
 # The hash that two builds compare covers the layout of shared memory and frames.
@@ -132,7 +132,7 @@ CHECK_SRC := $(wildcard client/check/*.c)
 CLIENT_SRC := $(filter-out client/check/%,$(wildcard client/*/*.c)) \
 	$(addprefix $(GEN)/,send.c stubs.c procs.c cuda_api.c wire.c)
 SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entry/tables.c client/context/storage.c client/entry/integrity.c \
-	client/util/md2.c client/transport/error.c client/memory/advice.c $(GEN)/absent.c $(GEN)/procs.c
+	client/util/md2.c client/transport/error.c client/memory/advice.c $(GEN)/procs.c
 
 # Programs of the daemon's folder: each is the room of its name, and what that needs of the archive.
 $(eval $(call archive,daemon,$(call objects,daemon,$(filter-out %/main.c,$(DAEMON_SRC)))))

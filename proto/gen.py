@@ -31,7 +31,6 @@ def outputs(spec, headers):
         "cuda_api.c": api.gen_cuda_api_c(headers),
         "client.h": stubs.gen_client_h(spec, headers),
         "stubs.c": stubs.gen_stubs_c(spec, headers),
-        "absent.c": stubs.gen_absent_c(headers),
         "client.syms": stubs.gen_client_syms(headers),
         "symbols.h": stubs.gen_symbols_h(headers),
         "test_rules.c": rules.gen_test_rules(spec),

@@ -106,7 +106,7 @@ static inline struct stream *stream_slot(CUstream handle)
 }
 
 /* The context of a stream of the program, also after its end. NULL: the handle is none of those. */
-static inline struct context *stream_context(CUstream handle)
+static inline __attribute__((always_inline)) struct context *stream_context(CUstream handle)
 {
 	struct stream *stream = stream_slot(handle);
 	struct context *context;

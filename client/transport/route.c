@@ -137,7 +137,7 @@ static struct entry ask_server(enum route route)
 	return (struct entry){.way = ENTRY_SERVED};
 }
 
-static struct entry ask(bool is_early)
+struct entry route_ask(bool is_early)
 {
 	struct entry entry = {.way = ENTRY_TRACED};
 	enum route route;
@@ -148,16 +148,6 @@ static struct entry ask(bool is_early)
 	if (route == ROUTE_NATIVE)
 		return (struct entry){.way = ENTRY_NATIVE};
 	return is_early ? (struct entry){.way = ENTRY_SERVED} : ask_server(route);
-}
-
-struct entry route_ask(void)
-{
-	return ask(false);
-}
-
-struct entry route_ask_early(void)
-{
-	return ask(true);
 }
 
 static void log_failed(const char *symbol, CUresult result)

@@ -66,8 +66,7 @@ struct entry {
  * If route_is_open() is false. An early call is answered without a server too: if
  * there is none, the program learns the reason from cuInit().
  */
-__attribute__((cold)) struct entry route_ask(void);
-__attribute__((cold)) struct entry route_ask_early(void);
+__attribute__((cold)) struct entry route_ask(bool is_early);
 
 void route_set_initialised(void);
 

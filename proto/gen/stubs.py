@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """client.h and stubs.c: every symbol that the library exports. client.syms: their names.
-
-absent.c: the same symbols for the software GPU, which serves some of them.
 """
 
 import re
@@ -38,6 +36,9 @@ HANDLES = {
     "surface": ("texture_find_surface", "texture", "CUDA_ERROR_INVALID_VALUE"),
     "texture": ("texture_find_texture", "texture", "CUDA_ERROR_INVALID_VALUE"),
 }
+
+# Launches, copies and the like: the context of their stream costs no call of a function.
+FAST = re.compile(r"cu(Launch|Memcpy|Memset|EventRecord|StreamWaitEvent|GraphLaunch)")
 
 PER_THREAD = re.compile(r"_pt(ds|sz)$")
 
@@ -146,37 +147,72 @@ def gen_client_h(spec, headers):
 
 HEX = {"CUdeviceptr", "CUdeviceptr_v1", "CUtexObject", "CUsurfObject",
        "CUmemGenericAllocationHandle", "CUgraphConditionalHandle"}
-SIGNED = {"int", "EGLint", "long", "long long"}
-POINTERS = {"EGLImageKHR", "EGLStreamKHR"}
+
+# How an argument is passed: the letter of its class, by the C type behind its own.
+CLASSES = {"pointer": "p", "enum": "u", "int": "i", "unsigned int": "u", "unsigned": "u",
+           "uint32_t": "u", "size_t": "l", "unsigned long long": "l", "uint64_t": "l",
+           "unsigned short": "h", "unsigned char": "c", "float": "f", "double": "d",
+           "long": "s", "long long": "s", "EGLImageKHR": "p", "EGLStreamKHR": "p", "EGLint": "i",
+           "GLuint": "u", "GLenum": "u", "VdpDevice": "u", "VdpVideoSurface": "u",
+           "VdpOutputSurface": "u"}
+CLASS_TYPES = {"p": "const void *", "i": "int", "u": "unsigned", "l": "uint64_t", "h": "uint16_t",
+               "c": "uint8_t", "f": "float", "d": "double", "s": "int64_t"}
 
 
-def trace_type(headers, param):
-    """The letter of a parameter's type, and what the tracer gets: client/transport/trace.h."""
-    kind, name = param.type, param.name
+def class_of(headers, param):
+    """The class of an argument; a struct passed by value has its own type as class."""
+    if param.type.endswith("*") or param.array:
+        return "p"
+    resolved = param.type
+    for _ in range(8):
+        if resolved in CLASSES:
+            break
+        resolved = headers.types.get(resolved, resolved)
+    return param.type if resolved == "struct" else CLASSES[resolved]
+
+
+def classes_of(headers, stub):
+    return tuple(class_of(headers, param) for param in stub.prototype.params)
+
+
+def asker_of(classes):
+    """The function that asks for the way of calls with such arguments."""
+    return "ask_" + "".join(one if one in CLASS_TYPES else f"_{one}_" for one in classes)
+
+
+def trace_letter(headers, param):
+    """How the tracer shows an argument: client/transport/trace.h."""
+    kind, passed = param.type, class_of(headers, param)
+    if kind == "const char *":
+        return "s"
+    if passed not in CLASS_TYPES:
+        return "o"
+    if passed in "pfd":
+        return passed.replace("d", "f")
     resolved = kind
     for _ in range(8):
         resolved = headers.types.get(resolved, resolved)
-    if kind == "const char *":
-        return "s", [name]
-    if kind.endswith("*") or param.array or resolved == "pointer" or kind in POINTERS:
-        return "p", [name]
-    if resolved == "struct":
-        return "o", []
-    if resolved in ("float", "double"):
-        return "f", [name]
-    is_signed = resolved == "enum" or resolved in SIGNED
-    return "h" if kind in HEX else "i" if is_signed else "u", [f"(uint64_t){name}"]
+    return "h" if kind in HEX else "i" if resolved == "enum" or passed in "is" else "u"
 
 
-def trace_call(headers, stub):
-    """A call as the tracer reads it: the string in pieces, and the values of the arguments."""
-    types, values = [], []
-    for param in stub.prototype.params:
-        letter, value = trace_type(headers, param)
-        types.append(letter + param.name)
-        values += value
-    pieces = [stub.symbol + "\\0"] + [kind + "," for kind in types[:-1]] + types[-1:]
-    return pieces, values
+def gen_asker(classes):
+    """What calls with such arguments do if they cannot be served at once."""
+    name = asker_of(classes)
+    kinds = [CLASS_TYPES.get(one, one) for one in classes]
+    names = [f"a{i}" for i in range(len(classes))]
+    params = [f"{kind}{'' if kind.endswith('*') else ' '}{name}" for kind, name in zip(kinds, names)]
+    values = [value if one in "pfd" else f"(uint64_t){value}"
+              for one, value in zip(classes, names) if one in CLASS_TYPES]
+    own = ["const struct call *call", "any_function served"]
+    out = [wrapped(f"static COLD CUresult {name}(", params + own, ")"), "{"]
+    out += [wrapped("CUresult (*next)(", kinds or ["void"], ");", 1), "\tstruct entry entry;", "",
+            "\tnext = (void *)way_of(call, served, &entry);", "\tif (entry.way == ENTRY_TRACED) {",
+            wrapped(f"entry.result = {name}(", names + ["call", "served"], ");", 2),
+            wrapped("return trace_write(", ["call->text", "entry.start_ns", "entry.result"] + values,
+                    ");", 2), "\t}",
+            wrapped("return ended(", ["call", f"next ? next({', '.join(names)}) : entry.result"],
+                    ");", 1), "}", ""]
+    return "\n".join(out)
 
 
 def owner_of(stub):
@@ -244,49 +280,67 @@ def arguments_of(stub):
             for one in stub.arguments]
 
 
-def answer_lines(stub):
-    """How a symbol is answered by the client."""
-    if not stub.target:
-        return [wrapped("return route_failed(", ["call", f'refuse(call, "{stub.why}")'], ");", 1)]
-    depth = 2 if stub.checks else 1
-    function = stub.function or f"local_{stub.target}"
-    answer = wrapped(f"returned = {function}(", arguments_of(stub), ");", depth)
-    if stub.checks:
-        answer = "\n".join(check_lines(stub) + ["\tif (returned == CUDA_SUCCESS)", answer])
-    owner = owner_of(stub)
+def is_plain(stub):
+    """Whether local_SYMBOL() alone answers, with the arguments of the symbol."""
+    return (not stub.function and not stub.checks and not stub.implicit and not owner_of(stub)
+            and values_of(stub) == [param.name for param in stub.prototype.params])
+
+
+def is_fast(stub):
+    return bool(FAST.match(stub.symbol)) and not stub.checks
+
+
+def gen_answer(stub):
+    """The checks of a call, then the function that answers."""
+    objects, owner = objects_of(stub), owner_of(stub)
+    opening, arguments = f"{stub.function or f'local_{stub.target}'}(", arguments_of(stub)
+    out = [wrapped(f"static {'INLINE' if is_fast(stub) else 'NOINLINE'} CUresult answer_{stub.symbol}(",
+                   stub.prototype.declare_params(), ")"), "{"]
+    if not stub.checks and not owner:
+        return "\n".join(out + [wrapped(f"return {opening}", arguments, ");", 1), "}", ""])
     if owner:
-        answer = f"\touter = context_borrow({owner});\n{answer}\n\tcontext_return(outer);"
-    return [answer,
-            "\treturn likely(returned == CUDA_SUCCESS) ? returned : route_failed(call, returned);"]
+        out.append(f"\tstruct context_binding outer = context_borrow({owner});")
+    out += [f"\tstruct {HANDLES[kind][1]} *found{at} = NULL;" for at, kind in objects.items()]
+    out += ["\tCUresult returned;", ""]
+    if stub.checks:
+        out += check_lines(stub) + ["\tif (returned == CUDA_SUCCESS)"]
+    out.append(wrapped(f"returned = {opening}", arguments, ");", 2 if stub.checks else 1))
+    if owner:
+        out.append("\tcontext_return(outer);")
+    return "\n".join(out + ["\treturn returned;", "}", ""])
 
 
-def gen_stub(headers, stub):
+def gen_stub(headers, stub, whys):
     prototype = stub.prototype
     params, symbol = prototype.declare_params(), stub.symbol
     names = [param.name for param in prototype.params]
-    call, values = trace_call(headers, stub)
-    out = []
+    types = [trace_letter(headers, param) + param.name for param in prototype.params]
+    why = 0 if stub.target else whys.index(stub.why)
+    text = quoted(f"\tTEXT({symbol}, ", [one + "," for one in types[:-1]] + types[-1:], ")};")
+    words = [f"REAL_AT({symbol})", "EARLY" if stub.early else "LATE", str(why)]
+    opening = f"static const struct call call_{symbol} = {{"
+    out = ([f"{opening}{', '.join(words)},", text, ""] if "\n" in text
+           else [wrapped(opening, words + [text.strip()[:-2]], "};"), ""])
+    plain = stub.target and is_plain(stub)
+    answer = f"local_{stub.target}" if plain else f"answer_{symbol}" if stub.target else "NULL"
+    if stub.target and not plain:
+        out.append(gen_answer(stub))
+    asked = answer
+    if stub.target and not plain and is_fast(stub):
+        asked = f"asked_{symbol}"
+        out += [wrapped(f"static COLD CUresult {asked}(", params, ")"), "{",
+                wrapped(f"return {answer}(", names, ");", 1), "}", ""]
     if prototype.header not in DECLARED:
         out.append(wrapped(f"EXPORT CUresult CUDAAPI {symbol}(", params, ");"))
-    out += [wrapped(f"EXPORT CUresult CUDAAPI {symbol}(", params, ")"), "{"]
-    out.append(quoted("static const char call[] = ", call, ";", 1))
-    if owner_of(stub):
-        out.append("\tstruct context_binding outer;")
-    out += [f"\tstruct {HANDLES[kind][1]} *found{at} = NULL;"
-            for at, kind in objects_of(stub).items()]
-    out += ["\tCUresult returned;", "", "\tif (unlikely(!route_is_open())) {"]
-    ask = "route_ask_early" if stub.early else "route_ask"
-    out += [f"\t\tstruct entry entry = {ask}();", "", "\t\tif (entry.way == ENTRY_TRACED) {"]
-    out.append(wrapped(f"returned = {symbol}(", names, ");", 3))
-    out.append(wrapped("return trace_write(", ["call", "entry.start_ns", "returned"] + values,
-                       ");", 3))
-    out += ["\t\t}", "\t\tif (entry.way == ENTRY_NATIVE)",
-            wrapped(f"return real.{symbol}(", names, ");", 3)]
-    if not stub.early:
-        out += ["\t\tif (entry.way == ENTRY_REFUSED)",
-                "\t\t\treturn route_failed(call, entry.result);"]
-    out += ["\t}"] + answer_lines(stub)
-    return "\n".join(out + ["}\n"])
+    out += [wrapped(f"EXPORT CUresult CUDAAPI {symbol}(", params, ")"), "{",
+            "\tif (unlikely(!route_is_open()))",
+            wrapped(f"return {asker_of(classes_of(headers, stub))}(",
+                    names + [f"&call_{symbol}", f"(any_function){asked}" if stub.target else "NULL"],
+                    ");", 2)]
+    if not stub.target:
+        return "\n".join(out + [f"\treturn refused(&call_{symbol});", "}\n"])
+    call = f"{answer}({', '.join(names)})"
+    return "\n".join(out + [wrapped("return ended(", [f"&call_{symbol}", call], ");", 1), "}\n"])
 
 
 def gen_stubs_c(spec, headers):
@@ -303,8 +357,11 @@ def gen_stubs_c(spec, headers):
         out.append(STUBS_CONTEXT)
     if any(stub.function == "answer" for stub in stubs):
         out.append(STUBS_ANSWER)
-    for stub in stubs:
-        out.append(gen_stub(headers, stub))
+    whys = [""] + sorted({stub.why for stub in stubs if not stub.target})
+    out.append("/* Why the client refuses some calls. */\nstatic const char *const whys[] = {")
+    out += [f'\t"{why}",' for why in whys] + ["};", "", STUBS_REFUSED]
+    out += [gen_asker(classes) for classes in sorted({classes_of(headers, stub) for stub in stubs})]
+    out += [gen_stub(headers, stub, whys) for stub in stubs]
     return "\n".join(out)
 
 
@@ -345,7 +402,55 @@ STUBS_TOP = """\
 #include "client/module/library.h"
 #include "client/graph/node_calls.h"
 
+/* A constant answers some calls. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define EXPORT __attribute__((visibility("default")))
+#define COLD __attribute__((cold, noinline))
+#define INLINE inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
+
+typedef void (*any_function)(void);
+
+/* A symbol: where the real libcuda has it, and its text for trace_write(). */
+struct call {
+	uint16_t real_at;
+	bool is_early; /* valid before cuInit() */
+	uint8_t why;   /* of `whys'; 0: the client answers it */
+	char text[];
+};
+
+#define EARLY true
+#define LATE false
+
+/* The text is the symbol, NUL, and the arguments as trace.h describes them. */
+#define TEXT(symbol, types) #symbol "\\0" types
+#define REAL_AT(symbol) (offsetof(struct cuda_api, symbol) / sizeof(any_function))
+"""
+
+STUBS_REFUSED = """\
+static COLD CUresult refused(const struct call *call)
+{
+	return route_failed(call->text, refuse(call->text, whys[call->why]));
+}
+
+static inline CUresult ended(const struct call *call, CUresult result)
+{
+	return likely(result == CUDA_SUCCESS) ? result : route_failed(call->text, result);
+}
+
+/* The function that answers a call which cannot be served at once; NULL: entry->result does. */
+static COLD any_function way_of(const struct call *call, any_function served, struct entry *entry)
+{
+	*entry = route_ask(call->is_early);
+	if (entry->way == ENTRY_NATIVE)
+		return ((const any_function *)&real)[call->real_at];
+	if (entry->way != ENTRY_SERVED)
+		return NULL;
+	if (!served)
+		entry->result = refuse(call->text, whys[call->why]);
+	return served;
+}
 """
 
 STUBS_PER_THREAD = """\
@@ -371,31 +476,3 @@ def gen_symbols_h(headers):
              "/*", " * SYMBOL(NAME) for each symbol that the library exports.", " *",
              " * Made by proto/gen.py.", " */", ""]
     return "\n".join(lines + [f"SYMBOL({symbol})" for symbol in headers.prototypes]) + "\n"
-
-
-def gen_absent_c(headers):
-    out = [banner("Every symbol of the driver, for the software GPU: those that it does not serve. Any\n"
-                  "thread.\n\n"
-                  "Each function is weak: where tests/softgpu defines the symbol, the linker takes that\n"
-                  "definition.")]
-    out.append(ABSENT_TOP)
-    for prototype in headers.prototypes.values():
-        params, symbol = prototype.declare_params(), prototype.symbol
-        if prototype.header not in DECLARED:
-            out.append(wrapped(f"CUresult {symbol}(", params, ");"))
-        out.append(wrapped(f"ABSENT CUresult {symbol}(", params, ")"))
-        out.append("{\n\treturn call_absent(__func__);\n}\n")
-    return "\n".join(out)
-
-
-ABSENT_TOP = """\
-#include "tests/softgpu/driver/driver.h"
-
-/* The other headers include cuda.h, which has the names of all versions only through driver.h. */
-#include <cudaProfiler.h>
-
-#include "cuda_interop.h"
-
-#define ABSENT __attribute__((weak, visibility("default")))
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-"""
