@@ -263,32 +263,26 @@ def do_lines(case):
     return out + ["\treturn CUDA_SUCCESS;", "}", ""]
 
 
-def send_arguments(case, broken=None, value=""):
-    """Declarations and arguments of a call of send_X(), one of them broken."""
+def argument_lines(case):
+    """Declarations and arguments of a valid call of send_X()."""
     lines, arguments = [], []
     for one in case.fields:
         name = one.name
         if one.kind == "string":
-            if broken is one:
-                lines.append(f"\tconst char *{name} = long_string({value});")
-            else:
-                lines.append(f'\tconst char *{name} = "{case.tail_text(one)}";')
-            arguments.append(name)
-        elif one.is_tail and broken is one:
-            arguments += ["long_bytes()", value]
+            lines.append(f'\tconst char *{name} = "{case.tail_text(one)}";')
         elif one.is_tail:
-            lines.append(f"\tuint64_t {name}[{(case.tail_bytes(one) + 7) // 8}];")
-            arguments += [f"(void *){name}", str(case.tail_count(one))]
+            lines += [f"\tuint64_t {name}_bytes[{(case.tail_bytes(one) + 7) // 8}];",
+                      f"\tconst void *{name} = attempt ? long_bytes() : {name}_bytes;",
+                      f"\tuint32_t {one.size_name} = {case.tail_count(one)};"]
         elif one.kind == "array":
             values = [number(case.value(one, i), one.type) for i in range(one.count)]
-            if broken is one:
-                values[-1] = value
             kind = case.spec.c_type(one.type)
-            lines.append(wrapped(f"const {kind} {name}[{one.count}] = {{", values, "};", 1))
-            arguments.append(name)
+            lines.append(wrapped(f"{kind} {name}[{one.count}] = {{", values, "};", 1))
         else:
             kind = {"handle": "u32", "devptr": "u64"}.get(one.kind, one.type)
-            arguments.append(value if broken is one else number(case.value(one), kind))
+            value = number(case.value(one), kind)
+            lines.append(f"\t{case.spec.c_type(kind)} {name} = {value};")
+        arguments += [name, one.size_name] if one.is_tail and one.kind != "string" else [name]
     for one in case.answers:
         kind = case.spec.c_type(one.type)
         if one.kind == "list":
@@ -304,19 +298,32 @@ def send_arguments(case, broken=None, value=""):
     return lines, arguments
 
 
-def fill_tails(case, but=None):
-    return [wrapped("fill(", [one.name, str(case.tail_bytes(one)), str(case.pattern(one) & 0xff)],
-                    ");", 1)
-            for one in case.fields if one.is_tail and one.kind != "string" and one is not but]
+def break_lines(number_of, attempt):
+    """Puts the argument of an attempt in place of the valid one."""
+    one = attempt.field
+    change = (f"{one.name} = long_string({attempt.argument})" if one.kind == "string"
+              else f"{one.size_name} = {attempt.argument}" if one.is_tail
+              else f"{one.name}[{one.count - 1}] = {attempt.argument}" if one.kind == "array"
+              else f"{one.name} = {attempt.argument}")
+    return [f"\tif (attempt == {number_of})", f"\t\t{change};"]
 
 
-def round_trip_lines(case):
-    name = case.message.name
-    lines, arguments = send_arguments(case)
-    out = [f"static void round_trip_{name}(void)", "{"] + lines
-    out += ["\tCUresult result;", ""] + fill_tails(case)
+def send_lines(case):
+    """send_X() with valid arguments and a look at its results, or with one argument of an attempt."""
+    name, attempts = case.message.name, case.attempts()
+    lines, arguments = argument_lines(case)
+    out = [f"static CUresult try_{name}(unsigned attempt)", "{"] + lines
+    out += ["\tCUresult result;", ""]
+    if not attempts and not any(one.is_tail for one in case.fields) and not case.answers:
+        out.append("\t(void)attempt;")
+    out += [wrapped("fill(", [f"{one.name}_bytes", str(case.tail_bytes(one)),
+                              str(case.pattern(one) & 0xff)], ");", 1)
+            for one in case.fields if one.is_tail and one.kind != "string"]
+    for i, attempt in enumerate(attempts, 1):
+        out += break_lines(i, attempt)
     out.append(wrapped(f"result = send_{name}(", arguments, ");", 1))
-    out.append("\tEXPECT(result == CUDA_SUCCESS);")
+    if case.answers:
+        out.append("\tif (attempt || result != CUDA_SUCCESS)\n\t\treturn result;")
     for one in case.answers:
         if one.kind == "list":
             out.append(f"\tEXPECT({one.size_name} == {case.tail_count(one)});")
@@ -327,29 +334,18 @@ def round_trip_lines(case):
                     for i in range(one.count)]
         else:
             out.append(f"\tEXPECT({one.name} == {number(case.value(one), one.type)});")
-    return out + ["}", ""]
-
-
-def attempt_lines(case):
-    out, rows, name = [], [], case.message.name
-    for i, attempt in enumerate(case.attempts()):
-        lines, arguments = send_arguments(case, attempt.field, attempt.argument)
-        out += [f"/* {attempt.what} */", f"static void attempt_{name}_{i}(void)", "{"] + lines
-        out += ["\tCUresult result;", ""] + fill_tails(case, attempt.field)
-        out.append(wrapped(f"result = send_{name}(", arguments, ");", 1))
-        wanted = "CUDA_ERROR_INVALID_VALUE" if attempt.is_refused else "CUDA_SUCCESS"
-        out += [f"\tEXPECT(result == {wanted});", "}", ""]
-        refused = "true" if attempt.is_refused else "false"
-        rows.append(f'\t{{"{attempt.what}", attempt_{name}_{i}, {refused}}},')
-    if rows:
-        out += [f"static const struct attempt attempts_{name}[] = {{"] + rows + ["};", ""]
-    return out, bool(rows)
+    out += ["\treturn result;", "}", ""]
+    if attempts:
+        out += [f"static const struct attempt attempts_{name}[] = {{"]
+        out += [f'\t{{"{one.what}", {"true" if one.is_refused else "false"}}},' for one in attempts]
+        out += ["};", ""]
+    return out, bool(attempts)
 
 
 def case_lines(case):
     name = case.message.name
-    out = make_lines(case) + do_lines(case) + round_trip_lines(case)
-    attempts, has_attempts = attempt_lines(case)
+    out = make_lines(case) + do_lines(case)
+    attempts, has_attempts = send_lines(case)
     out += attempts
     out.append(f"static const struct rule rules_{name}[] = {{")
     for one in case.refusals():
@@ -390,7 +386,7 @@ def gen_test_rules(spec):
         name = case.message.name
         attempts = ([f"attempts_{name}", f"ARRAY_SIZE(attempts_{name})"] if has_attempts
                     else ["NULL", "0"])
-        row = [f'"{name}"', f"make_{name}", f"round_trip_{name}", f"rules_{name}",
+        row = [f'"{name}"', f"make_{name}", f"try_{name}", f"rules_{name}",
                f"ARRAY_SIZE(rules_{name})"]
         rows.append(wrapped("{", row + attempts, "},", 1))
     out += ["const struct rule_case rule_cases[] = {"] + rows + ["};", ""]

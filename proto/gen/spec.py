@@ -21,7 +21,8 @@ SCALARS = {
 UNSIGNED = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
 
 # Names that the generated functions use themselves.
-RESERVED = {"session", "head", "msg", "reply", "body", "tails", "result", "ret_why", "sum", "i"}
+RESERVED = {"session", "head", "msg", "reply", "body", "tails", "result", "ret_why", "sum", "i",
+            "attempt"}
 
 HEAD_SIZE = 16         # struct message_head, struct reply_head
 MESSAGE_MAX = 64 << 10  # include/layout.h; wire.c asserts that they are equal

@@ -22,17 +22,18 @@ struct rule {
 	uint64_t value;
 };
 
-/* Calls send_X() with an argument at the limit of a rule, or beyond it. */
+/* An argument of send_X() at the limit of a rule, or beyond it. */
 struct attempt {
 	const char *what;
-	void (*call)(void);
 	bool is_refused;
 };
 
 struct rule_case {
 	const char *name;
 	uint32_t (*make)(void *buffer); /* a valid message; returns its size */
-	void (*round_trip)(void);
+	/* Calls send_X() with attempts[attempt - 1]; 0: with valid arguments, and checks the
+	 * results. */
+	CUresult (*send)(unsigned attempt);
 	const struct rule *rules;
 	unsigned n_rules;
 	const struct attempt *attempts;
