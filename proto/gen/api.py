@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cuda_api.h and cuda_api.c: every function of the real libcuda in one struct."""
 
-from .text import banner, wrapped
+from .text import banner, quoted, wrapped
 
 
 def gen_cuda_api_h(headers):
@@ -41,17 +41,15 @@ void cuda_api_load(struct cuda_api *api, void *dl_handle, void *(*sym)(void *, c
 def gen_cuda_api_c(headers):
     out = [banner("Looks up every function of the real libcuda. The thread that opens the library.\n\n"
                   "Invariant: no member is NULL after cuda_api_load().")]
-    out.append('#include "cuda_api.h"\n\n#include <string.h>\n\n#include "base.h"\n')
-    out.append("/* In the order of the struct. */\nstatic const char *const names[] = {")
-    out += [f'\t"{symbol}",' for symbol in headers.prototypes]
-    out.append("};\n")
+    out.append('#include "cuda_api.h"\n\n#include <string.h>\n')
+    out.append("/* In the order of the struct, each with its NUL. */")
+    out.append(quoted("static const char names[] = ", [f"{name}\\0" for name in headers.prototypes],
+                      ";\n"))
     out.append(API_LOAD)
     return "\n".join(out)
 
 
 API_LOAD = """\
-_Static_assert(sizeof(struct cuda_api) == ARRAY_SIZE(names) * sizeof(void *), "a name each");
-
 CUresult cuda_api_absent(void)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
@@ -59,12 +57,14 @@ CUresult cuda_api_absent(void)
 
 void cuda_api_load(struct cuda_api *api, void *dl_handle, void *(*sym)(void *, const char *))
 {
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		void *function = sym(dl_handle, names[i]);
+	char *to = (char *)api;
+
+	for (const char *name = names; *name; name += strlen(name) + 1, to += sizeof(void *)) {
+		void *function = sym(dl_handle, name);
 
 		if (!function)
 			function = (void *)cuda_api_absent;
-		memcpy((char *)api + i * sizeof(function), &function, sizeof(function));
+		memcpy(to, &function, sizeof(function));
 	}
 }
 """

@@ -12,22 +12,6 @@ def gen_procs_h():
 PROCS_H = """\
 #include "cuda_api.h"
 
-/* From this version on, the name stands for this symbol. */
-struct proc_row {
-	int version; /* 3020 is CUDA 3.2 */
-	void *symbol;
-};
-
-struct proc {
-	const char *name;
-	const struct proc_row *rows; /* plain symbols by version, then per-thread symbols */
-	unsigned n_plain;
-	unsigned n_per_thread; /* 0: the plain symbols serve both */
-};
-
-/* NULL if the driver has no such function. */
-const struct proc *proc_find(const char *name);
-
 /*
  * cuGetProcAddress_v2 with the symbols of this library. For an unknown name or version, the
  * result is CUDA_SUCCESS, `*pfn' is NULL, and `*status' has the reason (`status' may be NULL).
@@ -51,7 +35,7 @@ def gen_procs_c(headers):
             out.append(wrapped(f"CUresult {prototype.symbol}(", prototype.declare_params(), ");"))
         out.append("")
     names = sorted(headers.versions, key=str.encode)
-    out.append("static const struct proc_row rows[] = {")
+    out.append(PROCS_ROW)
     at, starts = 0, {}
     for name in names:
         plain, per_thread = headers.versions[name]
@@ -59,13 +43,28 @@ def gen_procs_c(headers):
         at += len(plain) + len(per_thread)
         out += [f"\t{{{version}, (void *){symbol}}}," for version, symbol in plain + per_thread]
     out.append("};\n")
-    out.append("static const struct proc procs[] = {")
+    out.append(PROCS_NAME)
     for name in names:
         plain, per_thread = headers.versions[name]
-        out.append(f'\t{{"{name}", &rows[{starts[name]}], {len(plain)}, {len(per_thread)}}},')
+        out.append(f'\t{{"{name}", {starts[name]}, {len(plain)}, {len(per_thread)}}},')
     out.append("};\n")
     return "\n".join(out) + PROCS_C
 
+
+PROCS_ROW = """\
+/* From this version on, a name stands for this symbol. */
+static const struct row {
+	int version; /* 3020 is CUDA 3.2 */
+	void *symbol;
+} rows[] = {"""
+
+PROCS_NAME = """\
+static const struct proc {
+	const char *name;
+	uint16_t first; /* of its rows: plain symbols by version, then per-thread symbols */
+	uint16_t n_plain;
+	uint16_t n_per_thread; /* 0: the plain symbols serve both */
+} procs[] = {"""
 
 PROCS_C = """\
 
@@ -74,13 +73,8 @@ static int compare(const void *key, const void *proc)
 	return strcmp(key, ((const struct proc *)proc)->name);
 }
 
-const struct proc *proc_find(const char *name)
-{
-	return bsearch(name, procs, ARRAY_SIZE(procs), sizeof(procs[0]), compare);
-}
-
 /* The newest row for a program that was built for `version'; NULL if all rows are newer. */
-static void *newest(const struct proc_row *row, unsigned n, int version)
+static void *newest(const struct row *row, unsigned n, int version)
 {
 	void *symbol = NULL;
 
@@ -92,8 +86,8 @@ static void *newest(const struct proc_row *row, unsigned n, int version)
 static void *address_of(const struct proc *proc, int version, uint64_t flags)
 {
 	if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && proc->n_per_thread > 0)
-		return newest(proc->rows + proc->n_plain, proc->n_per_thread, version);
-	return newest(proc->rows, proc->n_plain, version);
+		return newest(&rows[proc->first + proc->n_plain], proc->n_per_thread, version);
+	return newest(&rows[proc->first], proc->n_plain, version);
 }
 
 CUresult proc_address(const char *name, void **pfn, int version, uint64_t flags,
@@ -106,7 +100,7 @@ CUresult proc_address(const char *name, void **pfn, int version, uint64_t flags,
 		flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;
 	*pfn = NULL;
-	proc = proc_find(name);
+	proc = bsearch(name, procs, ARRAY_SIZE(procs), sizeof(procs[0]), compare);
 	if (proc) {
 		*pfn = address_of(proc, version, flags);
 		found = *pfn ? CU_GET_PROC_ADDRESS_SUCCESS

@@ -12,24 +12,10 @@
 
 #include <string.h>
 
-#include "base.h"
-
-/* In the order of the struct. */
-static const char *const names[] = {
-	"cuInit",
-	"cuThingCreate_v2",
-	"cuThingCopy_ptds",
-	"cuThingRun_ptsz",
-	"cuThingName",
-	"cuThingForgotten",
-	"cuThingCreate",
-	"cuThingCopy",
-	"cuThingRun",
-	"cuProfilerStart",
-	"cuGLInit",
-};
-
-_Static_assert(sizeof(struct cuda_api) == ARRAY_SIZE(names) * sizeof(void *), "a name each");
+/* In the order of the struct, each with its NUL. */
+static const char names[] = "cuInit\0cuThingCreate_v2\0cuThingCopy_ptds\0cuThingRun_ptsz\0"
+			    "cuThingName\0cuThingForgotten\0cuThingCreate\0cuThingCopy\0"
+			    "cuThingRun\0cuProfilerStart\0cuGLInit\0";
 
 CUresult cuda_api_absent(void)
 {
@@ -38,11 +24,13 @@ CUresult cuda_api_absent(void)
 
 void cuda_api_load(struct cuda_api *api, void *dl_handle, void *(*sym)(void *, const char *))
 {
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		void *function = sym(dl_handle, names[i]);
+	char *to = (char *)api;
+
+	for (const char *name = names; *name; name += strlen(name) + 1, to += sizeof(void *)) {
+		void *function = sym(dl_handle, name);
 
 		if (!function)
 			function = (void *)cuda_api_absent;
-		memcpy((char *)api + i * sizeof(function), &function, sizeof(function));
+		memcpy(to, &function, sizeof(function));
 	}
 }

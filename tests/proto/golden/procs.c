@@ -18,7 +18,11 @@
 /* Only their addresses matter here. */
 CUresult cuGLInit(GLuint buffer);
 
-static const struct proc_row rows[] = {
+/* From this version on, a name stands for this symbol. */
+static const struct row {
+	int version; /* 3020 is CUDA 3.2 */
+	void *symbol;
+} rows[] = {
 	{2000, (void *)cuInit},
 	{3020, (void *)cuThingCopy},
 	{7000, (void *)cuThingCopy_ptds},
@@ -29,12 +33,17 @@ static const struct proc_row rows[] = {
 	{9000, (void *)cuThingRun_ptsz},
 };
 
-static const struct proc procs[] = {
-	{"cuInit", &rows[0], 1, 0},
-	{"cuThingCopy", &rows[1], 1, 1},
-	{"cuThingCreate", &rows[3], 2, 0},
-	{"cuThingName", &rows[5], 1, 0},
-	{"cuThingRun", &rows[6], 1, 1},
+static const struct proc {
+	const char *name;
+	uint16_t first; /* of its rows: plain symbols by version, then per-thread symbols */
+	uint16_t n_plain;
+	uint16_t n_per_thread; /* 0: the plain symbols serve both */
+} procs[] = {
+	{"cuInit", 0, 1, 0},
+	{"cuThingCopy", 1, 1, 1},
+	{"cuThingCreate", 3, 2, 0},
+	{"cuThingName", 5, 1, 0},
+	{"cuThingRun", 6, 1, 1},
 };
 
 static int compare(const void *key, const void *proc)
@@ -42,13 +51,8 @@ static int compare(const void *key, const void *proc)
 	return strcmp(key, ((const struct proc *)proc)->name);
 }
 
-const struct proc *proc_find(const char *name)
-{
-	return bsearch(name, procs, ARRAY_SIZE(procs), sizeof(procs[0]), compare);
-}
-
 /* The newest row for a program that was built for `version'; NULL if all rows are newer. */
-static void *newest(const struct proc_row *row, unsigned n, int version)
+static void *newest(const struct row *row, unsigned n, int version)
 {
 	void *symbol = NULL;
 
@@ -60,8 +64,8 @@ static void *newest(const struct proc_row *row, unsigned n, int version)
 static void *address_of(const struct proc *proc, int version, uint64_t flags)
 {
 	if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && proc->n_per_thread > 0)
-		return newest(proc->rows + proc->n_plain, proc->n_per_thread, version);
-	return newest(proc->rows, proc->n_plain, version);
+		return newest(&rows[proc->first + proc->n_plain], proc->n_per_thread, version);
+	return newest(&rows[proc->first], proc->n_plain, version);
 }
 
 CUresult proc_address(const char *name, void **pfn, int version, uint64_t flags,
@@ -74,7 +78,7 @@ CUresult proc_address(const char *name, void **pfn, int version, uint64_t flags,
 		flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;
 	*pfn = NULL;
-	proc = proc_find(name);
+	proc = bsearch(name, procs, ARRAY_SIZE(procs), sizeof(procs[0]), compare);
 	if (proc) {
 		*pfn = address_of(proc, version, flags);
 		found = *pfn ? CU_GET_PROC_ADDRESS_SUCCESS
