@@ -28,13 +28,8 @@
 #include "server/schedule/deferred.h"
 #include "server/share/session_devices.h"
 #include "server/stream/pending_wait.h"
-#include "server/stream/printf_capture.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
-#include "server/memory/alias.h"
-#include "server/memory/host.h"
-#include "server/memory/ipc.h"
-#include "server/memory/virtual.h"
 #include "server/module/kernel.h"
 #include "server/launch/launch_batch.h"
 
@@ -240,10 +235,7 @@ static void worker_sleep(struct session *session, int timeout_ms)
  */
 static void worker_rest(struct session *session, int *sleep_ms)
 {
-	if (!session->busy && !session->has_unused && !session->has_unused_host &&
-		!session->has_pending_seqnos && session->n_closing_mappings == 0 &&
-		session->n_closing == 0 && !session->aliases->closing &&
-		!session->batch->keeps_stack) {
+	if (!session->busy && !session->has_pending_seqnos && session_parts_are_settled(session)) {
 		session_set_at_work(session, false);
 		worker_sleep(session, SLEEP_MS);
 		return;
@@ -252,21 +244,12 @@ static void worker_rest(struct session *session, int *sleep_ms)
 	if (ring_has_more(&session->receiver) || atomic_load(&session->is_ending))
 		return;
 	*sleep_ms = MIN(2 * *sleep_ms, SLEEP_MAX_MS);
-	if (fault_get() == CUDA_SUCCESS) {
-		virtual_poll(session);
-		aliases_poll(session);
-		ipc_poll(session);
-	}
+	if (fault_get() == CUDA_SUCCESS)
+		session_parts_poll(session);
 	if (fault_get() != CUDA_SUCCESS)
 		return;
-	if (streams_poll(session)) {
-		printf_capture_flush(session);
-		session_devices_trim(session);
-		launch_batch_trim(session, *sleep_ms == SLEEP_MAX_MS);
-		/* Pinning delays all clients, so memory is unpinned only after a long idle time. */
-		if (*sleep_ms == SLEEP_MAX_MS)
-			host_trim(session);
-	}
+	if (streams_poll(session))
+		session_parts_trim(session, *sleep_ms == SLEEP_MAX_MS);
 	session_set_at_work(session, streams_are_at_work(session));
 }
 

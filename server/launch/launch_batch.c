@@ -118,7 +118,11 @@ static bool chain_cache_trim(struct chain_cache *store, bool is_idle)
 	return is_left;
 }
 
-void launch_batch_trim(struct session *session, bool is_idle)
+/*
+ * Ends chains that keep the stack of a GPU large: all of them if the session has been idle for
+ * long, otherwise those of GPUs where no session asks for that stack.
+ */
+static void launch_batch_trim(struct session *session, bool is_idle)
 {
 	bool is_left = false;
 
@@ -322,9 +326,16 @@ static void launch_batch_begin(struct session *session, void *part)
 	session->batch->may_hold = !disable_has(DISABLE_HOLD);
 }
 
+static bool launch_batch_is_settled(const struct session *session)
+{
+	return !session->batch->keeps_stack;
+}
+
 const struct session_part launch_batches_part = {
 	.size = sizeof(struct launch_batch),
 	.begin = launch_batch_begin,
+	.is_settled = launch_batch_is_settled,
+	.trim = launch_batch_trim,
 	.stream_end = chain_cache_free,
 	.code_end = chain_caches_free,
 };

@@ -66,12 +66,6 @@ static inline bool launch_batch_is_held(const struct launch_batch *batch)
 /* Launches the batch. Call this before any other work for the session. */
 void launch_batch_flush(struct session *session);
 
-/*
- * Ends chains that keep the stack of a GPU large: all of them if the session has been idle for
- * long, otherwise those of GPUs where no session asks for that stack. No work of it is on a GPU.
- */
-void launch_batch_trim(struct session *session, bool is_idle);
-
 /* What is done for each session: see session_part.h. */
 extern const struct session_part launch_batches_part;
 

@@ -389,8 +389,15 @@ static void aliases_begin(struct session *session, void *part)
 	session->aliases = part;
 }
 
+static bool aliases_are_settled(const struct session *session)
+{
+	return !session->aliases->closing;
+}
+
 const struct session_part aliases_part = {
 	.size = sizeof(struct aliases),
 	.begin = aliases_begin,
+	.is_settled = aliases_are_settled,
+	.poll = aliases_poll,
 	.end = aliases_fini,
 };

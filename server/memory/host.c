@@ -396,4 +396,20 @@ static void host_fini(struct session *session, bool device_lost)
 	}
 }
 
-const struct session_part host_part = {.end = host_fini};
+static bool host_is_settled(const struct session *session)
+{
+	return !session->has_unused_host;
+}
+
+/* Pinning delays all clients, so memory is unpinned only after a long idle time. */
+static void host_trim_idle(struct session *session, bool is_idle)
+{
+	if (is_idle)
+		host_trim(session);
+}
+
+const struct session_part host_part = {
+	.is_settled = host_is_settled,
+	.trim = host_trim_idle,
+	.end = host_fini,
+};

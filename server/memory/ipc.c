@@ -340,6 +340,25 @@ CUresult do_ipc_memory_open(struct session *session, const uint64_t token[2], ui
 	return CUDA_SUCCESS;
 }
 
+/* Drops what was closed while work ran that is done now. */
+static void ipc_poll(struct session *session)
+{
+	struct opened **link = &session->opened;
+
+	while (session->n_closing > 0 && *link) {
+		struct opened *opened = *link;
+
+		if (!opened->is_closing || !fence_is_passed(&opened->fence)) {
+			link = &opened->next;
+			continue;
+		}
+		*link = opened->next;
+		session->n_closing--;
+		share_close(session, opened->share);
+		account_free(opened);
+	}
+}
+
 /* The client may no longer use the bytes. They stay until the queued work has ended. */
 CUresult do_ipc_memory_close(struct session *session, uint64_t address)
 {
@@ -357,24 +376,6 @@ CUresult do_ipc_memory_close(struct session *session, uint64_t address)
 	session->n_closing++;
 	ipc_poll(session);
 	return CUDA_SUCCESS;
-}
-
-void ipc_poll(struct session *session)
-{
-	struct opened **link = &session->opened;
-
-	while (session->n_closing > 0 && *link) {
-		struct opened *opened = *link;
-
-		if (!opened->is_closing || !fence_is_passed(&opened->fence)) {
-			link = &opened->next;
-			continue;
-		}
-		*link = opened->next;
-		session->n_closing--;
-		share_close(session, opened->share);
-		account_free(opened);
-	}
 }
 
 /* Frees the session's shares that no session has open; the others follow later. */
@@ -410,7 +411,16 @@ static void ipc_end(struct session *session, bool device_lost)
 		revoke_all(session);
 }
 
-const struct session_part ipc_part = {.end = ipc_end};
+static bool ipc_is_settled(const struct session *session)
+{
+	return session->n_closing == 0;
+}
+
+const struct session_part ipc_part = {
+	.is_settled = ipc_is_settled,
+	.poll = ipc_poll,
+	.end = ipc_end,
+};
 
 const struct arena_sharing ipc_sharing = {
 	.is_open = ipc_is_open,

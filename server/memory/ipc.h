@@ -12,9 +12,6 @@ struct arena_sharing;
 struct session;
 struct session_part;
 
-/* Drops what was closed while work ran that is done now. */
-void ipc_poll(struct session *session);
-
 /* What is done for each session: see session_part.h. */
 extern const struct session_part ipc_part;
 

@@ -567,4 +567,13 @@ CUresult do_allocation_import(
 	return CUDA_SUCCESS;
 }
 
-const struct session_part virtual_part = {.end = virtual_fini};
+static bool virtual_is_settled(const struct session *session)
+{
+	return session->n_closing_mappings == 0;
+}
+
+const struct session_part virtual_part = {
+	.is_settled = virtual_is_settled,
+	.poll = virtual_poll,
+	.end = virtual_fini,
+};

@@ -30,6 +30,20 @@ struct session_part {
 	void (*rest)(struct session *session);
 
 	/*
+	 * The worker, whose ring is empty: whether the part needs no poll() and no trim().
+	 */
+	bool (*is_settled)(const struct session *session);
+
+	/* The worker, again and again until all parts are settled: looks what has ended. */
+	void (*poll)(struct session *session);
+
+	/*
+	 * The worker: no work of the session is on any GPU. Gives back what it keeps unused;
+	 * `is_idle': the session has rested for long.
+	 */
+	void (*trim)(struct session *session, bool is_idle);
+
+	/*
 	 * The worker, as the session ends: writes the semaphores that its work on GPUs waits for.
 	 */
 	void (*release)(struct session *session);
@@ -66,6 +80,9 @@ uint64_t session_parts_kept(void);
  */
 void session_parts_begin(struct session *session, void *memory);
 void session_parts_rest(struct session *session);
+bool session_parts_are_settled(const struct session *session);
+void session_parts_poll(struct session *session);
+void session_parts_trim(struct session *session, bool is_idle);
 void session_parts_release(struct session *session);
 void session_parts_stream_end(struct stream *stream, bool device_lost);
 void session_parts_code_end(struct session *session);

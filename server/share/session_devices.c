@@ -319,7 +319,20 @@ static void session_devices_free(struct session *session, bool device_lost)
 
 const struct session_part timeline_part = {.end = timeline_unpin};
 
+static bool session_devices_are_settled(const struct session *session)
+{
+	return !session->has_unused;
+}
+
+static void session_devices_trim_all(struct session *session, bool is_idle)
+{
+	(void)is_idle;
+	session_devices_trim(session);
+}
+
 const struct session_part session_devices_part = {
 	.begin = session_devices_begin,
+	.is_settled = session_devices_are_settled,
+	.trim = session_devices_trim_all,
 	.end = session_devices_free,
 };

@@ -360,9 +360,16 @@ static void printf_capture_fault(void)
 	pthread_mutex_unlock(&lock);
 }
 
+static void printf_capture_trim(struct session *session, bool is_idle)
+{
+	(void)is_idle;
+	printf_capture_flush(session);
+}
+
 const struct session_part printf_capture_part = {
 	.size = sizeof(struct printf_capture),
 	.begin = printf_capture_new,
+	.trim = printf_capture_trim,
 	.fault = printf_capture_fault,
 	.end = printf_capture_fini,
 };
