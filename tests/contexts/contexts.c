@@ -4,10 +4,12 @@
  * The matrix of contexts: what each driver call answers if the thread's current context is not the
  * context of the objects that the call names.
  *
+ *     contexts --checks
  *     contexts [--jobs N] [--seconds N] [--hang-ms N] [--states NAME,NAME] [--call SYMBOL]
  *
  * Prints `SYMBOL STATE RESULT' as soon as a result is known: a CUresult, or a word. After N seconds
- * it ends with what it knows. On stderr: what the processes did, and how long it took.
+ * it ends with what it knows. On stderr: what the processes did, and how long it took. --checks
+ * breaks what the spec states of arguments instead, and prints calls that do not say so.
  *
  * With the real driver, objects of a destroyed context are undefined. So worker processes make the
  * calls, and another one goes on after a call that crashes or hangs.
@@ -314,6 +316,8 @@ int main(int argc, char **argv)
 	long long seconds = 3600;
 	int n_jobs = 4;
 
+	if (argc == 2 && !strcmp(argv[1], "--checks"))
+		worker_check();
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (!strcmp(argv[i], "--jobs"))
 			n_jobs = atoi(argv[i + 1]);

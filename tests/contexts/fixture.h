@@ -26,6 +26,42 @@ struct call {
 extern const struct call calls[];
 extern const size_t n_calls;
 
+/* An argument that breaks a check of a call; `size' 0: the call has no context instead. */
+struct check {
+	const char *symbol, *argument;
+	void (*prepare)(void *args);
+	CUresult (*make)(const void *args);
+	size_t offset, size; /* of the argument */
+	uint64_t bad;
+	CUresult result;
+};
+
+/* Checks of one call lie together, in the order in which the call tries them. */
+extern const struct check checks[];
+extern const size_t n_checks;
+
+#define MAKE(s, ...)                                                                               \
+	static CUresult call_##s(const void *memory)                                               \
+	{                                                                                          \
+		const struct s *args = memory;                                                     \
+		return api.s(__VA_ARGS__);                                                         \
+	}
+#define MAKE_PLAIN(s)                                                                              \
+	static CUresult call_##s(const void *memory)                                               \
+	{                                                                                          \
+		(void)memory;                                                                      \
+		return api.s();                                                                    \
+	}
+#define CHECK(s, argument, bad, result)                                                            \
+	{                                                                                          \
+#s, #argument, prepare_##s, call_##s, offsetof(struct s, argument),                \
+			sizeof(((struct s *)0)->argument), bad, result                             \
+	}
+#define CHECK_CONTEXT(s)                                                                           \
+	{                                                                                          \
+#s, "the context", prepare_##s, call_##s, 0, 0, 0, CUDA_ERROR_INVALID_CONTEXT      \
+	}
+
 extern struct cuda_api api;
 extern CUcontext owner;
 extern bool streams_are_null;

@@ -270,23 +270,47 @@ def gen_call(prototype):
                 out.append(f"\targs->{param.name} = {value};")
     else:
         out.append("\t(void)memory;")
-    out += ["}\n", f"static CUresult call_{symbol}(const void *memory)", "{"]
-    out.append(f"\tconst struct {symbol} *args = memory;\n" if params else "\t(void)memory;")
-    out.append(wrapped(f"return api.{symbol}(", [f"args->{p.name}" for p in params], ");", 1))
-    return "\n".join(out + ["}\n"])
+    out.append("}\n")
+    if not params:
+        return "\n".join(out + [f"MAKE_PLAIN({symbol})\n"])
+    return "\n".join(out + [wrapped("MAKE(", [symbol] + [f"args->{p.name}" for p in params], ")\n")])
+
+
+def gen_checks(stub):
+    """The checks that the spec states of a call's arguments, each with an argument that breaks it."""
+    rows = []
+    for word, kind, places in stub.checks:
+        for at in places:
+            bad, result = "0", "CUDA_ERROR_INVALID_VALUE"
+            if word == "handle":
+                bad, result = BAD_HANDLE, stubs.HANDLES[kind][2] or "CUDA_ERROR_INVALID_HANDLE"
+            param = stub.prototype.params[at]
+            rows.append(f"\tCHECK({stub.symbol}, {param.name}, {bad}, {result}),")
+        if word == "needs" and kind == "context" and not stubs.owner_of(stub):
+            rows.append(f"\tCHECK_CONTEXT({stub.symbol}),")
+    return rows
 
 
 def gen_calls(spec, headers):
     prototypes = served(spec, headers)
+    symbols = {prototype.symbol for prototype in prototypes}
     out = ["/* SPDX-License-Identifier: Apache-2.0 */", "",
            "/* The calls of the matrix. Made by tests/contexts/generate.py. */", "",
            '#include "tests/contexts/fixture.h"', ""]
     out += [gen_call(prototype) for prototype in prototypes]
     out += [ROW, "const struct call calls[] = {"]
     out += [f"\tCALL({prototype.symbol})," for prototype in prototypes]
-    out += ["};\n", "const size_t n_calls = sizeof(calls) / sizeof(calls[0]);"]
+    out += ["};\n", "const size_t n_calls = sizeof(calls) / sizeof(calls[0]);\n"]
+    out.append("const struct check checks[] = {")
+    for stub in stubs.stubs_of(spec, headers):
+        if stub.symbol in symbols:
+            out += gen_checks(stub)
+    out += ["};\n", "const size_t n_checks = sizeof(checks) / sizeof(checks[0]);"]
     return "\n".join(out) + "\n"
 
+
+# No handle of an object, and the number of no device.
+BAD_HANDLE = "0xbad0"
 
 ROW = "#define CALL(s) {#s, offsetof(struct cuda_api, s), prepare_##s, call_##s}\n"
 

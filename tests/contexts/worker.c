@@ -246,3 +246,52 @@ void worker_run(enum state state, int first, int end, const int *results, int fd
 	/* Without the library's destructors: objects of dead contexts exist. */
 	_exit(0);
 }
+
+/* Breaks the check and all later checks of the call, but for others of the same argument. */
+static bool break_checks(const struct check *check, void *args)
+{
+	bool needs_context = check->size == 0;
+	const struct check *other = check + 1;
+
+	memcpy((char *)args + check->offset, &check->bad, check->size);
+	for (; other < checks + n_checks && !strcmp(other->symbol, check->symbol); other++) {
+		needs_context |= other->size == 0;
+		if (other->offset != check->offset || check->size == 0)
+			memcpy((char *)args + other->offset, &other->bad, other->size);
+	}
+	return needs_context;
+}
+
+/* Returns whether there were arguments for the call. */
+static bool check_one(const struct check *check)
+{
+	void *args = make_zeros();
+	bool needs_context;
+	CUresult result;
+
+	fixture_begin();
+	check->prepare(args);
+	if (fixture_failed())
+		return false;
+	needs_context = break_checks(check, args);
+	MUST(api.cuCtxSetCurrent(needs_context ? NULL : owner));
+	result = check->make(args);
+	MUST(api.cuCtxSetCurrent(owner));
+	if (result != check->result)
+		printf("%s, %s: %d, stated is %d\n", check->symbol, check->argument, result,
+			check->result);
+	return true;
+}
+
+void worker_check(void)
+{
+	unsigned n = 0;
+
+	load();
+	make_contexts(STATE_OWN);
+	for (size_t i = 0; i < n_checks; i++)
+		n += check_one(&checks[i]);
+	printf("%u checks\n", n);
+	fflush(stdout);
+	_exit(0);
+}

@@ -50,6 +50,12 @@ struct report {
  */
 _Noreturn void worker_run(enum state state, int first, int end, const int *results, int fd);
 
+/*
+ * Breaks each check of each call, with all later checks of the call, and prints what the call did
+ * not answer as stated. Ends the process.
+ */
+_Noreturn void worker_check(void);
+
 /* Prints the device and the driver, and ends the process with 1 + the number of devices. */
 _Noreturn void worker_describe(void);
 

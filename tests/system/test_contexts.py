@@ -9,6 +9,8 @@ prints the table of what build/bin/contexts has printed on a GPU, for tests/cont
 """
 
 import os
+import re
+import subprocess
 import sys
 
 import contexts
@@ -33,6 +35,17 @@ def test_client():
     with mps.Service(TWO) as service:
         env = dict(service.env, LD_LIBRARY_PATH=os.path.dirname(mps.LIBRARY))
         check(contexts.run(env), "client")
+
+
+def test_checks():
+    """A call with arguments that break a check of the spec, and all later ones, says so."""
+    with mps.Service() as service:
+        env = dict(service.env, LD_LIBRARY_PATH=os.path.dirname(mps.LIBRARY))
+        done = subprocess.run([contexts.PROGRAM, "--checks"], env=env, capture_output=True, text=True,
+                              timeout=60 * mps.SLOW, check=False)
+        *wrong, last = done.stdout.splitlines() or [done.stderr]
+        assert not wrong, "\n".join(wrong)
+        assert re.fullmatch(r"[2-9]\d\d checks", last), last + done.stderr
 
 
 def print_table(paths):
