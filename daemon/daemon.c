@@ -95,8 +95,8 @@ static void quit(struct daemon *daemon)
 	if (!daemon->is_quitting) {
 		daemon->is_quitting = true;
 		probe_stop(daemon);
-		counting_stop(daemon);
-		tracing_stop(daemon);
+		pending_rerun_all(&daemon->counting);
+		pending_rerun_all(&daemon->tracing);
 		refuse_all_clients(daemon);
 		list_each_safe (struct server, server, &daemon->servers, link_in_daemon)
 			server_shutdown(server, false);

@@ -272,8 +272,6 @@ static const struct conn_ops queued_ops = {
 
 static void on_command_close(struct conn *conn)
 {
-	if (conn->pending && conn->pending->on_close)
-		conn->pending->on_close(conn);
 	begin_next(conn->daemon, conn->tenant->account);
 }
 

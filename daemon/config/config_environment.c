@@ -34,13 +34,12 @@ struct strings {
 	size_t n;
 };
 
-static int strings_add(
-	struct strings *strings, const char *name, size_t name_length, const char *value)
+static int strings_add(struct strings *strings, const char *name, const char *value)
 {
 	_cleanup_free_ char *item = NULL;
 	char **items;
 
-	if (asprintf(&item, "%.*s=%s", (int)name_length, name, value) < 0) {
+	if (asprintf(&item, "%s=%s", name, value) < 0) {
 		item = NULL;
 		return -ENOMEM;
 	}
@@ -58,25 +57,18 @@ static void strings_fini(struct strings *strings)
 	config_environment_free(strings->items);
 }
 
-static bool is_same_name(const char *name, size_t length, const char *wanted)
-{
-	return strlen(wanted) == length && memcmp(name, wanted, length) == 0;
-}
-
 /* Adds the variables that the operator names, separated by commas or blanks. */
 static int add_named_variables(struct strings *strings, const char *names)
 {
 	while (*names) {
 		size_t length = strcspn(names, ", \t");
-		char name[128];
+		char name[128] = "";
 
-		if (length > 0 && length < sizeof(name) &&
-			!is_same_name(names, length, "LD_PRELOAD")) {
+		if (length < sizeof(name))
 			memcpy(name, names, length);
-			name[length] = '\0';
-			if (getenv(name) && strings_add(strings, name, length, getenv(name)) < 0)
-				return -ENOMEM;
-		}
+		if (*name && strcmp(name, "LD_PRELOAD") != 0 && getenv(name) &&
+			strings_add(strings, name, getenv(name)) < 0)
+			return -ENOMEM;
 		names += length;
 		names += *names != '\0';
 	}
@@ -107,17 +99,14 @@ char **config_environment(const struct config *config)
 	_cleanup_(strings_fini) struct strings strings = {0};
 	const char *names = config_key_text(CONFIG_SERVER_ENV, config->file);
 
-	if (strings_add(&strings, "CUDA_MPS_PIPE_DIRECTORY", strlen("CUDA_MPS_PIPE_DIRECTORY"),
-		    config->pipe_directory) < 0 ||
-		strings_add(&strings, "CUDA_DEVICE_MAX_CONNECTIONS",
-			strlen("CUDA_DEVICE_MAX_CONNECTIONS"), "32") < 0 ||
-		strings_add(
-			&strings, "CUDA_MODULE_LOADING", strlen("CUDA_MODULE_LOADING"), "LAZY") < 0)
+	if (strings_add(&strings, "CUDA_MPS_PIPE_DIRECTORY", config->pipe_directory) < 0 ||
+		strings_add(&strings, "CUDA_DEVICE_MAX_CONNECTIONS", "32") < 0 ||
+		strings_add(&strings, "CUDA_MODULE_LOADING", "LAZY") < 0)
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++) {
 		const char *value = server_variable(config, passed_on[i]);
 
-		if (value && strings_add(&strings, passed_on[i], strlen(passed_on[i]), value) < 0)
+		if (value && strings_add(&strings, passed_on[i], value) < 0)
 			return NULL;
 	}
 	if (names && add_named_variables(&strings, names) < 0)

@@ -28,7 +28,6 @@ struct pending;
 struct server;
 struct slot;
 struct tenant;
-struct termination;
 
 /* A command line, its newline included. */
 #define COMMAND_MAX 1024
@@ -48,10 +47,10 @@ struct conn_ops {
 };
 
 struct conn {
-	struct list link;      /* in its tenant's connections */
-	struct list wait;      /* in a slot's clients or starters, or the daemon's quit_conns */
-	struct slot *slot;     /* not owned; where it waits */
-	uint64_t number;       /* rises with each connection */
+	struct list link;  /* in its tenant's connections */
+	struct list wait;  /* in the list of what it waits for: of a slot, a server, the daemon */
+	struct slot *slot; /* not owned; where it waits */
+	uint64_t number;   /* rises with each connection */
 	uint64_t queue_number; /* rises with each connection that begins to wait */
 	struct daemon *daemon;
 	struct tenant *tenant; /* of its UID, until it is closed */
@@ -77,18 +76,19 @@ struct conn {
 	const struct pending *pending; /* what the running command waits for, or NULL */
 	const struct pending
 		*awaited; /* what the command that runs again has waited for, or NULL */
-	struct termination *termination; /* not owned: what it waits for, or NULL */
-	bool was_queued;                 /* has been CONN_QUEUED, and has not begun since */
-	bool at_end;                     /* the peer sends no more */
-	bool is_skipping;                /* the rest of a line that was too long */
-	bool wants_marks;                /* reports failures with NAK: see command_conn.h */
-	bool has_end_mark;               /* of a completed quit */
-	bool is_marked;                  /* the running command has been reported as failed */
-	bool is_watching;                /* repeats stats, as top does: not logged again */
-	bool is_for_pages;               /* of mps-exporter: only `metrics' is permitted */
-	char command[48];                /* the name of the running command */
-	char *out;                       /* replies that did not fit into the socket */
-	char *retry;                     /* the command to run again after what it waits for */
+	struct server *awaited_server; /* not owned; terminate_client waits for it */
+	pid_t awaited_pid;             /* ... to end the work of this process */
+	bool was_queued;               /* has been CONN_QUEUED, and has not begun since */
+	bool at_end;                   /* the peer sends no more */
+	bool is_skipping;              /* the rest of a line that was too long */
+	bool wants_marks;              /* reports failures with NAK: see command_conn.h */
+	bool has_end_mark;             /* of a completed quit */
+	bool is_marked;                /* the running command has been reported as failed */
+	bool is_watching;              /* repeats stats, as top does: not logged again */
+	bool is_for_pages;             /* of mps-exporter: only `metrics' is permitted */
+	char command[48];              /* the name of the running command */
+	char *out;                     /* replies that did not fit into the socket */
+	char *retry;                   /* the command to run again after what it waits for */
 	size_t out_size, out_room;
 
 	/* Received input: a frame, or lines. */

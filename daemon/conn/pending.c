@@ -43,6 +43,12 @@ void pending_rerun(struct conn *conn)
 		pending_end(conn);
 }
 
+void pending_rerun_all(struct list *waiting)
+{
+	list_each_safe (struct conn, conn, waiting, wait)
+		pending_rerun(conn);
+}
+
 void pending_end(struct conn *conn)
 {
 	conn->ops->resume(conn);

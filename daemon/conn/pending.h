@@ -8,14 +8,13 @@
  * carry them out. Loop thread.
  */
 
-#include "base.h"
+#include "daemon/text/list.h"
 
 struct conn;
 
 /* What a command waits for. */
 struct pending {
 	void (*on_deadline)(struct conn *conn); /* NULL: the command has no deadline */
-	void (*on_close)(struct conn *conn);    /* NULL: nothing; the connection is in no list */
 };
 
 /* The running command waits. timeout_ms 0: no deadline. */
@@ -27,6 +26,9 @@ void pending_begin(struct conn *conn, const struct pending *pending, uint64_t ti
  */
 bool pending_begin_rerun(
 	struct conn *conn, const struct pending *pending, const char *command, uint64_t timeout_ms);
+
+/* Runs the commands of the connections on the list again. */
+void pending_rerun_all(struct list *waiting);
 
 /* Runs the command again; conn->awaited meanwhile says what the command has waited for. */
 void pending_rerun(struct conn *conn);

@@ -35,8 +35,7 @@ static void check(struct daemon *daemon)
 {
 	if (is_any_asked(daemon))
 		return;
-	list_each_safe (struct conn, conn, &daemon->counting, wait)
-		pending_rerun(conn);
+	pending_rerun_all(&daemon->counting);
 }
 
 static void counting_send(struct server *server)
@@ -108,12 +107,6 @@ static void note_end(struct server *server, const struct client *client)
 	usage_add_ended(daemon, client->uid, &client->counts);
 	if (group)
 		counts_add(&group->ended, &client->counts);
-}
-
-void counting_stop(struct daemon *daemon)
-{
-	list_each_safe (struct conn, conn, &daemon->counting, wait)
-		pending_rerun(conn);
 }
 
 const struct server_watch counting_watch = {

@@ -27,7 +27,4 @@ void counting_on_frame(struct server *server, const struct frame_counters *frame
 
 extern const struct server_watch counting_watch;
 
-/* Commands no longer wait. */
-void counting_stop(struct daemon *daemon);
-
 #endif

@@ -3,8 +3,8 @@
 /*
  * Terminations. Loop thread.
  *
- * Invariant: a termination is on its server's list exactly as long as its
- * connection waits.
+ * Invariant: a connection is on the server's list exactly as long as its command
+ * waits.
  */
 
 #include "termination.h"
@@ -18,26 +18,10 @@
 /* How much longer than the server's own bound the daemon waits; the server is replaced then. */
 #define LATE_MS 1000
 
-struct termination {
-	struct list link;
-	struct server *server; /* not owned */
-	struct conn *conn;     /* not owned */
-	pid_t pid;
-};
-
-static void termination_free(struct termination *termination)
+/* `error' is NULL for success. */
+static void answer_termination(struct conn *conn, CUresult result, const char *error)
 {
-	termination->conn->termination = NULL;
-	list_remove(&termination->link);
-	free(termination);
-}
-
-/* `error' is NULL for success. A reply may close the connection, so the termination goes first. */
-static void answer_termination(struct termination *termination, CUresult result, const char *error)
-{
-	struct conn *conn = termination->conn;
-
-	termination_free(termination);
+	list_remove(&conn->wait);
 	if (error)
 		pending_fail(conn, "%s", error);
 	if (error)
@@ -58,9 +42,9 @@ static bool is_termination_done(const struct server *server, pid_t pid)
 
 static void terminations_check(struct server *server)
 {
-	list_each_safe (struct termination, each, &server->terminations, link)
-		if (is_termination_done(server, each->pid))
-			answer_termination(each, CUDA_SUCCESS, NULL);
+	list_each_safe (struct conn, conn, &server->terminations, wait)
+		if (is_termination_done(server, conn->awaited_pid))
+			answer_termination(conn, CUDA_SUCCESS, NULL);
 }
 
 static void terminations_send(struct server *server)
@@ -81,49 +65,30 @@ static void terminations_send(struct server *server)
 
 static void on_deadline(struct conn *conn)
 {
-	struct termination *termination = conn->termination;
+	const struct server *server = conn->awaited_server;
 	struct error_message error;
 
 	error_message_set(&error, 0,
 		"Server %d has not ended the work of client %d within %d s: see server.log; as a "
 		"last resort use shutdown_server %d -f",
-		termination->server->pid, termination->pid,
-		(int)((server_end_ms(termination->server) + LATE_MS) / 1000),
-		termination->server->pid);
-	answer_termination(termination, CUDA_ERROR_TIMEOUT, error.text);
+		server->pid, conn->awaited_pid, (int)((server_end_ms(server) + LATE_MS) / 1000),
+		server->pid);
+	answer_termination(conn, CUDA_ERROR_TIMEOUT, error.text);
 }
 
-/* A reply that closes the connection comes after the end of the termination. */
-static void on_close(struct conn *conn)
-{
-	if (conn->termination)
-		termination_free(conn->termination);
-}
-
-static const struct pending pending_termination = {
-	.on_deadline = on_deadline,
-	.on_close = on_close,
-};
+static const struct pending pending_termination = {.on_deadline = on_deadline};
 
 void termination_begin(struct server *server, struct conn *conn, pid_t pid)
 {
-	struct termination *termination;
-
 	if (!server->conn) {
 		pending_fail(
 			conn, "Server %d has no connection to the daemon: try again", server->pid);
 		pending_fail(conn, "%d", CUDA_ERROR_MPS_SERVER_NOT_READY);
 		return;
 	}
-	termination = malloc(sizeof(*termination));
-	if (!termination) {
-		pending_fail(conn, "The daemon is out of memory");
-		pending_fail(conn, "%d", CUDA_ERROR_OUT_OF_MEMORY);
-		return;
-	}
-	*termination = (struct termination){.server = server, .conn = conn, .pid = pid};
-	list_add_tail(&server->terminations, &termination->link);
-	conn->termination = termination;
+	conn->awaited_server = server;
+	conn->awaited_pid = pid;
+	list_add_tail(&server->terminations, &conn->wait);
 	pending_begin(conn, &pending_termination, server_end_ms(server) + LATE_MS);
 	list_each (struct client, client, &server->clients, link)
 		if (client->pid == pid && client->termination == TERMINATION_NONE)
@@ -144,13 +109,13 @@ void termination_on_answer(struct server *server, const struct frame_terminate *
 
 static void terminations_fail(struct server *server)
 {
-	list_each_safe (struct termination, each, &server->terminations, link) {
+	list_each_safe (struct conn, conn, &server->terminations, wait) {
 		struct error_message error;
 
 		error_message_set(&error, 0,
 			"Server %d disconnected before it had ended the work of client %d",
-			server->pid, each->pid);
-		answer_termination(each, CUDA_ERROR_MPS_RPC_FAILURE, error.text);
+			server->pid, conn->awaited_pid);
+		answer_termination(conn, CUDA_ERROR_MPS_RPC_FAILURE, error.text);
 	}
 }
 

@@ -199,8 +199,7 @@ static void check(struct daemon *daemon)
 {
 	if (is_any_ending(daemon))
 		return;
-	list_each_safe (struct conn, conn, &daemon->tracing, wait)
-		pending_rerun(conn);
+	pending_rerun_all(&daemon->tracing);
 }
 
 static void ask_to_end(struct trace *trace)
@@ -254,12 +253,6 @@ static void tracing_fail(struct server *server)
 	}
 	if (is_any)
 		check(server->daemon);
-}
-
-void tracing_stop(struct daemon *daemon)
-{
-	list_each_safe (struct conn, conn, &daemon->tracing, wait)
-		pending_rerun(conn);
 }
 
 void tracing_fini(struct daemon *daemon)

@@ -82,9 +82,6 @@ void tracing_summarise(
 /* Forgets the trace. */
 void tracing_free(struct trace *trace);
 
-/* Commands no longer wait. */
-void tracing_stop(struct daemon *daemon);
-
 /* The daemon ends. */
 void tracing_fini(struct daemon *daemon);
 
