@@ -8,6 +8,7 @@
  */
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,6 +35,15 @@
 #define ALIGN_UP(x, align) (((x) + (align)-1) & ~((__typeof__(x))(align)-1))
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+/* Writes the arguments that follow the parameter `format' into the array `text'. */
+#define format_arguments(text, format)                                                             \
+	do {                                                                                       \
+		va_list _args;                                                                     \
+		va_start(_args, format);                                                           \
+		vsnprintf(text, sizeof(text), format, _args);                                      \
+		va_end(_args);                                                                     \
+	} while (0)
 
 /* Moves ownership out of a variable whose cleanup would release it. */
 #define TAKE_PTR(ptr)                                                                              \

@@ -198,13 +198,10 @@ _printf_(3, 4) static void add_argument(
 {
 	uint32_t start = trace->n_text;
 	char value[64];
-	va_list args;
 
 	if (trace->is_full)
 		return;
-	va_start(args, format);
-	vsnprintf(value, sizeof(value), format, args);
-	va_end(args);
+	format_arguments(value, format);
 	add_name(trace, name);
 	trace_append(trace, "%s", value);
 	end_argument(trace, start);

@@ -8,7 +8,6 @@
 
 #include "config_report.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "daemon/text/line_buffer.h"
@@ -16,11 +15,8 @@
 void config_report(const struct config_report *report, const char *format, ...)
 {
 	char line[LINE_MAX_SIZE];
-	va_list args;
 
-	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
-	va_end(args);
+	format_arguments(line, format);
 	line_clean(line);
 	report->on_line(report->arg, line);
 }

@@ -12,7 +12,6 @@
 #include "conn.h"
 
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -105,11 +104,8 @@ void conn_log(struct conn *conn, const char *format, ...)
 		.uid = conn->cred.uid,
 	};
 	char text[LINE_MAX_SIZE];
-	va_list args;
 
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
+	format_arguments(text, format);
 	tenant_log(conn->tenant, &about, "%s", text);
 }
 
@@ -161,14 +157,11 @@ int conn_send(struct conn *conn, const void *frame, int fd)
 void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...)
 {
 	struct frame_refused refused = {0};
-	va_list args;
 
 	frame_init(&refused, FRAME_REFUSED, 0);
 	refused.result = result;
 	usage_count(conn->daemon, conn->cred.uid, USAGE_REFUSAL);
-	va_start(args, format);
-	vsnprintf(refused.text, sizeof(refused.text), format, args);
-	va_end(args);
+	format_arguments(refused.text, format);
 	conn_log(conn, "Refused client %d of user %u: %s", conn->cred.pid, conn->cred.uid,
 		refused.text);
 	/*

@@ -224,13 +224,10 @@ void log_control(struct log_files *logs, const char *format, ...)
 void log_debug(struct log_files *logs, const char *format, ...)
 {
 	char text[LINE_MAX_SIZE];
-	va_list args;
 
 	if (!logs->is_verbose)
 		return;
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
+	format_arguments(text, format);
 	write_log_line(logs, &logs->control, "Control", getpid(), text);
 }
 

@@ -12,7 +12,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -89,11 +88,8 @@ _printf_(2, 3) static void server_log(struct server *server, const char *format,
 {
 	const struct log_subject about = server_subject(server);
 	char text[LINE_MAX_SIZE];
-	va_list args;
 
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
+	format_arguments(text, format);
 	log_control_about(&server->daemon->logs, &about, "%s", text);
 }
 

@@ -7,7 +7,6 @@
  * server, an error, or a notice that it is another user's turn.
  */
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,13 +47,10 @@ void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_mess
 _printf_(2, 3) static void send_pending(struct conn *conn, const char *format, ...)
 {
 	struct frame_pending pending = {0};
-	va_list args;
 	int r;
 
 	frame_init(&pending, FRAME_PENDING, 0);
-	va_start(args, format);
-	vsnprintf(pending.text, sizeof(pending.text), format, args);
-	va_end(args);
+	format_arguments(pending.text, format);
 	r = conn_send(conn, &pending, -EBADF);
 	/* A client that reads too slowly has earlier notices to read, which do the same. */
 	if (r < 0 && r != -EAGAIN)

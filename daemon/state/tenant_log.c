@@ -8,7 +8,6 @@
 
 #include "tenant_log.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "daemon.h"
@@ -96,7 +95,6 @@ void tenant_log(struct tenant *tenant, const struct log_subject *about, const ch
 	struct daemon *daemon = tenant->daemon;
 	char text[LINE_MAX_SIZE];
 	int r = LINE_WRITTEN;
-	va_list args;
 
 	if (!daemon_trusts(daemon, tenant->uid))
 		r = take_line_allowance(daemon, &tenant->account->control_lines, CONTROL_LINES_MAX,
@@ -107,9 +105,7 @@ void tenant_log(struct tenant *tenant, const struct log_subject *about, const ch
 			tenant->account->uid);
 	if (r != LINE_WRITTEN)
 		return;
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
+	format_arguments(text, format);
 	log_control_about(&daemon->logs, about, "%s", text);
 }
 
@@ -130,13 +126,10 @@ void log_without_tenant(struct daemon *daemon, const char *format, ...)
 {
 	const struct log_subject about = {.priority = JOURNAL_WARNING};
 	char text[LINE_MAX_SIZE];
-	va_list args;
 
 	if (take_line_allowance(daemon, &daemon->untenanted_lines, CONTROL_LINES_MAX,
 		    CONTROL_LINES_PER_S) != LINE_WRITTEN)
 		return;
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
+	format_arguments(text, format);
 	log_control_about(&daemon->logs, &about, "%s", text);
 }

@@ -8,15 +8,11 @@
 
 #include "error_message.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 int error_message_set(struct error_message *error, int r, const char *format, ...)
 {
-	va_list args;
 
-	va_start(args, format);
-	vsnprintf(error->text, sizeof(error->text), format, args);
-	va_end(args);
+	format_arguments(error->text, format);
 	return r;
 }
