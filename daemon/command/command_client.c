@@ -200,9 +200,8 @@ static bool ps_read_options(
 		} else if (strcmp(token, "-p") == 0 && i + 1 < tokens->n) {
 			options->pid = tokens->item[++i];
 		} else {
-			command_fail(
+			return command_fail(
 				conn, "Unknown option \"%s\": ps [-p PID] [-l] [--json]", token);
-			return false;
 		}
 	}
 	return true;

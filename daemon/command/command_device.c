@@ -187,10 +187,9 @@ static bool query_read_options(
 		} else if (*token != '-' && !*ret_pid) {
 			*ret_pid = token;
 		} else {
-			command_fail(conn,
+			return command_fail(conn,
 				"Unknown option \"%s\": device_query [PID] [--csv | --json]",
 				token);
-			return false;
 		}
 	}
 	return true;

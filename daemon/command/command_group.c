@@ -39,15 +39,11 @@ static bool group_read_uid(struct conn *conn, const char *text, struct change *c
 {
 	uint64_t uid;
 
-	if (!change->is_new) {
-		command_fail(conn,
+	if (!change->is_new)
+		return command_fail(conn,
 			"The UID of a group cannot change: delete the group and create it again");
-		return false;
-	}
-	if (parse_number(text, UINT32_MAX - 1, &uid) < 0) {
-		command_fail(conn, "\"%s\" is not a user id (UID): a UID is a number", text);
-		return false;
-	}
+	if (parse_number(text, UINT32_MAX - 1, &uid) < 0)
+		return command_fail(conn, "\"%s\" is not a user id (UID): a UID is a number", text);
 	change->has_uid = true;
 	change->uid = (uid_t)uid;
 	return true;
@@ -57,10 +53,9 @@ static bool group_read_percentage(struct conn *conn, const char *text, struct ch
 {
 	if (parse_percentage(text, &change->commands.active_threads) == 0)
 		return true;
-	command_fail(conn,
+	return command_fail(conn,
 		"\"%s\" is not a percentage: -active_thread_percentage takes " PERCENTAGE_ACCEPTED,
 		text);
-	return false;
 }
 
 static bool group_read_memory(
@@ -69,20 +64,16 @@ static bool group_read_memory(
 	const struct devices *devices = scope_devices(conn);
 	uint64_t bytes = MEMORY_ALL;
 
-	if (strcmp(size, "none") != 0 && parse_size(size, &bytes) < 0) {
-		command_fail(conn,
+	if (strcmp(size, "none") != 0 && parse_size(size, &bytes) < 0)
+		return command_fail(conn,
 			"\"%s\" is not a size: -device_pinned_mem_limit takes a device and "
 			"" SIZE_ACCEPTED ", or none",
 			size);
-		return false;
-	}
 	if (!scope_check_device(conn, devices, device))
 		return false;
-	if (settings_set_memory(&change->commands, devices, device, bytes) < 0) {
-		command_fail(
+	if (settings_set_memory(&change->commands, devices, device, bytes) < 0)
+		return command_fail(
 			conn, "Limits are set for %d devices, which is the maximum", DEVICES_MAX);
-		return false;
-	}
 	change->unchecked = device;
 	return true;
 }
@@ -91,8 +82,7 @@ static bool group_read_priority(struct conn *conn, const char *text, struct chan
 {
 	if (parse_priority(text, &change->commands.priority) == 0)
 		return true;
-	command_fail(conn, "\"%s\" is not a priority: it " PRIORITY_ACCEPTED, text);
-	return false;
+	return command_fail(conn, "\"%s\" is not a priority: it " PRIORITY_ACCEPTED, text);
 }
 
 /* Reads the option at token `i'. Returns its number of tokens, or 0 after answering an error. */

@@ -21,8 +21,7 @@ static bool check_partitioned(struct conn *conn, const struct tokens *tokens)
 {
 	if (conn->daemon->config.is_partitioned)
 		return true;
-	command_fail(conn, "Unknown command \"%s\"", tokens->item[0]);
-	return false;
+	return command_fail(conn, "Unknown command \"%s\"", tokens->item[0]);
 }
 
 static void lspart_print_row(struct conn *conn, const char *const column[7])

@@ -116,11 +116,12 @@ void command_reply_text(struct conn *conn, const char *text)
 		put_reply_line(conn, text);
 }
 
-void command_fail(struct conn *conn, const char *format, ...)
+bool command_fail(struct conn *conn, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
 	command_reply_line(conn, true, format, args);
 	va_end(args);
+	return false;
 }

@@ -24,8 +24,8 @@ struct conn;
 /* Adds a line to the reply, and logs it. */
 void command_reply(struct conn *conn, const char *format, ...) _printf_(2, 3);
 
-/* The same for a command that failed: it was refused, or was not done completely. */
-void command_fail(struct conn *conn, const char *format, ...) _printf_(2, 3);
+/* The same for a command that failed: it was refused, or was not done completely. False. */
+bool command_fail(struct conn *conn, const char *format, ...) _printf_(2, 3);
 
 /*
  * Adds one line of any size to the reply; the log gets its size. `text' may be

@@ -84,10 +84,8 @@ struct group *scope_find_group(struct conn *conn, const char *name)
 static bool find_group_scope(
 	struct conn *conn, const struct tokens *tokens, bool is_to_set, struct scope *ret)
 {
-	if (tokens->n < 3) {
-		command_fail(conn, "-group needs a group name");
-		return false;
-	}
+	if (tokens->n < 3)
+		return command_fail(conn, "-group needs a group name");
 	if (is_to_set && !scope_permits_config(conn, tokens->item[0]))
 		return false;
 	ret->group = scope_find_group(conn, tokens->item[2]);
@@ -162,21 +160,18 @@ bool scope_check_device(struct conn *conn, const struct devices *devices, const 
 	char list[640];
 	int r;
 
-	if (!device_name_ok(name)) {
-		command_fail(
+	if (!device_name_ok(name))
+		return command_fail(
 			conn, "\"%s\" is not a device: a device is " DEVICE_NAME_ACCEPTED, name);
-		return false;
-	}
 	r = devices_find(devices, name, &device);
 	if (r == 0 || devices->n == 0)
 		return true;
 	devices_list(devices, list, sizeof(list));
-	command_fail(conn,
+	return command_fail(conn,
 		r == -ENOTUNIQ
 			? "The UUIDs of several devices begin with \"%s\": the devices are %s"
 			: "Device \"%s\" not found: the devices are %s",
 		name, list);
-	return false;
 }
 
 void scope_note_unchecked(struct conn *conn, const struct devices *devices, const char *name)

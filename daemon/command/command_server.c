@@ -65,17 +65,13 @@ static bool check_server_user(struct conn *conn, uid_t uid)
 {
 	const struct daemon *daemon = conn->daemon;
 
-	if (!daemon_serves(daemon, uid)) {
-		command_fail(conn,
+	if (!daemon_serves(daemon, uid))
+		return command_fail(conn,
 			"The daemon runs as UID %u and serves that user only: start it as root to "
 			"serve UID %u too",
 			daemon->config.uid, (unsigned)uid);
-		return false;
-	}
-	if (daemon->is_quitting) {
-		command_fail(conn, "The daemon is being stopped: start it again");
-		return false;
-	}
+	if (daemon->is_quitting)
+		return command_fail(conn, "The daemon is being stopped: start it again");
 	return true;
 }
 
@@ -130,15 +126,11 @@ static bool parse_quit_timeout(struct conn *conn, const struct tokens *tokens, i
 	*ret_s = -1;
 	if (tokens->n == 1)
 		return true;
-	if (tokens->n == 2 || strcmp(tokens->item[1], "-t") != 0) {
-		command_fail(conn, "Usage: quit [-t SECONDS]");
-		return false;
-	}
-	if (parse_number(tokens->item[2], TIMEOUT_S_MAX, &seconds) < 0) {
-		command_fail(conn, "\"%s\" is not a number of seconds from 0 to %d",
+	if (tokens->n == 2 || strcmp(tokens->item[1], "-t") != 0)
+		return command_fail(conn, "Usage: quit [-t SECONDS]");
+	if (parse_number(tokens->item[2], TIMEOUT_S_MAX, &seconds) < 0)
+		return command_fail(conn, "\"%s\" is not a number of seconds from 0 to %d",
 			tokens->item[2], TIMEOUT_S_MAX);
-		return false;
-	}
 	*ret_s = (int64_t)seconds;
 	return true;
 }

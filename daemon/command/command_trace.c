@@ -22,9 +22,9 @@
 #include "daemon/watch/trace_text.h"
 #include "daemon/watch/tracing.h"
 
-static void fail_by_usage(struct conn *conn)
+static bool fail_by_usage(struct conn *conn)
 {
-	command_fail(conn,
+	return command_fail(conn,
 		"Usage: mps-control trace start|stop [-server PID] FILE, as arguments of "
 		"mps-control, which writes FILE");
 }
@@ -141,10 +141,8 @@ static bool find_server(struct conn *conn, const struct tokens *tokens, struct s
 	*ret = NULL;
 	if (tokens->n == 2)
 		return true;
-	if (tokens->n != 4 || strcmp(tokens->item[2], "-server") != 0) {
-		fail_by_usage(conn);
-		return false;
-	}
+	if (tokens->n != 4 || strcmp(tokens->item[2], "-server") != 0)
+		return fail_by_usage(conn);
 	*ret = scope_find_server(conn, "trace", tokens->item[3], false);
 	return *ret;
 }

@@ -46,13 +46,14 @@ struct reading {
 
 /* ---- errors */
 
-/* Reports an error, whose arguments follow the format: "/etc/mps.conf:12: …". */
+/* Reports an error, whose arguments follow the format: "/etc/mps.conf:12: …". False. */
 #define reading_fail(reading, line, format, ...)                                                   \
-	do {                                                                                       \
+	({                                                                                         \
 		if (++(reading)->n_errors <= ERRORS_SHOWN_MAX)                                     \
 			config_report((reading)->report, "%.200s:%u: " format,                     \
 				(reading)->file->path, line, ##__VA_ARGS__);                       \
-	} while (0)
+		false;                                                                             \
+	})
 
 static void on_syntax_error(void *arg, unsigned line, const char *why)
 {
@@ -158,9 +159,9 @@ static bool check_section_count(struct reading *reading, unsigned line, enum sec
 
 	if (count_sections(reading->file, kind) < max)
 		return true;
-	reading_fail(reading, line, "there are more than %u sections [%s], which is the maximum",
-		max, kinds[kind].name);
-	return false;
+	return reading_fail(reading, line,
+		"there are more than %u sections [%s], which is the maximum", max,
+		kinds[kind].name);
 }
 
 static bool check_section_is_new(
@@ -184,10 +185,8 @@ static bool add_section(struct reading *reading, const struct config_section *se
 	struct config_section *sections =
 		reallocarray(file->sections, file->n_sections + 1, sizeof(*sections));
 
-	if (!sections) {
-		reading_fail(reading, section->line, "out of memory");
-		return false;
-	}
+	if (!sections)
+		return reading_fail(reading, section->line, "out of memory");
 	file->sections = sections;
 	sections[file->n_sections++] = *section;
 	return true;
@@ -195,12 +194,10 @@ static bool add_section(struct reading *reading, const struct config_section *se
 
 static bool begin_daemon_section(struct reading *reading, unsigned line)
 {
-	if (reading->daemon_line > 0) {
-		reading_fail(reading, line,
+	if (reading->daemon_line > 0)
+		return reading_fail(reading, line,
 			"the section has begun in line %u already: write all its keys there",
 			reading->daemon_line);
-		return false;
-	}
 	reading->daemon_line = line;
 	return true;
 }
@@ -219,13 +216,11 @@ static bool on_section(void *arg, unsigned line, const char *text, const char *n
 	snprintf(section.name, sizeof(section.name), "%s", name);
 	settings_init(&section.settings);
 	if (section.kind == SECTION_USER) {
-		if (parse_user(name, &section.uid) < 0) {
-			reading_fail(reading, line,
+		if (parse_user(name, &section.uid) < 0)
+			return reading_fail(reading, line,
 				"the system has no user \"%.64s\": [user NAME] takes the name of a "
 				"user or a UID",
 				name);
-			return false;
-		}
 		section.has_uid = true;
 	}
 	return check_section_is_new(reading, line, &section) &&

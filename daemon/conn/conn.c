@@ -154,7 +154,7 @@ int conn_send(struct conn *conn, const void *frame, int fd)
 	return r;
 }
 
-void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...)
+bool conn_refuse(struct conn *conn, uint32_t result, const char *format, ...)
 {
 	struct frame_refused refused = {0};
 
@@ -170,6 +170,7 @@ void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...)
 	 */
 	(void)conn_send(conn, &refused, -EBADF);
 	conn_close(conn);
+	return false;
 }
 
 void conn_read(struct conn *conn)

@@ -129,8 +129,8 @@ struct conn *account_find_oldest_conn(
 /* Closes the connection; may be called at any time, and twice. */
 void conn_close(struct conn *conn);
 
-/* Sends a client the reason of its refusal (a CUresult and a text), then closes. */
-void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...) _printf_(3, 4);
+/* Sends a client the reason of its refusal (a CUresult and a text), then closes. False. */
+bool conn_refuse(struct conn *conn, uint32_t result, const char *format, ...) _printf_(3, 4);
 
 /*
  * Sends a frame whole or not at all: 0, -EAGAIN (the peer reads too slowly), or -errno when the

@@ -80,21 +80,17 @@ static bool find_group_by_cgroup(struct conn *conn, struct group **ret_group)
 	const char *path = r == 0 ? group_name_of_cgroup(text) : NULL;
 
 	*ret_group = NULL;
-	if (!path) {
-		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
+	if (!path)
+		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"Cannot determine the cgroup of process %d (%s), and the MPS daemon groups "
 			"clients by cgroup (MPS_GROUP_BY_CGROUP)",
 			conn->cred.pid, r < 0 ? strerror(-r) : "it has no cgroup of version 2");
-		return false;
-	}
 	*ret_group = groups_find_above(&conn->daemon->groups, path);
-	if (*ret_group && !may_join_group(*ret_group, conn)) {
-		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
+	if (*ret_group && !may_join_group(*ret_group, conn))
+		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"The group %.100s of this cgroup is for UID %u, but this client runs as "
 			"UID %u",
 			(*ret_group)->name, (*ret_group)->uid, conn->cred.uid);
-		return false;
-	}
 	return true;
 }
 
@@ -103,33 +99,25 @@ static bool find_group_by_name(struct conn *conn, const char *name, struct group
 	struct group *group = group_name_ok(name) ? groups_find(&conn->daemon->groups, name) : NULL;
 
 	/* The kernel tells which processes are in a cgroup. */
-	if (*name == '/') {
-		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
+	if (*name == '/')
+		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"MPS_GROUP=%.60s names a cgroup: start the program in that cgroup (the "
 			"daemon groups clients by cgroup if MPS_GROUP_BY_CGROUP is set)",
 			name);
-		return false;
-	}
 
-	if (!group_name_ok(name)) {
-		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
+	if (!group_name_ok(name))
+		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"MPS_GROUP is not a valid group name: it must have " GROUP_NAME_ACCEPTED);
-		return false;
-	}
-	if (!group) {
-		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
+	if (!group)
+		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"Group \"%.60s\" (MPS_GROUP) does not exist: the operator creates it with "
 			"\"mps-control group create %.60s\"",
 			name, name);
-		return false;
-	}
-	if (!may_join_group(group, conn)) {
-		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
+	if (!may_join_group(group, conn))
+		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"The group \"%.60s\" (MPS_GROUP) is for UID %u: the operator creates one "
 			"for UID %u with \"mps-control group create NAME -uid %u\"",
 			name, group->uid, conn->cred.uid, conn->cred.uid);
-		return false;
-	}
 	*ret_group = group;
 	return true;
 }
