@@ -40,8 +40,11 @@ OBJ := $(BUILD)/obj
 
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+# gcc 15 and later clear only the first member of a union that is initialized by {0}.
+ZERO_UNIONS := $(shell $(CC) -fzero-init-padding-bits=unions -E -x c /dev/null >/dev/null 2>&1 && \
+	echo -fzero-init-padding-bits=unions)
 # -isystem suppresses warnings in CUDA's headers.
-ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) $(CFLAGS) -fno-strict-aliasing -pthread \
+ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) $(CFLAGS) $(ZERO_UNIONS) -fno-strict-aliasing -pthread \
 	-iquote include -I$(GEN) -isystem $(CUDA_HOME)/include -MMD -MP
 ALL_LDFLAGS = $(LDFLAGS) -pthread
 ifneq ($(SAN),)

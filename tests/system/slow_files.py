@@ -18,6 +18,8 @@ import threading
 import harness
 
 LIBC = ctypes.CDLL(None, use_errno=True)
+# Since Python 3.14, processes are not forked by default, and would need functions that can be pickled.
+FORK = multiprocessing.get_context("fork")
 LOOKUP, GETATTR, OPEN, INIT = 1, 3, 14, 26
 MNT_FORCE, MNT_DETACH = 1, 2
 ROOT, FILE = 1, 2
@@ -68,8 +70,8 @@ def mounted():
     if not os.path.exists("/dev/fuse"):
         raise harness.Skip("no FUSE")
     folder = tempfile.mkdtemp(prefix="mps-fuse-")
-    is_mounted = multiprocessing.Event()
-    server = multiprocessing.Process(target=serve, args=(folder, is_mounted), daemon=True)
+    is_mounted = FORK.Event()
+    server = FORK.Process(target=serve, args=(folder, is_mounted), daemon=True)
     server.start()
     try:
         assert is_mounted.wait(20 * harness.SLOW), "not mounted"

@@ -25,6 +25,8 @@ from harness import Skip, equal, need_root, wait_for
 OLD_KERNEL = (sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "old_kernel.py"))
 LINGER_S = 120
 STRANGER = 1001
+# Since Python 3.14, processes are not forked by default, and would need functions that can be pickled.
+FORK = multiprocessing.get_context("fork")
 GRACE_MS = 1000 * mps.SLOW
 
 
@@ -74,8 +76,8 @@ def process(what, *arguments, uid=0):
         is_ready.value = 1
         time.sleep(3600)
 
-    is_ready = multiprocessing.Value("i", 0)
-    child = multiprocessing.Process(target=run, daemon=True)
+    is_ready = FORK.Value("i", 0)
+    child = FORK.Process(target=run, daemon=True)
     child.start()
     try:
         wait_for("what a process does", lambda: is_ready.value or not child.is_alive(), 30 * mps.SLOW)

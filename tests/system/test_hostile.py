@@ -19,6 +19,9 @@ from harness import equal, settled, wait_for
 import wire
 from session import Client, valid_messages
 
+# Since Python 3.14, processes are not forked by default, and would need functions that can be pickled.
+FORK = multiprocessing.get_context("fork")
+
 
 class Watched:
     """A service with a neighbour at work, which must be undisturbed at the end."""
@@ -179,7 +182,7 @@ def come_and_go(service):
 def test_many_short_sessions():
     with Watched() as service:
         for _ in range(3):
-            processes = [multiprocessing.Process(target=come_and_go, args=(service,)) for _ in range(2)]
+            processes = [FORK.Process(target=come_and_go, args=(service,)) for _ in range(2)]
             for process in processes:
                 process.start()
             for process in processes:
