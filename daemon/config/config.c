@@ -327,6 +327,16 @@ static int load_key(enum config_key key, struct config *config, struct error_mes
 		     : 0;
 }
 
+/* Only root can create the default directory: another user's logs are beside the socket. */
+static void move_default_logs(struct config *config)
+{
+	if (config->uid == 0 || strcmp(config->log_directory, LOG_DIRECTORY_DEFAULT) != 0 ||
+		access(LOG_DIRECTORY_DEFAULT, W_OK) == 0)
+		return;
+	snprintf(config->log_directory, sizeof(config->log_directory), "%.*s/log", SOCKET_PATH_MAX,
+		config->pipe_directory);
+}
+
 int config_load(
 	struct config *config, const struct config_values *file, struct error_message *error)
 {
@@ -337,6 +347,7 @@ int config_load(
 	config->file = file;
 	for (enum config_key key = 0; key < CONFIG_KEYS && r == 0; key++)
 		r = load_key(key, config, error);
+	move_default_logs(config);
 	return r;
 }
 
