@@ -35,6 +35,8 @@
  * SOFTGPU_LAUNCH_US=N         each kernel takes N us longer
  * SOFTGPU_LOOPS_ALONE=1       a loop of a graph ends its context beside a kernel of another stream,
  *                             too, as by driver 580 (default: only beside another loop)
+ * SOFTGPU_TURNS=1             kernels of different processes never run at the same time, as on a
+ *                             GPU without MPS; the processes have one SOFTGPU_DIR
  * SOFTGPU_COPY_US=N           each copy and each fill takes N us longer
  * SOFTGPU_UNPIN_US=N          each cuMemHostUnregister() takes N us longer
  * CUDA_VISIBLE_DEVICES        as the driver's: ordinals or GPU-uuid prefixes, up to the first

@@ -11,10 +11,11 @@ import time
 
 import harness
 import mps
-from harness import Skip, contains, equal
+from harness import Skip, contains, equal, need_root
 
 RUN = mps.BUILD + "/bin/mps-run"
 CONTROL = mps.BUILD + "/bin/mps-control"
+USER = 1001
 ADVICE = ("No NVIDIA driver was found: install it, set MPS_CUDA_LIBRARY to its libcuda.so.1, or use "
           "the software GPU (--software)")
 
@@ -54,6 +55,22 @@ def test_alone():
         env = no_driver(CUDA_MPS_PIPE_DIRECTORY=folder, MPS_CUDA_LIBRARY="/nowhere/libcuda.so.1")
         done = run(RUN, "--software", mps.program("process1"), "--rounds", "1", env=env)
         equal(done.stdout, "process1: ok\n")
+
+
+def test_user_without_settings():
+    """A user starts a daemon with no variable set. Its logs are beside its socket."""
+    need_root()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        os.chown(folder, USER, USER)
+        env = {"PATH": os.environ["PATH"], "CUDA_MPS_PIPE_DIRECTORY": folder + "/pipe"}
+        control = mps.for_everybody(CONTROL)
+        become = {"user": USER, "group": USER, "extra_groups": []}
+        for words, status in (("-d", 0), ("get_server_list", 0), ("quit", 0)):
+            done = subprocess.run([control, words], env=env, capture_output=True, text=True,
+                                  timeout=60, check=False, **become)
+            equal(done.returncode, status, done.stderr)
+        equal(sorted(os.listdir(folder + "/pipe/log")), ["control.log", "server.log"])
 
 
 def test_not_installed():
@@ -126,6 +143,47 @@ def test_program_names():
             equal((done.returncode, done.stderr), (status, text))
         done = run(RUN, "--software", env=mps.clean_environment(), status=2)
         contains(done.stderr, "no program is given")
+
+
+def kernels(path):
+    """When each kernel of a timeline began and ended, by its notes."""
+    with open(path, encoding="ascii") as file:
+        notes = [int(line) for line in file]
+    return [(notes[at], notes[at + 31]) for at in range(0, len(notes), 32)]
+
+
+def test_turns():
+    """SOFTGPU_TURNS: kernels of two processes never overlap, and both go on."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = dict(mps.clean_environment(), LD_LIBRARY_PATH=os.path.dirname(mps.SOFTGPU),
+                   SOFTGPU_DIR=folder, SOFTGPU_TURNS="1")
+        names = [folder + "/first", folder + "/second"]
+        both = [subprocess.Popen([mps.program("timeline"), "20", "200000", name], env=env)
+                for name in names]
+        equal([process.wait(60 * mps.SLOW) for process in both], [0, 0])
+        spans = sorted(span + (name,) for name in names for span in kernels(name))
+        for (_, end, one), (begin, _, other) in zip(spans, spans[1:]):
+            assert one == other or end <= begin, spans
+
+
+def test_demo():
+    """The demo tells its story, and the commands that it ends with work as they are."""
+    done = run(harness.ROOT + "/tests/demo", env=dict(mps.clean_environment(), MPS_BUILD=mps.BUILD))
+    titles = [line for line in done.stdout.splitlines() if line.startswith("== ")]
+    equal([title[3] for title in titles], list("123456"))
+    contains(done.stdout, 'Client    ')
+    contains(done.stdout, '"./fault" of user')
+    _, _, after = done.stdout.partition("\nNext:\n")
+    commands = [line.strip() for line in after.splitlines() if line.startswith("   ")]
+    equal(len(commands), 3)
+    with tempfile.TemporaryDirectory() as folder:
+        env = no_driver(CUDA_MPS_PIPE_DIRECTORY=folder + "/pipe", CUDA_MPS_LOG_DIRECTORY=folder)
+        try:
+            run("sh", "-c", commands[0], env=env)
+            run("sh", "-c", commands[1].replace("--seconds 30 &", "--rounds 1"), env=env)
+            contains(run("sh", "-c", commands[2] + " --once", env=env).stdout, "COMMAND")
+        finally:
+            subprocess.run([CONTROL, "quit", "-t", "1"], env=env, check=False, timeout=60)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ struct driver {
 	bool is_held;   /* one call waits for everything; other calls wait for that call */
 	CUresult fault; /* sticky: the result of every later call */
 	uint32_t launch_us, copy_us, unpin_us;
-	bool loops_alone;
+	bool loops_alone, takes_turns;
 	uint32_t n_sms; /* of each device */
 	int n_devices;
 	struct device devices[DEVICES_MAX];
@@ -179,6 +179,9 @@ void device_refund(struct device *device, size_t size);
 CUcomputemode device_compute_mode(const struct device *device);
 /* Takes and releases this process's claim on a device, one for each context. */
 CUresult device_claim(struct device *device);
+
+/* Opens SOFTGPU_DIR/softgpu-ORDINAL.NAME for flock(), and creates it. A descriptor, or -errno. */
+int device_lock_open(const struct device *device, const char *name);
 void device_unclaim(struct device *device);
 
 /* object.c */

@@ -95,6 +95,7 @@ static CUresult driver_init(void)
 	CUresult result;
 
 	driver.loops_alone = env_number("SOFTGPU_LOOPS_ALONE", 0) > 0;
+	driver.takes_turns = env_number("SOFTGPU_TURNS", 0) == 1;
 	driver.launch_us = (uint32_t)env_number("SOFTGPU_LAUNCH_US", 0);
 	driver.copy_us = (uint32_t)env_number("SOFTGPU_COPY_US", 0);
 	driver.unpin_us = (uint32_t)env_number("SOFTGPU_UNPIN_US", 0);

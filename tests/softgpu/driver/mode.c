@@ -71,14 +71,14 @@ CUcomputemode device_compute_mode(const struct device *device)
 }
 
 /* The file may belong to another user, who created it first: it is only locked. */
-static int lock_open(const struct device *device)
+int device_lock_open(const struct device *device, const char *name)
 {
 	const char *dir = getenv("SOFTGPU_DIR");
 	char path[4096];
 	int fd, len;
 
-	len = snprintf(path, sizeof(path), "%s/softgpu-%d.lock", dir && *dir ? dir : "/tmp",
-		device->ordinal);
+	len = snprintf(path, sizeof(path), "%s/softgpu-%d.%s", dir && *dir ? dir : "/tmp",
+		device->ordinal, name);
 	if (len < 0 || (size_t)len >= sizeof(path))
 		return -ENAMETOOLONG;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -90,7 +90,7 @@ static int lock_open(const struct device *device)
 /* An exclusive lock shows that there is no other process; the shared lock keeps the next out. */
 static CUresult claim_exclusive(struct device *device)
 {
-	_cleanup_close_ int fd = lock_open(device);
+	_cleanup_close_ int fd = device_lock_open(device, "lock");
 
 	if (fd < 0) {
 		fprintf(stderr, "softgpu: cannot open the lock of device %d in SOFTGPU_DIR: %s\n",
@@ -110,7 +110,7 @@ static CUresult claim_exclusive(struct device *device)
 static void claim_shared(struct device *device)
 {
 	const char *dir = getenv("SOFTGPU_DIR");
-	_cleanup_close_ int fd = dir && *dir ? lock_open(device) : -1;
+	_cleanup_close_ int fd = dir && *dir ? device_lock_open(device, "lock") : -1;
 
 	if (fd >= 0 && flock(fd, LOCK_SH) == 0)
 		device->lock_fd = TAKE_FD(fd);

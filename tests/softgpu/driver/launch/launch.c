@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kernel_log.h"
+#include "turn.h"
 #include "tests/softgpu/driver/copy/texture.h"
 #include "tests/softgpu/driver/graph/capture.h"
 #include "tests/softgpu/driver/graph/conditional.h"
@@ -97,9 +98,11 @@ CUresult kernel_run(const struct kernel_work *kernel, const struct stream *strea
 	memcpy(launch.grid, kernel->grid, sizeof(launch.grid));
 	memcpy(launch.cluster, kernel->cluster, sizeof(launch.cluster));
 	memcpy(launch.block, kernel->block, sizeof(launch.block));
+	turn_begin(stream->context->device);
 	if (driver.launch_us > 0)
 		usleep(driver.launch_us);
 	r = ptx_kernel_run(kernel->kernel, &launch, &fault);
+	turn_end(stream->context->device);
 	if (r == 0)
 		return CUDA_SUCCESS;
 	if (r == -EFAULT && fault.kind != PTX_FAULT_CANCELLED)
