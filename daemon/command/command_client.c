@@ -162,22 +162,22 @@ static json_t *ps_row_json(const struct conn *conn, const struct row *row)
 		client_group_name(conn, row->client), "state", client_state_name(row->client));
 }
 
-static void ps_show_client(
-	struct conn *conn, struct row *row, const struct ps_options *options, json_t **json)
+static void ps_show_client(struct conn *conn, struct row *row, const struct ps_options *options,
+	struct json_stream *json)
 {
 	for (unsigned i = 0; i < row->client->n_contexts; i++) {
 		row->context = &row->client->contexts[i];
 		/* clients_add_context() has checked the ordinal. */
 		row->device = &row->server->devices.items[row->context->ordinal];
 		if (options->is_json)
-			json_add(json, ps_row_json(conn, row));
+			json_stream_add(json, ps_row_json(conn, row));
 		else
 			ps_print_row(conn, row, options);
 	}
 }
 
 static void ps_show_server(struct conn *conn, const struct server *server,
-	const struct ps_options *options, json_t **json)
+	const struct ps_options *options, struct json_stream *json)
 {
 	list_each (struct client, client, &server->clients, link) {
 		struct row row = {.server = server, .client = client};
@@ -211,7 +211,7 @@ void command_ps(struct conn *conn, const struct tokens *tokens)
 {
 	const struct server *only = NULL;
 	struct ps_options options = {0};
-	json_t *json = NULL;
+	struct json_stream json = {0};
 
 	if (!ps_read_options(conn, tokens, &options))
 		return;
@@ -220,12 +220,14 @@ void command_ps(struct conn *conn, const struct tokens *tokens)
 	if (options.pid && !only)
 		return;
 	if (options.is_json)
-		json = json_array();
+		json_stream_put(&json, "{\"clients\":[");
 	else
 		ps_print_header(conn, &options);
 	list_each (const struct server, server, &conn->daemon->servers, link_in_daemon)
 		if (!only || only == server)
 			ps_show_server(conn, server, &options, &json);
-	if (options.is_json)
-		scope_reply_json(conn, json_pack("{s:o}", "clients", json));
+	if (!options.is_json)
+		return;
+	json_stream_put(&json, "]}");
+	scope_reply_stream(conn, &json);
 }

@@ -192,12 +192,21 @@ void scope_short_uuid(const struct frame_device *device, char text[DEVICE_UUID_T
 
 /* ---- JSON */
 
-void scope_reply_json(struct conn *conn, json_t *document)
+static void reply_text(struct conn *conn, char *text)
 {
-	_cleanup_free_ char *text = json_write(document);
-
 	if (text)
 		command_reply_text(conn, text);
 	else
 		command_fail(conn, "The daemon is out of memory");
+	free(text);
+}
+
+void scope_reply_json(struct conn *conn, json_t *document)
+{
+	reply_text(conn, json_write(document));
+}
+
+void scope_reply_stream(struct conn *conn, struct json_stream *stream)
+{
+	reply_text(conn, json_stream_close(stream));
 }

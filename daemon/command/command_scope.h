@@ -68,4 +68,7 @@ void scope_short_uuid(const struct frame_device *device, char text[DEVICE_UUID_T
 /* Replies with the document. Takes it. */
 void scope_reply_json(struct conn *conn, json_t *document);
 
+/* Closes the stream. */
+void scope_reply_stream(struct conn *conn, struct json_stream *stream);
+
 #endif

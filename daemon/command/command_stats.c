@@ -92,15 +92,12 @@ static json_t *client_json(
 	return object;
 }
 
-static json_t *clients_json(const struct conn *conn)
+static void add_clients(const struct conn *conn, struct json_stream *stream)
 {
-	json_t *clients = json_array();
-
 	list_each (const struct server, server, &conn->daemon->servers, link_in_daemon)
 		list_each (const struct client, client, &server->clients, link)
 			if (viewer_sees_client(conn, server, client))
-				json_add(&clients, client_json(conn, server, client));
-	return clients;
+				json_stream_add(stream, client_json(conn, server, client));
 }
 
 /* ---- sums: present clients and those that have ended */
@@ -159,12 +156,20 @@ static json_t *groups_json(const struct conn *conn)
 
 static void reply_json(struct conn *conn)
 {
-	json_t *document = json_pack("{s:o s:o s:o}", "time_ns", json_amount(uv_hrtime()),
-		"clients", clients_json(conn), "users", users_json(conn));
+	struct json_stream stream = {0};
 
-	if (viewer_sees_all(conn))
-		json_set(&document, "groups", groups_json(conn));
-	scope_reply_json(conn, document);
+	json_stream_put(&stream, "{\"time_ns\":");
+	json_stream_add(&stream, json_amount(uv_hrtime()));
+	json_stream_put(&stream, ",\"clients\":[");
+	add_clients(conn, &stream);
+	json_stream_put(&stream, "],\"users\":");
+	json_stream_add(&stream, users_json(conn));
+	if (viewer_sees_all(conn)) {
+		json_stream_put(&stream, ",\"groups\":");
+		json_stream_add(&stream, groups_json(conn));
+	}
+	json_stream_put(&stream, "}");
+	scope_reply_stream(conn, &stream);
 }
 
 /* ---- a table */

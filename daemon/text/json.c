@@ -70,13 +70,17 @@ void json_set(json_t **object, const char *name, json_t *value)
 	check(object, json_object_set_new(*object, name, value));
 }
 
-/* How many bytes follow that can be printed as they are. */
+/* How many bytes follow that can be printed as they are; nearly all are ASCII. */
 static size_t printable_size(const char *text)
 {
 	size_t size = 0, length;
 
-	while ((length = utf8_length(text + size)) > 0 && text[size] != 0x7f)
+	do {
+		while (text[size] >= ' ' && text[size] < 0x7f)
+			size++;
+		length = text[size] == 0x7f ? 0 : utf8_length(text + size);
 		size += length;
+	} while (length > 0);
 	return size;
 }
 
@@ -97,19 +101,41 @@ static void write_escaped(FILE *file, const char *text)
 	}
 }
 
+void json_stream_put(struct json_stream *stream, const char *text)
+{
+	if (!stream->file)
+		stream->file = open_memstream(&stream->text, &stream->size);
+	stream->has_failed |= !stream->file || fputs(text, stream->file) < 0;
+	stream->needs_comma = false;
+}
+
+void json_stream_add(struct json_stream *stream, json_t *value)
+{
+	_cleanup_free_ char *text =
+		json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY);
+
+	json_decref(value);
+	json_stream_put(stream, stream->needs_comma ? "," : "");
+	stream->needs_comma = true;
+	stream->has_failed |= !text;
+	if (!stream->has_failed)
+		write_escaped(stream->file, text);
+}
+
+char *json_stream_close(struct json_stream *stream)
+{
+	if (stream->file)
+		stream->has_failed |= fclose(stream->file) != 0;
+	if (!stream->has_failed)
+		return stream->text;
+	free(stream->text);
+	return NULL;
+}
+
 char *json_write(json_t *document)
 {
-	_cleanup_free_ char *text = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15));
-	char *escaped = NULL;
-	size_t size;
-	FILE *file = text ? open_memstream(&escaped, &size) : NULL;
+	struct json_stream stream = {0};
 
-	json_decref(document);
-	if (!file)
-		return NULL;
-	write_escaped(file, text);
-	if (fclose(file) == 0)
-		return escaped;
-	free(escaped);
-	return NULL;
+	json_stream_add(&stream, document);
+	return json_stream_close(&stream);
 }

@@ -48,6 +48,26 @@ static void test_no_memory(_unused_ void **state)
 	assert_null(json_write(json_pack("{s:o s:o}", "list", list, "n", json_integer(1))));
 }
 
+/* Values one by one; one without memory leaves none. */
+static void test_stream(_unused_ void **state)
+{
+	struct json_stream stream = {0}, failed = {0};
+	_cleanup_free_ char *text = NULL;
+
+	json_stream_put(&stream, "{\"list\":[");
+	json_stream_add(&stream, json_integer(1));
+	json_stream_add(&stream, json_text("a\x7f"));
+	json_stream_put(&stream, "],\"n\":");
+	json_stream_add(&stream, json_object());
+	json_stream_put(&stream, "}");
+	text = json_stream_close(&stream);
+	assert_string_equal(text, "{\"list\":[1,\"a\\u007f\"],\"n\":{}}");
+	json_stream_put(&failed, "[");
+	json_stream_add(&failed, NULL);
+	json_stream_put(&failed, "]");
+	assert_null(json_stream_close(&failed));
+}
+
 static void check(const char *value, const char *want)
 {
 	char document[64];
@@ -95,6 +115,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shape),
 		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_growth),
 	};
