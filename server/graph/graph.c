@@ -18,6 +18,7 @@
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/closed_gpu.h"
 #include "server/schedule/deferred.h"
+#include "server/schedule/gate.h"
 #include "server/schedule/loop_turn.h"
 #include "server/schedule/quiet.h"
 #include "server/share/context_share.h"
@@ -83,11 +84,14 @@ static void graphs_sweep(struct session *session)
 
 bool graphs_wait_for_ends(struct session *session)
 {
-	unsigned round = 0;
+	struct gate_wait wait = gate_wait(GATE_DEFERRED, session);
 
-	while (deferred_wait(session, deferred_n_added() + sweep(session), round))
-		round++;
-	return round > 0;
+	while (!deferred_has_made(deferred_n_added() + sweep(session))) {
+		deferred_reclaim();
+		if (!gate_again(&wait))
+			break;
+	}
+	return gate_waited_ns(&wait) > 0;
 }
 
 /* Frees all. Their work has ended, or the context is lost. */

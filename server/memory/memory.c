@@ -19,6 +19,7 @@
 #include "server/driver/owner.h"
 #include "server/device/device_quota.h"
 #include "server/schedule/deferred.h"
+#include "server/schedule/gate.h"
 #include "server/share/session_devices.h"
 #include "server/stream/stream.h"
 
@@ -33,13 +34,8 @@
 #define LEASE_ROUNDS 2
 #define SLEEP_MS 10
 
-/*
- * How long a query of free memory waits for earlier ends of arrays, and for the session's
- * own work.
- */
-#define ENDS_ROUNDS 2000
-#define ENDS_OWN_ROUNDS 20
-#define ENDS_SLEEP_NS 50000
+/* How long a query of free memory waits for the session's own work. */
+#define ENDS_OWN_NS 1000000
 
 bool memory_check(struct session *session, uint64_t address, uint64_t size)
 {
@@ -58,19 +54,13 @@ bool memory_check(struct session *session, uint64_t address, uint64_t size)
 	return ranges_have(&session->variables, address, size);
 }
 
-static void memory_sleep(void)
-{
-	nanosleep(&(struct timespec){.tv_nsec = SLEEP_MS * 1000000L}, NULL);
-}
-
-/* Bounded: the session's kernels may wait for a copy that comes after this message. */
 static bool wait_until_idle(struct session *session)
 {
-	for (int i = 0; !streams_poll(session); i++) {
-		if (i == IDLE_ROUNDS || atomic_load(&session->is_ending))
+	struct gate_wait wait = gate_wait(GATE_IDLE, session);
+
+	while (!streams_poll(session))
+		if (!gate_again(&wait))
 			return false;
-		memory_sleep();
-	}
 	return true;
 }
 
@@ -89,45 +79,49 @@ static bool is_at_own_limit(const struct session_device *sdev, uint64_t size)
 	return used > own->limit || size > own->limit - used;
 }
 
-/* Reclaims what the session keeps unused, or what it has freed but the driver has not. */
-static bool make_own_space(struct session *session, struct session_device *sdev, unsigned round)
+/*
+ * Gives back what the session keeps unused. Managed memory is not memory of the GPU, but counts for
+ * the group. False: there is nothing, or the session has work.
+ */
+static bool shrink(struct session *session, const struct session_device *sdev, bool is_own)
 {
-	bool has_unused = session->has_unused || session->has_unused_host;
-	bool has_closing =
-		session->n_closing_mappings > 0 || atomic_load(&sdev->memory->closing) > 0;
+	bool has_host = session->has_unused_host && (is_own || sdev->memory->group);
 
-	if (round < LEASE_ROUNDS && has_unused && wait_until_idle(session)) {
-		session_devices_trim(session);
-		host_trim(session);
-	} else if (!has_closing || round > IDLE_ROUNDS || atomic_load(&session->is_ending)) {
+	if (!(session->has_unused || has_host) || !wait_until_idle(session))
 		return false;
-	} else {
-		if (round <= 1)
-			deferred_reclaim();
-		memory_sleep();
-	}
+	session_devices_trim(session);
+	if (has_host)
+		host_trim(session);
 	return true;
 }
 
-static bool make_any_space(struct session *session, struct session_device *sdev, unsigned round)
+/* How often to look for what ends: freed memory of this session, or memory of others. */
+static unsigned rounds_of(
+	const struct session *session, const struct session_device *sdev, bool is_own)
 {
-	/* Managed memory is not memory of the GPU, but counts for the group. */
-	bool has_unused_host = session->has_unused_host && sdev->memory->group;
-	bool has_unused = session->has_unused || has_unused_host;
+	if (!is_own)
+		return memory_rounds(sdev);
+	return session->n_closing_mappings > 0 || atomic_load(&sdev->memory->closing) > 0
+		       ? IDLE_ROUNDS
+		       : 0;
+}
 
-	if (round < LEASE_ROUNDS && has_unused && wait_until_idle(session)) {
-		session_devices_trim(session);
-		if (has_unused_host)
-			host_trim(session);
-	} else if (round > memory_rounds(sdev) || atomic_load(&session->is_ending)) {
+/* `is_own': the session's own limit refuses, so memory of other sessions is of no use. */
+static bool make_space(
+	struct session *session, struct session_device *sdev, bool is_own, unsigned round)
+{
+	unsigned n_rounds;
+
+	if (round < LEASE_ROUNDS && shrink(session, sdev, is_own))
+		return true;
+	n_rounds = rounds_of(session, sdev, is_own);
+	if (n_rounds == 0 || round > n_rounds || atomic_load(&session->is_ending))
 		return false;
-	} else {
-		if (round <= 1) {
-			session_devices_reclaim();
-			deferred_reclaim();
-		}
-		memory_sleep();
-	}
+	if (round <= 1 && !is_own)
+		session_devices_reclaim();
+	if (round <= 1)
+		deferred_reclaim();
+	nanosleep(&(struct timespec){.tv_nsec = SLEEP_MS * 1000000L}, NULL);
 	return true;
 }
 
@@ -139,8 +133,7 @@ bool memory_make_space(
 	if (!is_at_own && round < LEASE_ROUNDS &&
 		lease_extend(session, sdev->device->ordinal, size))
 		return session_device_enter(session, sdev) == CUDA_SUCCESS;
-	if (is_at_own ? !make_own_space(session, sdev, round)
-		      : !make_any_space(session, sdev, round))
+	if (!make_space(session, sdev, is_at_own, round))
 		return false;
 	virtual_poll(session);
 	return session_device_enter(session, sdev) == CUDA_SUCCESS;
@@ -241,16 +234,16 @@ CUresult do_memory_dmabuf(struct session *session, uint64_t address, uint64_t si
  */
 static void memory_wait_for_ends(struct session *session)
 {
+	struct gate_wait wait = gate_wait(GATE_ARRAYS, session);
 	uint64_t n = deferred_n_added();
 
-	for (int i = 0; i < ENDS_ROUNDS && !deferred_has_made(n); i++) {
+	while (!deferred_has_made(n)) {
 		if (streams_poll(session))
 			session_set_at_work(session, false);
-		else if (i == ENDS_OWN_ROUNDS)
+		else if (gate_waited_ns(&wait) >= ENDS_OWN_NS)
 			return;
-		if (at_work_count() > session->is_at_work || atomic_load(&session->is_ending))
+		if (at_work_count() > session->is_at_work || !gate_again(&wait))
 			return;
-		nanosleep(&(struct timespec){.tv_nsec = ENDS_SLEEP_NS}, NULL);
 	}
 }
 

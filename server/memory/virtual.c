@@ -11,7 +11,6 @@
 #include "virtual.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "async_close.h"
 #include "memory.h"
@@ -22,13 +21,11 @@
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/driver/va_space.h"
+#include "server/schedule/gate.h"
 #include "server/stream/fence.h"
 
 /* A client takes such a frame at once. */
 #define FRAME_SEND_MS 100
-/* The client has waited for the work queued before an unmapping, except for other threads' work. */
-#define CLOSING_ROUNDS 1000
-#define CLOSING_SLEEP_NS 1000000L
 
 struct allocation {
 	uint32_t id;
@@ -263,12 +260,12 @@ static bool has_closing(const struct region *region, uint64_t address, uint64_t 
 static bool wait_for_closing(
 	struct session *session, struct region *region, uint64_t address, uint64_t size)
 {
-	for (int round = 0; has_closing(region, address, size); round++) {
-		if (round == CLOSING_ROUNDS || atomic_load(&session->is_ending))
-			return false;
-		if (round > 0)
-			nanosleep(&(struct timespec){.tv_nsec = CLOSING_SLEEP_NS}, NULL);
+	struct gate_wait wait = gate_wait(GATE_MAPPINGS, session);
+
+	while (has_closing(region, address, size)) {
 		region_poll(session, region);
+		if (has_closing(region, address, size) && !gate_again(&wait))
+			return false;
 	}
 	return true;
 }

@@ -246,7 +246,6 @@ static CUresult channel_budget_begin(struct device *device)
 	static struct channel_budget all[DEVICES_MAX];
 
 	device->channels = &all[device->ordinal];
-	*device->channels = (struct channel_budget){0};
 	return CUDA_SUCCESS;
 }
 

@@ -30,7 +30,6 @@ static CUresult closed_gpu_begin(struct device *device)
 	static struct closed_gpu all[DEVICES_MAX];
 
 	device->closed = &all[device->ordinal];
-	*device->closed = (struct closed_gpu){0};
 	return CUDA_SUCCESS;
 }
 

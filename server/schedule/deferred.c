@@ -34,10 +34,6 @@
 /* If the driver is short of something, it has it again soon, or never. */
 #define REFUSALS_MAX 3
 
-/* How long a session waits for them. */
-#define WAIT_ROUNDS 100
-#define WAIT_SLEEP_NS 10000000L
-
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
@@ -253,14 +249,4 @@ void deferred_reclaim(void)
 	deferred.is_reclaiming = deferred.list != NULL;
 	pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
-}
-
-bool deferred_wait(const struct session *session, uint64_t n, unsigned round)
-{
-	if (deferred_has_made(n) || round == WAIT_ROUNDS || fault_get() != CUDA_SUCCESS ||
-		atomic_load(&session->is_ending))
-		return false;
-	deferred_reclaim();
-	nanosleep(&(struct timespec){.tv_nsec = WAIT_SLEEP_NS}, NULL);
-	return true;
 }

@@ -49,10 +49,4 @@ bool deferred_has_made(uint64_t n);
 /* The waiting calls may free memory that a session needs: makes them while work is running. */
 void deferred_reclaim(void);
 
-/*
- * The worker of a session that needs what the first n calls may refund: waits a moment.
- * `round' counts from 0. False: they have been made, or have taken a second.
- */
-bool deferred_wait(const struct session *session, uint64_t n, unsigned round);
-
 #endif

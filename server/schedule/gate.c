@@ -34,10 +34,10 @@ static const struct gate_row {
 		.cause = "a graph of which has a loop on the GPU"},
 	/* A kernel prints beside others then, and both may get lines of the other. */
 	[GATE_PRINT] = {LOOKS(200 * US, 200 * US), .most_ns = 200 * MS},
-	[GATE_BLOCKED] = {LOOKS(20 * US, 2 * MS),
-		.cause = "a stream of which waits for a semaphore"},
 	[GATE_LOOP] = {LOOKS(20 * US, MS), .is_for_others = true,
 		.cause = "a graph of which has a loop on the GPU"},
+	[GATE_BLOCKED] = {LOOKS(20 * US, 2 * MS),
+		.cause = "a stream of which waits for a semaphore"},
 	[GATE_EXCLUSIVE] = {LOOKS(20 * US, 2 * MS), .is_for_others = true,
 		.cause = "a stream of which waits for a semaphore"},
 	[GATE_LAUNCHING] = {LOOKS(20 * US, 20 * US), .is_for_others = true},
@@ -47,6 +47,12 @@ static const struct gate_row {
 	[GATE_LOOP_END] = {LOOKS(MS, MS)},
 	[GATE_ARRAY] = {LOOKS(50 * US, 50 * US)},
 	[GATE_REST] = {LOOKS(100 * US, 5 * MS)},
+	/* The session's kernels may wait for a copy that comes after this message. */
+	[GATE_IDLE] = {LOOKS(10 * MS, 10 * MS), .most_ns = 1000 * MS},
+	/* The client has waited for this work, except for that of its other threads. */
+	[GATE_MAPPINGS] = {LOOKS(MS, MS), .most_ns = 1000 * MS},
+	[GATE_DEFERRED] = {LOOKS(10 * MS, 10 * MS), .most_ns = 1000 * MS},
+	[GATE_ARRAYS] = {LOOKS(50 * US, 50 * US), .most_ns = 100 * MS},
 };
 
 void gate_next(struct gate_wait *wait, enum gate gate, uint64_t until_ns)

@@ -23,26 +23,34 @@
 
 struct session;
 
-/* In the order in which a launch passes them. After them: other waits for work on a GPU. */
+/*
+ * In the order in which a launch passes them. Behind the last one, just before the driver's call,
+ * the launch looks once more whether the GPU is closed.
+ */
 enum gate {
 	GATE_BACKGROUND, /* work of clients that go first (background.h) */
 	GATE_PARKED,     /* a host function of the stream runs (server/stream/park.h) */
 	GATE_DRAIN,      /* while a stream is blocked: the stream is far ahead of the GPU */
 	GATE_CLOSED,     /* the GPU is closed for a quiet call or lone work (closed_gpu.h) */
 	GATE_PRINT,      /* other clients print (server/stream/printf_capture.h) */
-	GATE_BLOCKED,    /* no more streams may be blocked (blocked_streams.h) */
 	GATE_LOOP,       /* a loop of another client is on the GPU (loop_turn.h) */
-	GATE_EXCLUSIVE,  /* a stream is blocked. This and the next: quiet calls, lone work (quiet.h)
-			  */
-	GATE_LAUNCHING,  /* other workers give kernels to the GPU, which is closed for a short time
-			  */
-	GATE_WORK,       /* work on the GPU, which is closed for a short time */
-	GATE_OPEN_WORK,  /* the same, which is open */
-	GATE_OPEN,       /* the GPU has to be open for some time */
+	GATE_BLOCKED,    /* no more streams may be blocked (blocked_streams.h) */
 
+	/* Lone work, and quiet calls (quiet.h). */
+	GATE_EXCLUSIVE, /* a stream is blocked */
+	GATE_LAUNCHING, /* other workers give kernels to the GPU, which is closed now */
+	GATE_WORK,      /* work on the GPU, which is closed */
+	GATE_OPEN_WORK, /* work on the GPU, which is open again */
+	GATE_OPEN,      /* the GPU has to be open for some time */
+
+	/* Not for a launch. */
 	GATE_LOOP_END, /* a loop whose end no event tells */
 	GATE_ARRAY,    /* the bytes of a new array are overwritten (server/array/array.c) */
 	GATE_REST,     /* all work of a session, as it ends or beside blocked streams */
+	GATE_IDLE,     /* the same, before unused memory of the session is given back */
+	GATE_MAPPINGS, /* closing mappings (server/memory/virtual.c) */
+	GATE_DEFERRED, /* deferred calls, which give something back (deferred.h) */
+	GATE_ARRAYS,   /* ends of arrays, before a query of free memory (server/memory/memory.c) */
 	GATES
 };
 

@@ -51,7 +51,6 @@ static CUresult quiet_begin(struct device *device)
 
 	quiet_start();
 	device->quiet = &all[device->ordinal];
-	*device->quiet = (struct quiet){.work = NULL};
 	return CUDA_SUCCESS;
 }
 

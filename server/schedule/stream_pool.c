@@ -116,7 +116,6 @@ static CUresult stream_pool_begin(struct device *device)
 	static struct stream_pool all[DEVICES_MAX];
 
 	device->stream_pool = &all[device->ordinal];
-	device->stream_pool->n = 0;
 	return CUDA_SUCCESS;
 }
 

@@ -448,7 +448,6 @@ static CUresult cu_limit_begin(struct device *device)
 	static struct raised_limits all[DEVICES_MAX];
 
 	device->raised = &all[device->ordinal];
-	*device->raised = (struct raised_limits){0};
 	return CUDA_SUCCESS;
 }
 

@@ -169,7 +169,10 @@ static CUresult make_green(struct session *session, struct device *device,
 	return green_take(session, &key, parts, ret_green);
 }
 
-/* Without the lock, because the driver waits for all that is on the GPU. */
+/*
+ * Without the lock, because the driver waits for all that is on the GPU. An error gives the share
+ * back.
+ */
 static CUresult sm_share_fill(struct session *session, struct device *device,
 	const struct division *division, struct sm_share *share)
 {
@@ -184,6 +187,8 @@ static CUresult sm_share_fill(struct session *session, struct device *device,
 	}
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuCtxFromGreenCtx(&share->context, share->green->real);
+	if (result != CUDA_SUCCESS)
+		sm_share_give(device, share, result_is_fault(result));
 	return result;
 }
 
@@ -241,9 +246,7 @@ static CUresult take_partition(
 	link_share(division, share);
 	pthread_mutex_unlock(&lock);
 	result = sm_share_fill(session, device, division, share);
-	if (result != CUDA_SUCCESS)
-		sm_share_give(device, share, result_is_fault(result));
-	else
+	if (result == CUDA_SUCCESS)
 		log_line("Client " SESSION_NAME ": its SM partition on device %u has %u of %d SMs",
 			SESSION_NAME_ARGS(session), device->ordinal, share->n_sms,
 			device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT]);
@@ -273,9 +276,7 @@ CUresult sm_share_take(struct session *session, struct device *device, struct sm
 	pthread_mutex_unlock(&lock);
 	share->n_sms = (unsigned)__builtin_popcountll(share->set) * device->facts.sm_group;
 	result = sm_share_fill(session, device, division, share);
-	if (result != CUDA_SUCCESS)
-		sm_share_give(device, share, result_is_fault(result));
-	else
+	if (result == CUDA_SUCCESS)
 		log_share(session, device, share);
 	return result;
 }
@@ -309,9 +310,7 @@ CUresult sm_share_take_part(struct session *session, struct device *device,
 	pthread_mutex_unlock(&lock);
 	share->n_sms = n * device->facts.sm_group;
 	result = sm_share_fill(session, device, division, share);
-	if (result != CUDA_SUCCESS)
-		sm_share_give(device, share, result_is_fault(result));
-	else
+	if (result == CUDA_SUCCESS)
 		log_part(session, device, share);
 	return result;
 }
