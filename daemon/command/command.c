@@ -12,9 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_fault.h"
 #include "command_reply.h"
-#include "command_terminate.h"
 #include "commands.h"
 #include "reload.h"
 #include "daemon/text/line_buffer.h"

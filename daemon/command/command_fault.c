@@ -7,14 +7,13 @@
  * a user's programs, groups and kernels.
  */
 
-#include "command_fault.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "command_reply.h"
 #include "command_scope.h"
+#include "commands.h"
 #include "quote.h"
 #include "daemon/text/tokenize.h"
 #include "daemon/state/daemon.h"

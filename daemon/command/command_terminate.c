@@ -7,10 +7,9 @@
  * scripts expect it, unless the command is not permitted.
  */
 
-#include "command_terminate.h"
-
 #include "command_reply.h"
 #include "command_scope.h"
+#include "commands.h"
 #include "cuda.h"
 #include "daemon/text/tokenize.h"
 #include "daemon/state/daemon.h"

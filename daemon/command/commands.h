@@ -28,6 +28,13 @@ void command_stats(struct conn *conn, const struct tokens *tokens);
 
 /* command_metrics.c */
 void command_metrics(struct conn *conn, const struct tokens *tokens);
+
+/* command_fault.c */
+void command_get_last_fault(struct conn *conn, const struct tokens *tokens);
+
+/* command_terminate.c */
+void command_terminate_client(struct conn *conn, const struct tokens *tokens);
+
 /* command_trace.c */
 void command_trace(struct conn *conn, const struct tokens *tokens);
 
@@ -46,7 +53,7 @@ void command_get_memory(struct conn *conn, const struct tokens *tokens);
 void command_set_priority(struct conn *conn, const struct tokens *tokens);
 void command_get_priority(struct conn *conn, const struct tokens *tokens);
 
-/* command_reload.c */
+/* reload.c */
 void command_reload(struct conn *conn, const struct tokens *tokens);
 
 /* command_group.c */

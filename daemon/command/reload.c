@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "command_reply.h"
+#include "command_scope.h"
+#include "commands.h"
 #include "config_apply.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/admission.h"
@@ -286,7 +288,11 @@ static void on_deadline(struct conn *conn)
 
 static const struct pending pending_reload = {.on_deadline = on_deadline};
 
-void reload_start(struct daemon *daemon, struct conn *conn)
+/*
+ * A command waits for the end, and gets errors, changes, what cannot change while the daemon runs,
+ * and the result. `conn' may be NULL: SIGHUP, whose lines go to the log.
+ */
+static void reload_start(struct daemon *daemon, struct conn *conn)
 {
 	struct reload *reload = daemon->next_reload;
 
@@ -312,7 +318,19 @@ void reload_abandon(struct daemon *daemon)
 	daemon->next_reload = NULL;
 }
 
-/* ---- SIGHUP */
+/* ---- the command, and SIGHUP */
+
+void command_reload(struct conn *conn, const struct tokens *tokens)
+{
+	struct daemon *daemon = conn->daemon;
+	struct error_message error;
+
+	if (!scope_permits_config(conn, tokens->item[0]))
+		return;
+	if (log_files_reopen(&daemon->logs, &error) < 0)
+		command_fail(conn, "%s", error.text);
+	reload_start(daemon, conn);
+}
 
 void reload_on_hangup(struct daemon *daemon)
 {

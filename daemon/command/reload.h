@@ -10,15 +10,7 @@
 
 #include "base.h"
 
-struct conn;
 struct daemon;
-
-/*
- * Begins. A command waits for the end, and gets errors, changes, what cannot change while the
- * daemon runs, and the result. `conn' may be NULL: SIGHUP, which applies the file only if it
- * has changed; the log gets the lines.
- */
-void reload_start(struct daemon *daemon, struct conn *conn);
 
 /* The daemon ends: no further file is read. A thread may still read one. */
 void reload_abandon(struct daemon *daemon);
