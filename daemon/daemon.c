@@ -332,9 +332,9 @@ static struct slot *find_recorded_slot(struct daemon *daemon, const struct recor
 /* Adopts the servers of a daemon that died; they look for a new daemon every DAEMON_RETRY_MS. */
 static void adopt_recorded_servers(struct daemon *daemon)
 {
-	static struct record records[SERVERS_MAX_MAX];
+	static struct record records[SERVERS_LIMIT];
 	_cleanup_free_ char *state = NULL;
-	int n = record_load(daemon->listener->directory, records, SERVERS_MAX_MAX, &state);
+	int n = record_load(daemon->listener->directory, records, SERVERS_LIMIT, &state);
 
 	if (n < 0)
 		log_control(&daemon->logs, "Cannot read the record of servers in %s: %s",

@@ -212,6 +212,6 @@ void command_device_query(struct conn *conn, const struct tokens *tokens)
 		return;
 	}
 	query_show_all(conn, only, form);
-	if (scope_devices(conn)->n == 0 && !only)
+	if (conn->daemon->devices.n == 0 && !only)
 		command_fail(conn, "The GPUs are not known: %s", conn->daemon->probe_failure.text);
 }

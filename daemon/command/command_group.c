@@ -61,7 +61,7 @@ static bool group_read_percentage(struct conn *conn, const char *text, struct ch
 static bool group_read_memory(
 	struct conn *conn, const char *device, const char *size, struct change *change)
 {
-	const struct devices *devices = scope_devices(conn);
+	const struct devices *devices = &conn->daemon->devices;
 	uint64_t bytes = MEMORY_ALL;
 
 	if (strcmp(size, "none") != 0 && parse_size(size, &bytes) < 0)
@@ -134,7 +134,7 @@ static void group_apply(struct conn *conn, struct group *group, const struct cha
 	group_shares_changed(conn->daemon, group);
 	servers_record(conn->daemon);
 	if (change->unchecked)
-		scope_note_unchecked(conn, scope_devices(conn), change->unchecked);
+		scope_note_unchecked(conn, &conn->daemon->devices, change->unchecked);
 }
 
 /* ---- create, set, delete */
@@ -239,7 +239,7 @@ static void group_get(struct conn *conn, const struct tokens *tokens)
 
 	if (!group)
 		return;
-	settings = groups_settings(group, scope_devices(conn));
+	settings = groups_settings(group, &conn->daemon->devices);
 	group_format_uid(group, uid, sizeof(uid));
 	group_format_priority(&settings, priority, sizeof(priority));
 	group_format_percentage(&settings, percentage, sizeof(percentage));
@@ -257,7 +257,7 @@ static void group_get(struct conn *conn, const struct tokens *tokens)
 
 static void group_print(struct conn *conn, const struct group *group)
 {
-	const struct settings settings = groups_settings(group, scope_devices(conn));
+	const struct settings settings = groups_settings(group, &conn->daemon->devices);
 	char uid[16], priority[16], percentage[PERCENTAGE_TEXT];
 
 	group_format_uid(group, uid, sizeof(uid));
@@ -280,7 +280,7 @@ static json_t *group_memory_json(const struct settings *settings)
 
 static json_t *group_json(const struct conn *conn, const struct group *group)
 {
-	const struct settings settings = groups_settings(group, scope_devices(conn));
+	const struct settings settings = groups_settings(group, &conn->daemon->devices);
 
 	return json_pack("{s:s s:o s:o s:o s:o s:o}", "name", group->name, "uid",
 		group->has_uid ? json_integer(group->uid) : json_null(), "active_thread_percentage",

@@ -61,7 +61,7 @@ static void lspart_print_partition(
 
 void command_lspart(struct conn *conn, const struct tokens *tokens)
 {
-	const struct devices *devices = scope_devices(conn);
+	const struct devices *devices = &conn->daemon->devices;
 
 	if (!check_partitioned(conn, tokens))
 		return;
@@ -130,7 +130,7 @@ static void remove_partition(struct conn *conn, const struct frame_device *devic
 void command_sm_partition(struct conn *conn, const struct tokens *tokens)
 {
 	const char *verb = tokens->item[1], *name = tokens->item[2];
-	const struct devices *devices = scope_devices(conn);
+	const struct devices *devices = &conn->daemon->devices;
 	const struct frame_device *device = NULL;
 
 	if (!check_partitioned(conn, tokens) || !scope_permits_config(conn, tokens->item[0]) ||

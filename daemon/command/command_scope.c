@@ -108,7 +108,7 @@ bool scope_find(struct conn *conn, const struct tokens *tokens, bool is_to_set, 
 
 	*ret = (struct scope){
 		.layer = &conn->daemon->default_commands,
-		.devices = scope_devices(conn),
+		.devices = &conn->daemon->devices,
 		.next = 1,
 	};
 	if (is_about_defaults(tokens->item[0]))
@@ -148,11 +148,6 @@ void scope_changed(struct conn *conn, const struct scope *scope)
 }
 
 /* ---- GPUs */
-
-const struct devices *scope_devices(const struct conn *conn)
-{
-	return &conn->daemon->devices;
-}
 
 bool scope_check_device(struct conn *conn, const struct devices *devices, const char *name)
 {

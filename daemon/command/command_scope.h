@@ -53,9 +53,6 @@ struct settings scope_settings(const struct conn *conn, const struct scope *scop
 /* The settings have been changed. */
 void scope_changed(struct conn *conn, const struct scope *scope);
 
-/* The GPUs that the daemon knows. */
-const struct devices *scope_devices(const struct conn *conn);
-
 /* Whether the GPU exists, as far as GPUs are known; false: the connection is answered. */
 bool scope_check_device(struct conn *conn, const struct devices *devices, const char *name);
 

@@ -41,7 +41,7 @@
 
 /* Each server keeps a context of half a gigabyte on each GPU that it uses. (MPS_SERVERS_MAX) */
 #define SERVERS_MAX_DEFAULT 64
-#define SERVERS_MAX_MAX 4096
+#define SERVERS_LIMIT 4096
 #define RESERVED_SERVERS 1
 
 /* How long a server without clients stays. (MPS_IDLE_S) */

@@ -217,7 +217,7 @@ static const struct key keys[CONFIG_KEYS] = {
 		.unit = "seconds, 0 for no limit", .max = IDLE_S_MAX},
 	[CONFIG_SERVERS_MAX] = {"servers_max", "MPS_SERVERS_MAX", DEFAULT_OF(SERVERS_MAX_DEFAULT),
 		.effect = CONFIG_AT_ONCE, .set = set_number, AT(servers_max), .unit = "servers",
-		.min = 1, .max = SERVERS_MAX_MAX},
+		.min = 1, .max = SERVERS_LIMIT},
 	[CONFIG_GROUP_BY_CGROUP] = {"group_by_cgroup", "MPS_GROUP_BY_CGROUP", "no",
 		.effect = CONFIG_AT_ONCE, .set = set_switch, AT(groups_by_cgroup)},
 	[CONFIG_CLIENT_HOST_MIB] = {"client_host_mib", "MPS_CLIENT_HOST_MIB", NULL,

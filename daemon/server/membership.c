@@ -60,11 +60,6 @@ static bool group_is_for(const struct group *group, uid_t uid)
 	return !group->has_uid || group->uid == uid;
 }
 
-static bool may_join_group(const struct group *group, const struct conn *conn)
-{
-	return group_is_for(group, conn->cred.uid);
-}
-
 bool membership_is_possible(const struct server *server, const struct group *group)
 {
 	uid_t uid = server->tenant->uid;
@@ -86,7 +81,7 @@ static bool find_group_by_cgroup(struct conn *conn, struct group **ret_group)
 			"clients by cgroup (MPS_GROUP_BY_CGROUP)",
 			conn->cred.pid, r < 0 ? strerror(-r) : "it has no cgroup of version 2");
 	*ret_group = groups_find_above(&conn->daemon->groups, path);
-	if (*ret_group && !may_join_group(*ret_group, conn))
+	if (*ret_group && !group_is_for(*ret_group, conn->cred.uid))
 		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"The group %.100s of this cgroup is for UID %u, but this client runs as "
 			"UID %u",
@@ -113,7 +108,7 @@ static bool find_group_by_name(struct conn *conn, const char *name, struct group
 			"Group \"%.60s\" (MPS_GROUP) does not exist: the operator creates it with "
 			"\"mps-control group create %.60s\"",
 			name, name);
-	if (!may_join_group(group, conn))
+	if (!group_is_for(group, conn->cred.uid))
 		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"The group \"%.60s\" (MPS_GROUP) is for UID %u: the operator creates one "
 			"for UID %u with \"mps-control group create NAME -uid %u\"",

@@ -20,13 +20,13 @@
 
 void servers_record(struct daemon *daemon)
 {
-	static struct record records[SERVERS_MAX_MAX];
+	static struct record records[SERVERS_LIMIT];
 	_cleanup_free_ char *state = state_text_format(daemon);
 	size_t n = 0;
 	int r;
 
 	list_each (struct server, server, &daemon->servers, link_in_daemon)
-		if (n < SERVERS_MAX_MAX)
+		if (n < SERVERS_LIMIT)
 			records[n++] = server_record(server);
 	r = state ? record_store(daemon->listener->directory, records, n,
 			    daemon->is_quitting && n == 0 ? "" : state)
