@@ -6,10 +6,34 @@ from .text import banner, wrapped
 from .wire import in_params, op_macro, out_params, prototype, rule_checks
 
 
+# A handler that would have as many parameters gets as many numbers in the message.
+PARAMS_MANY = 8
+NUMBERS_MANY = 3
+TAIL_TYPES = {"string": "char", "bytes": "void"}
+
+
 def do_params(spec, message):
-    return (["struct session *session"]
-            + in_params(spec, message, lambda one: f"struct {one.type} *{one.name}")
-            + out_params(spec, message))
+    params = ["struct session *session"]
+    if not is_wide(spec, message):
+        params += in_params(spec, message, lambda one: f"struct {one.type} *{one.name}")
+        return params + out_params(spec, message)
+    params += [f"struct {one.type} *{one.name}" for one in message.fields if one.kind == "handle"]
+    params.append(f"const struct msg_{message.name} *msg")
+    for one in message.of(True, True):
+        kind = spec.c_type(one.type) if one.kind == "list" else TAIL_TYPES[one.kind]
+        params.append(f"const {kind} *{one.name}")
+    return params + out_params(spec, message)
+
+
+def is_wide(spec, message):
+    n_numbers = sum(one.is_in and one.kind not in ("handle", "string") for one in message.fields)
+    n_params = 1 + len(in_params(spec, message, str) + out_params(spec, message))
+    return n_params >= PARAMS_MANY and n_numbers >= NUMBERS_MANY
+
+
+def number_name(spec, message, name):
+    """How a handler calls a number of its message."""
+    return f"msg->{name}" if is_wide(spec, message) else name
 
 
 def gen_dispatch_h(spec):
@@ -115,9 +139,13 @@ def object_lines(message):
 
 
 def arguments_of(spec, message):
-    arguments = ["session"]
+    arguments, wide = ["session"], is_wide(spec, message)
+    if wide:
+        arguments += [one.name for one in message.fields if one.kind == "handle"] + ["msg"]
+        arguments += [f"({'const char' if one.kind == 'string' else 'const void'} *){one.name}"
+                      for one in message.of(True, True)]
     for one in message.fields:
-        if not one.is_in:
+        if not one.is_in or wide:
             continue
         if one.kind == "handle":
             arguments.append(one.name)

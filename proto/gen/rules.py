@@ -6,7 +6,7 @@ Run by tests/unit/proto/test_wire.c, whose half of this is in tests/proto/rules.
 
 from dataclasses import dataclass
 
-from .dispatch import do_params
+from .dispatch import do_params, number_name
 from .spec import HEAD_SIZE, SCALARS, element_size, layout
 from .text import banner, wrapped
 from .wire import lowest, number, op_macro, prototype
@@ -206,20 +206,22 @@ def expect_lines(case):
     out = []
     for one in case.fields:
         name = one.name
+        number_of = number_name(case.spec, case.message, name)
         if one.kind == "handle":
             out.append(f"\tEXPECT({name} == object({case.value(one)}));")
         elif one.kind == "string":
             out.append(f'\tEXPECT(!strcmp({name}, "{case.tail_text(one)}"));')
         elif one.is_tail:
-            out.append(f"\tEXPECT({one.size_name} == {case.tail_count(one)});")
+            size_name = number_name(case.spec, case.message, one.size_name)
+            out.append(f"\tEXPECT({size_name} == {case.tail_count(one)});")
             out.append(wrapped("EXPECT(is_filled(", [name, str(case.tail_bytes(one)),
                                                      str(case.pattern(one) & 0xff)], "));", 1))
         elif one.kind == "array":
-            out += [f"\tEXPECT({name}[{i}] == {number(case.value(one, i), one.type)});"
+            out += [f"\tEXPECT({number_of}[{i}] == {number(case.value(one, i), one.type)});"
                     for i in range(one.count)]
         else:
             kind = "u64" if one.kind == "devptr" else one.type
-            out.append(f"\tEXPECT({name} == {number(case.value(one), kind)});")
+            out.append(f"\tEXPECT({number_of} == {number(case.value(one), kind)});")
     return out
 
 
@@ -232,7 +234,8 @@ def touch_lines(case):
         elif one.is_tail:
             size = element_size(case.spec, one)
             times = f" * {size}ull" if size > 1 else ""
-            out.append(f"\ttouch({one.name}, {one.size_name}{times});")
+            size_name = number_name(case.spec, case.message, one.size_name)
+            out.append(f"\ttouch({one.name}, {size_name}{times});")
     return out
 
 

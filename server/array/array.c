@@ -305,31 +305,29 @@ static CUresult array_make_real(struct session *session, struct array *array,
 	return result;
 }
 
-CUresult do_array_create(struct session *session, uint32_t id, uint32_t device, uint64_t width,
-	uint64_t height, uint64_t depth, uint32_t format, uint32_t n_channels, uint32_t flags,
-	uint32_t n_levels)
+CUresult do_array_create(struct session *session, const struct msg_array_create *msg)
 {
 	const CUDA_ARRAY3D_DESCRIPTOR shape = {
-		.Width = width,
-		.Height = height,
-		.Depth = depth,
-		.Format = (CUarray_format)format,
-		.NumChannels = n_channels,
-		.Flags = flags,
+		.Width = msg->width,
+		.Height = msg->height,
+		.Depth = msg->depth,
+		.Format = (CUarray_format)msg->format,
+		.NumChannels = msg->channels,
+		.Flags = msg->flags,
 	};
 	struct array *array = NULL;
 	struct session_device *sdev;
-	CUresult result = session_device_get_entered(session, device, &sdev);
+	CUresult result = session_device_get_entered(session, msg->device, &sdev);
 
-	if (result == CUDA_SUCCESS && texel_size(format, n_channels) == 0)
+	if (result == CUDA_SUCCESS && texel_size(msg->format, msg->channels) == 0)
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result == CUDA_SUCCESS)
-		result = array_new(session, id, sdev, &array);
+		result = array_new(session, msg->array, sdev, &array);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = array_make_real(session, array, &shape, n_levels);
+	result = array_make_real(session, array, &shape, msg->levels);
 	if (result == CUDA_SUCCESS)
-		result = array_clear(session, array, MAX(n_levels, 1u));
+		result = array_clear(session, array, MAX(msg->levels, 1u));
 	if (result != CUDA_SUCCESS)
 		array_drop(session, array);
 	return result;

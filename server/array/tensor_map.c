@@ -21,34 +21,32 @@ enum {
 	MAP_IM2COL_WIDE,
 };
 
-CUresult do_tensor_map(struct session *session, uint32_t kind, uint32_t type, uint32_t rank,
-	uint64_t address, const uint64_t dims[5], const uint64_t strides[4], const uint32_t box[5],
-	const uint32_t element_strides[5], const int32_t lower[3], const int32_t upper[3],
-	uint32_t channels, uint32_t pixels, uint32_t interleave, uint32_t mode, uint32_t swizzle,
-	uint32_t promotion, uint32_t fill, uint64_t map[16])
+CUresult do_tensor_map(struct session *session, const struct msg_tensor_map *msg, uint64_t map[16])
 {
-	void *memory = (void *)(uintptr_t)address;
+	void *memory = (void *)(uintptr_t)msg->address;
 	CUtensorMap made = {0};
 	CUresult result;
 
-	if (!memory_check(session, address, 1))
+	if (!memory_check(session, msg->address, 1))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (kind == MAP_TILED)
-		result = cuda.cuTensorMapEncodeTiled(&made, (CUtensorMapDataType)type, rank, memory,
-			dims, strides, box, element_strides, (CUtensorMapInterleave)interleave,
-			(CUtensorMapSwizzle)swizzle, (CUtensorMapL2promotion)promotion,
-			(CUtensorMapFloatOOBfill)fill);
-	else if (kind == MAP_IM2COL)
-		result = cuda.cuTensorMapEncodeIm2col(&made, (CUtensorMapDataType)type, rank,
-			memory, dims, strides, lower, upper, channels, pixels, element_strides,
-			(CUtensorMapInterleave)interleave, (CUtensorMapSwizzle)swizzle,
-			(CUtensorMapL2promotion)promotion, (CUtensorMapFloatOOBfill)fill);
+	if (msg->kind == MAP_TILED)
+		result = cuda.cuTensorMapEncodeTiled(&made, (CUtensorMapDataType)msg->type,
+			msg->rank, memory, msg->dims, msg->strides, msg->box, msg->element_strides,
+			(CUtensorMapInterleave)msg->interleave, (CUtensorMapSwizzle)msg->swizzle,
+			(CUtensorMapL2promotion)msg->promotion, (CUtensorMapFloatOOBfill)msg->fill);
+	else if (msg->kind == MAP_IM2COL)
+		result = cuda.cuTensorMapEncodeIm2col(&made, (CUtensorMapDataType)msg->type,
+			msg->rank, memory, msg->dims, msg->strides, msg->lower, msg->upper,
+			msg->channels, msg->pixels, msg->element_strides,
+			(CUtensorMapInterleave)msg->interleave, (CUtensorMapSwizzle)msg->swizzle,
+			(CUtensorMapL2promotion)msg->promotion, (CUtensorMapFloatOOBfill)msg->fill);
 	else
-		result = cuda.cuTensorMapEncodeIm2colWide(&made, (CUtensorMapDataType)type, rank,
-			memory, dims, strides, lower[0], upper[0], channels, pixels,
-			element_strides, (CUtensorMapInterleave)interleave,
-			(CUtensorMapIm2ColWideMode)mode, (CUtensorMapSwizzle)swizzle,
-			(CUtensorMapL2promotion)promotion, (CUtensorMapFloatOOBfill)fill);
+		result = cuda.cuTensorMapEncodeIm2colWide(&made, (CUtensorMapDataType)msg->type,
+			msg->rank, memory, msg->dims, msg->strides, msg->lower[0], msg->upper[0],
+			msg->channels, msg->pixels, msg->element_strides,
+			(CUtensorMapInterleave)msg->interleave,
+			(CUtensorMapIm2ColWideMode)msg->mode, (CUtensorMapSwizzle)msg->swizzle,
+			(CUtensorMapL2promotion)msg->promotion, (CUtensorMapFloatOOBfill)msg->fill);
 	if (result == CUDA_SUCCESS)
 		memcpy(map, &made, sizeof(made));
 	return result;

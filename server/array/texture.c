@@ -138,24 +138,23 @@ static CUDA_RESOURCE_VIEW_DESC view_of(const struct view *said)
 	};
 }
 
-CUresult do_texture_create(struct session *session, uint32_t id, struct array *array,
-	const struct sampler *samplers, uint32_t n_samplers, const struct view *views,
-	uint32_t n_views, uint64_t *ret_value)
+CUresult do_texture_create(struct session *session, struct array *array,
+	const struct msg_texture_create *msg, const struct sampler *samplers,
+	const struct view *views, uint64_t *ret_value)
 {
 	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
 	CUDA_TEXTURE_DESC sampler = sampler_of(samplers);
 	CUDA_RESOURCE_VIEW_DESC view = {0};
 
-	(void)n_samplers;
 	if (array->mipmap) {
 		resource.resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
 		resource.res.mipmap.hMipmappedArray = array->mipmap;
 	} else
 		resource.res.array.hArray = array->real;
-	if (n_views > 0)
+	if (msg->n_views > 0)
 		view = view_of(views);
-	return texture_make(session, id, array->sdev, &resource, &sampler,
-		n_views > 0 ? &view : NULL, ret_value);
+	return texture_make(session, msg->texture, array->sdev, &resource, &sampler,
+		msg->n_views > 0 ? &view : NULL, ret_value);
 }
 
 CUresult do_surface_create(
@@ -209,39 +208,38 @@ static uint64_t line_size(struct session *session, const struct device *device, 
 	return low * element;
 }
 
-CUresult do_texture_linear(struct session *session, uint32_t id, uint32_t device, uint64_t address,
-	uint32_t format, uint32_t n_channels, uint64_t width, uint64_t height, uint64_t pitch,
-	uint64_t size, const struct sampler *samplers, uint32_t n_samplers, uint64_t *ret_value)
+CUresult do_texture_linear(struct session *session, const struct msg_texture_linear *msg,
+	const struct sampler *samplers, uint64_t *ret_value)
 {
 	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_LINEAR};
 	CUDA_TEXTURE_DESC sampler = sampler_of(samplers);
-	struct session_device *sdev = session_device_get(session, device);
-	uint32_t element = texel_size(format, n_channels);
+	struct session_device *sdev = session_device_get(session, msg->device);
+	uint32_t element = texel_size(msg->format, msg->channels);
+	uint64_t size;
 
-	(void)n_samplers;
 	if (!sdev)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (height > 0)
-		size = texture_extent(element, width, height, pitch);
+	if (msg->height > 0)
+		size = texture_extent(element, msg->width, msg->height, msg->pitch);
 	else
-		size = line_size(session, sdev->device, address, element, size);
-	if (size == 0 || (height > 0 && !memory_check(session, address, size)))
+		size = line_size(session, sdev->device, msg->address, element, msg->size);
+	if (size == 0 || (msg->height > 0 && !memory_check(session, msg->address, size)))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (height > 0) {
+	if (msg->height > 0) {
 		resource.resType = CU_RESOURCE_TYPE_PITCH2D;
-		resource.res.pitch2D.devPtr = address;
-		resource.res.pitch2D.format = (CUarray_format)format;
-		resource.res.pitch2D.numChannels = n_channels;
-		resource.res.pitch2D.width = width;
-		resource.res.pitch2D.height = height;
-		resource.res.pitch2D.pitchInBytes = pitch;
+		resource.res.pitch2D.devPtr = msg->address;
+		resource.res.pitch2D.format = (CUarray_format)msg->format;
+		resource.res.pitch2D.numChannels = msg->channels;
+		resource.res.pitch2D.width = msg->width;
+		resource.res.pitch2D.height = msg->height;
+		resource.res.pitch2D.pitchInBytes = msg->pitch;
 	} else {
-		resource.res.linear.devPtr = address;
-		resource.res.linear.format = (CUarray_format)format;
-		resource.res.linear.numChannels = n_channels;
+		resource.res.linear.devPtr = msg->address;
+		resource.res.linear.format = (CUarray_format)msg->format;
+		resource.res.linear.numChannels = msg->channels;
 		resource.res.linear.sizeInBytes = size;
 	}
-	return texture_make(session, id, sdev, &resource, &sampler, NULL, ret_value);
+	return texture_make(session, msg->texture, sdev, &resource, &sampler, NULL, ret_value);
 }
 
 CUresult do_texture_linear_max(struct session *session, uint32_t device, uint32_t format,

@@ -30,56 +30,58 @@ static CUresult copy_either(struct session *session, struct stream *stream,
 }
 
 CUresult do_copy_array(struct session *session, struct stream *stream, struct array *array,
-	uint32_t is_out, uint64_t x, uint64_t y, uint64_t z, uint64_t address, uint64_t pitch,
-	uint64_t rows, uint64_t width, uint64_t height, uint64_t depth)
+	const struct msg_copy_array *msg)
 {
-	const struct box_size size = {width, height, depth};
-	const struct box_end line = {.at = end_of(address), .pitch = pitch, .rows = rows};
+	const struct box_size size = {msg->width, msg->height, msg->depth};
+	const struct box_end line = {
+		.at = end_of(msg->address), .pitch = msg->pitch, .rows = msg->rows};
 	struct box_end end;
 	CUstream real;
 	CUresult result;
 
-	if (!box_end_in(array, x, y, z, &size, &end) || !box_end_ok(session, &line, &size))
+	if (!box_end_in(array, msg->x, msg->y, msg->z, &size, &end) ||
+		!box_end_ok(session, &line, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
-	return result == CUDA_SUCCESS ? copy_either(session, stream, &end, &line, is_out, &size)
-				      : result;
+	return result == CUDA_SUCCESS
+		       ? copy_either(session, stream, &end, &line, msg->is_out, &size)
+		       : result;
 }
 
 CUresult do_copy_arrays(struct session *session, struct stream *stream, struct array *dst,
-	struct array *src, uint64_t dst_x, uint64_t dst_y, uint64_t dst_z, uint64_t src_x,
-	uint64_t src_y, uint64_t src_z, uint64_t width, uint64_t height, uint64_t depth)
+	struct array *src, const struct msg_copy_arrays *msg)
 {
-	const struct box_size size = {width, height, depth};
+	const struct box_size size = {msg->width, msg->height, msg->depth};
 	struct box_end to, from;
 	CUstream real;
 	CUresult result;
 
-	if (!box_end_in(dst, dst_x, dst_y, dst_z, &size, &to) ||
-		!box_end_in(src, src_x, src_y, src_z, &size, &from))
+	if (!box_end_in(dst, msg->dst_x, msg->dst_y, msg->dst_z, &size, &to) ||
+		!box_end_in(src, msg->src_x, msg->src_y, msg->src_z, &size, &from))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
 	return result == CUDA_SUCCESS ? copy_box(session, stream, to, from, &size) : result;
 }
 
 CUresult do_copy_array_rows(struct session *session, struct stream *stream, struct array *array,
-	uint32_t is_out, uint64_t x, uint64_t y, uint64_t z, uint32_t offset, uint32_t width,
-	uint32_t rows)
+	const struct msg_copy_array_rows *msg)
 {
-	const struct box_size size = {width, rows, 1};
+	const struct box_size size = {msg->width, msg->rows, 1};
 	struct box_end end;
 	void *piece = NULL;
 	CUstream real;
 	CUresult result;
 
-	if (!box_end_in(array, x, y, z, &size, &end))
+	if (!box_end_in(array, msg->x, msg->y, msg->z, &size, &end))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
-		result = staging_piece(session, offset, (uint64_t)width * rows, &piece);
+		result = staging_piece(
+			session, msg->offset, (uint64_t)msg->width * msg->rows, &piece);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return copy_either(session, stream, &end,
-		&(struct box_end){.at = end_of_piece(piece), .pitch = width, .rows = rows}, is_out,
-		&size);
+		&(struct box_end){
+			.at = end_of_piece(piece), .pitch = msg->width, .rows = msg->rows},
+		msg->is_out, &size);
 }

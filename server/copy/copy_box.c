@@ -246,13 +246,13 @@ CUresult copy_box(struct session *session, struct stream *stream, struct box_end
 		.kind = trace_copy_kind(dst.at.is_host, src.at.is_host), .size = bytes);
 }
 
-CUresult do_copy_box(struct session *session, struct stream *stream, uint64_t dst, uint64_t src,
-	uint64_t dst_pitch, uint64_t src_pitch, uint64_t dst_rows, uint64_t src_rows,
-	uint64_t width, uint64_t height, uint64_t depth)
+CUresult do_copy_box(struct session *session, struct stream *stream, const struct msg_copy_box *msg)
 {
-	const struct box_size size = {width, height, depth};
-	const struct box_end to = {.at = end_of(dst), .pitch = dst_pitch, .rows = dst_rows};
-	const struct box_end from = {.at = end_of(src), .pitch = src_pitch, .rows = src_rows};
+	const struct box_size size = {msg->width, msg->height, msg->depth};
+	const struct box_end to = {
+		.at = end_of(msg->dst), .pitch = msg->dst_pitch, .rows = msg->dst_rows};
+	const struct box_end from = {
+		.at = end_of(msg->src), .pitch = msg->src_pitch, .rows = msg->src_rows};
 	CUstream real;
 	CUresult result;
 

@@ -88,14 +88,13 @@ static CUresult fill_any(struct session *session, bool is_cut, CUdeviceptr dst, 
 			 : fill_rows(dst, value, width, count, pitch, rows, real);
 }
 
-CUresult do_fill(struct session *session, struct stream *stream, uint64_t dst, uint32_t value,
-	uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
+CUresult do_fill(struct session *session, struct stream *stream, const struct msg_fill *msg)
 {
-	uint64_t size = fill_extent(width, count, pitch, rows);
+	uint64_t size = fill_extent(msg->width, msg->count, msg->pitch, msg->rows);
 	CUstream real;
 	CUresult result;
 
-	if (size == 0 || dst % width != 0 || !memory_check(session, dst, size))
+	if (size == 0 || msg->dst % msg->width != 0 || !memory_check(session, msg->dst, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin_light(session, stream, &real);
 	if (result != CUDA_SUCCESS)
@@ -103,7 +102,7 @@ CUresult do_fill(struct session *session, struct stream *stream, uint64_t dst, u
 	counter_add(session, COUNTER_FILLS, 1);
 	return TRACED(session, stream,
 		LAUNCHING(session, stream->device,
-			fill_any(session, host_cut(dst, size) < size, dst, value, width, count,
-				pitch, rows, real)),
-		.kind = TRACE_FILL, .size = count * width * rows);
+			fill_any(session, host_cut(msg->dst, size) < size, msg->dst, msg->value,
+				msg->width, msg->count, msg->pitch, msg->rows, real)),
+		.kind = TRACE_FILL, .size = msg->count * msg->width * msg->rows);
 }

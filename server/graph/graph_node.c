@@ -250,44 +250,44 @@ static CUresult kernel_point_all(struct kernel_params *all, const struct kernel 
 	return CUDA_SUCCESS;
 }
 
-CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t number,
-	uint32_t share, struct kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
-	uint32_t shared_bytes, uint32_t attr_mask, const uint32_t cluster[3],
-	uint32_t cluster_policy, int32_t priority, const void *params, uint32_t params_size)
+CUresult do_graph_kernel(struct session *session, struct graph *graph, struct kernel *kernel,
+	const struct msg_graph_kernel *msg, const void *params)
 {
 	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
 	struct kernel_params all;
 	const struct device_kernel *found;
 	struct graph_node node;
-	CUresult result = graph_node_find(
-		session, graph, number, CU_GRAPH_NODE_TYPE_KERNEL, KEPT_PARAMS(params_size), &node);
+	CUresult result = graph_node_find(session, graph, msg->node, CU_GRAPH_NODE_TYPE_KERNEL,
+		KEPT_PARAMS(msg->params_size), &node);
 
-	all.node = (CUDA_KERNEL_NODE_PARAMS_v2){NULL, grid[0], grid[1], grid[2], block[0], block[1],
-		block[2], shared_bytes, NULL, NULL, NULL, NULL};
-	if (result == CUDA_SUCCESS && (attr_mask & WIRE_LAUNCH_ATTR_CLUSTER) &&
-		!launch_cluster_ok(grid, cluster))
+	all.node = (CUDA_KERNEL_NODE_PARAMS_v2){NULL, msg->grid[0], msg->grid[1], msg->grid[2],
+		msg->block[0], msg->block[1], msg->block[2], msg->shared_bytes, NULL, NULL, NULL,
+		NULL};
+	if (result == CUDA_SUCCESS && (msg->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER) &&
+		!launch_cluster_ok(msg->grid, msg->cluster))
 		result = CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	if (result == CUDA_SUCCESS)
-		result = kernel_check(session, graph, kernel, grid, block, shared_bytes, &found);
+		result = kernel_check(
+			session, graph, kernel, msg->grid, msg->block, msg->shared_bytes, &found);
 	if (result == CUDA_SUCCESS)
-		result = kernel_point_all(&all, kernel, attr_mask & WIRE_LAUNCH_ATTR_COOPERATIVE,
-			params, params_size);
+		result = kernel_point_all(&all, kernel,
+			msg->attr_mask & WIRE_LAUNCH_ATTR_COOPERATIVE, params, msg->params_size);
 	if (result == CUDA_SUCCESS)
-		result = kernel_context(session, graph, number, share, &node);
+		result = kernel_context(session, graph, msg->node, msg->share, &node);
 	if (result == CUDA_SUCCESS)
 		result = context_share_enter(session, node.share);
 	if (result == CUDA_SUCCESS) {
-		unsigned n = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
-			session_device_priority(graph->sdev, priority));
+		unsigned n = launch_attributes(attributes, msg->attr_mask, msg->cluster,
+			msg->cluster_policy, session_device_priority(graph->sdev, msg->priority));
 
 		all.node.func = found->function;
-		result = kernel_put(graph, &node, &all.node, attr_mask, attributes, n);
+		result = kernel_put(graph, &node, &all.node, msg->attr_mask, attributes, n);
 		node.library = kernel->library;
 		library_use(node.library);
 		graph->prints = graph->prints || kernel->prints;
 	}
 	(void)context_share_leave(session, node.share);
-	graph_node_put(session, graph, number, &node, result);
+	graph_node_put(session, graph, msg->node, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -377,16 +377,15 @@ static CUresult copy_node(struct session *session, struct graph *graph, uint32_t
 	return CUDA_SUCCESS;
 }
 
-CUresult do_graph_copy(struct session *session, struct graph *graph, uint32_t number, uint64_t dst,
-	uint64_t src, uint64_t dst_pitch, uint64_t src_pitch, uint64_t dst_rows, uint64_t src_rows,
-	uint64_t width, uint64_t height, uint64_t depth)
+CUresult do_graph_copy(
+	struct session *session, struct graph *graph, const struct msg_graph_copy *msg)
 {
-	const struct box_size size = {width, height, depth};
-	const struct box_end to = line_end(dst, dst_pitch, dst_rows, &size);
-	const struct box_end from = line_end(src, src_pitch, src_rows, &size);
+	const struct box_size size = {msg->width, msg->height, msg->depth};
+	const struct box_end to = line_end(msg->dst, msg->dst_pitch, msg->dst_rows, &size);
+	const struct box_end from = line_end(msg->src, msg->src_pitch, msg->src_rows, &size);
 
 	return copy_node(
-		session, graph, number, &to, &from, &size, (struct array *const[2]){NULL, NULL});
+		session, graph, msg->node, &to, &from, &size, (struct array *const[2]){NULL, NULL});
 }
 
 /* An impossible node counts as a failed one. */
@@ -398,36 +397,33 @@ static CUresult refuse_node(struct session *session, struct graph *graph, uint32
 	return CUDA_SUCCESS;
 }
 
-CUresult do_graph_copy_array(struct session *session, struct graph *graph, uint32_t number,
-	struct array *array, uint32_t is_out, uint64_t x, uint64_t y, uint64_t z, uint64_t address,
-	uint64_t pitch, uint64_t rows, uint64_t width, uint64_t height, uint64_t depth)
+CUresult do_graph_copy_array(struct session *session, struct graph *graph, struct array *array,
+	const struct msg_graph_copy_array *msg)
 {
-	const struct box_size size = {width, height, depth};
-	const struct box_end line = line_end(address, pitch, rows, &size);
+	const struct box_size size = {msg->width, msg->height, msg->depth};
+	const struct box_end line = line_end(msg->address, msg->pitch, msg->rows, &size);
 	struct box_end end;
 
-	if (!box_end_in(array, x, y, z, &size, &end))
-		return refuse_node(session, graph, number);
-	if (is_out)
-		return copy_node(session, graph, number, &line, &end, &size,
+	if (!box_end_in(array, msg->x, msg->y, msg->z, &size, &end))
+		return refuse_node(session, graph, msg->node);
+	if (msg->is_out)
+		return copy_node(session, graph, msg->node, &line, &end, &size,
 			(struct array *const[2]){NULL, array});
-	return copy_node(
-		session, graph, number, &end, &line, &size, (struct array *const[2]){array, NULL});
+	return copy_node(session, graph, msg->node, &end, &line, &size,
+		(struct array *const[2]){array, NULL});
 }
 
-CUresult do_graph_copy_arrays(struct session *session, struct graph *graph, uint32_t number,
-	struct array *dst, struct array *src, uint64_t dst_x, uint64_t dst_y, uint64_t dst_z,
-	uint64_t src_x, uint64_t src_y, uint64_t src_z, uint64_t width, uint64_t height,
-	uint64_t depth)
+CUresult do_graph_copy_arrays(struct session *session, struct graph *graph, struct array *dst,
+	struct array *src, const struct msg_graph_copy_arrays *msg)
 {
-	const struct box_size size = {width, height, depth};
+	const struct box_size size = {msg->width, msg->height, msg->depth};
 	struct box_end to, from;
 
-	if (!box_end_in(dst, dst_x, dst_y, dst_z, &size, &to) ||
-		!box_end_in(src, src_x, src_y, src_z, &size, &from))
-		return refuse_node(session, graph, number);
+	if (!box_end_in(dst, msg->dst_x, msg->dst_y, msg->dst_z, &size, &to) ||
+		!box_end_in(src, msg->src_x, msg->src_y, msg->src_z, &size, &from))
+		return refuse_node(session, graph, msg->node);
 	return copy_node(
-		session, graph, number, &to, &from, &size, (struct array *const[2]){dst, src});
+		session, graph, msg->node, &to, &from, &size, (struct array *const[2]){dst, src});
 }
 
 static CUresult fill_put(
@@ -444,30 +440,30 @@ static CUresult fill_put(
 		&node->real, graph_body(graph, graph->body), NULL, 0, fill, context);
 }
 
-CUresult do_graph_fill(struct session *session, struct graph *graph, uint32_t number, uint64_t dst,
-	uint32_t value, uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
+CUresult do_graph_fill(
+	struct session *session, struct graph *graph, const struct msg_graph_fill *msg)
 {
 	const CUDA_MEMSET_NODE_PARAMS fill = {
-		.dst = dst,
-		.pitch = rows > 1 ? pitch : count * width,
-		.value = value,
-		.elementSize = width,
-		.width = count,
-		.height = rows,
+		.dst = msg->dst,
+		.pitch = msg->rows > 1 ? msg->pitch : msg->count * msg->width,
+		.value = msg->value,
+		.elementSize = msg->width,
+		.width = msg->count,
+		.height = msg->rows,
 	};
-	uint64_t size = fill_extent(width, count, pitch, rows);
+	uint64_t size = fill_extent(msg->width, msg->count, msg->pitch, msg->rows);
 	struct graph_node node;
 	CUresult result =
-		graph_node_find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMSET, 0, &node);
+		graph_node_find(session, graph, msg->node, CU_GRAPH_NODE_TYPE_MEMSET, 0, &node);
 
-	node.spans[0] = (struct graph_span){dst, size};
+	node.spans[0] = (struct graph_span){msg->dst, size};
 	if (result == CUDA_SUCCESS &&
-		(size == 0 || dst % width != 0 || !memory_check(session, dst, size) ||
-			host_cut(dst, size) < size))
+		(size == 0 || msg->dst % msg->width != 0 ||
+			!memory_check(session, msg->dst, size) || host_cut(msg->dst, size) < size))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = fill_put(graph, &node, &fill);
-	graph_node_put(session, graph, number, &node, result);
+	graph_node_put(session, graph, msg->node, &node, result);
 	return CUDA_SUCCESS;
 }
 

@@ -51,14 +51,13 @@ static CUresult wait_to_print(
 }
 
 _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct kernel *kernel,
-	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, const void *params,
-	uint32_t params_size)
+	const struct msg_launch *msg, const void *params)
 {
 	struct queued_launch queued = {
 		.kernel = kernel,
-		.grid = {grid[0], grid[1], grid[2]},
-		.block = {block[0], block[1], block[2]},
-		.shared_bytes = shared_bytes,
+		.grid = {msg->grid[0], msg->grid[1], msg->grid[2]},
+		.block = {msg->block[0], msg->block[1], msg->block[2]},
+		.shared_bytes = msg->shared_bytes,
 		.params = params,
 	};
 	const struct device_kernel *found;
@@ -73,9 +72,9 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		result = kernel_find(session, kernel, stream->sdev, &found);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
-	if (unlikely(params_size < kernel->param_bytes) ||
-		unlikely(
-			!launch_shape_ok(&stream->device->facts, found, grid, block, shared_bytes)))
+	if (unlikely(msg->params_size < kernel->param_bytes) ||
+		unlikely(!launch_shape_ok(
+			&stream->device->facts, found, msg->grid, msg->block, msg->shared_bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = kernel_ready(session, kernel, stream->sdev, found);
 	if (unlikely(result != CUDA_SUCCESS))
@@ -235,14 +234,11 @@ static CUresult launch_prepare(struct session *session, struct stream *stream,
 }
 
 CUresult do_launch_with(struct session *session, struct stream *stream, struct kernel *kernel,
-	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, uint32_t attr_mask,
-	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority,
-	uint32_t programmatic_event, uint32_t completion_event, const void *params,
-	uint32_t params_size)
+	const struct msg_launch_with *msg, const void *params)
 {
 	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
-	CUlaunchConfig config = {grid[0], grid[1], grid[2], block[0], block[1], block[2],
-		shared_bytes, NULL, attributes, 0};
+	CUlaunchConfig config = {msg->grid[0], msg->grid[1], msg->grid[2], msg->block[0],
+		msg->block[1], msg->block[2], msg->shared_bytes, NULL, attributes, 0};
 	size_t size;
 	void *extra[] = {
 		CU_LAUNCH_PARAM_BUFFER_POINTER,
@@ -255,17 +251,18 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	struct launch_events events;
 	CUresult result;
 
-	if ((attr_mask & WIRE_LAUNCH_ATTR_CLUSTER) && !launch_cluster_ok(grid, cluster))
+	if ((msg->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER) &&
+		!launch_cluster_ok(msg->grid, msg->cluster))
 		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	background_wait(session, stream, 1);
 	result = launch_prepare(session, stream, kernel, &config, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
 	size = kernel->param_bytes;
-	if (params_size < size)
+	if (msg->params_size < size)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = find_events(
-		session, stream, attr_mask, programmatic_event, completion_event, &events);
+	result = find_events(session, stream, msg->attr_mask, msg->programmatic_event,
+		msg->completion_event, &events);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (kernel->prints && !printf_capture_begin(session, &kernel->print_history))
@@ -274,9 +271,9 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 		return result;
 	session->last_kernel = kernel;
 	counter_add(session, COUNTER_LAUNCHES, 1);
-	config.numAttrs = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
-		session_device_priority(stream->sdev, priority));
-	config.numAttrs += stream_attributes(&attributes[config.numAttrs], attr_mask, &events);
+	config.numAttrs = launch_attributes(attributes, msg->attr_mask, msg->cluster,
+		msg->cluster_policy, session_device_priority(stream->sdev, msg->priority));
+	config.numAttrs += stream_attributes(&attributes[config.numAttrs], msg->attr_mask, &events);
 	result = TRACED(session, stream,
 		LAUNCHING(session, stream->device,
 			cuda.cuLaunchKernelEx(

@@ -313,27 +313,28 @@ CUresult do_kernel_occupancy(struct session *session, struct kernel *kernel, uin
 	return result;
 }
 
-CUresult do_kernel_clusters(struct session *session, struct kernel *kernel, uint32_t device,
-	uint32_t largest, const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes,
-	const uint32_t cluster[3], int32_t *ret_value)
+CUresult do_kernel_clusters(struct session *session, struct kernel *kernel,
+	const struct msg_kernel_clusters *msg, int32_t *ret_value)
 {
 	CUlaunchAttribute attribute = {
 		.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-		.value.clusterDim = {cluster[0], cluster[1], cluster[2]},
+		.value.clusterDim = {msg->cluster[0], msg->cluster[1], msg->cluster[2]},
 	};
 	/* All 0: the kernel's own size. */
-	CUlaunchConfig config = {grid[0], grid[1], grid[2], block[0], block[1], block[2],
-		shared_bytes, NULL, &attribute, cluster[0] && cluster[1] && cluster[2]};
+	CUlaunchConfig config = {msg->grid[0], msg->grid[1], msg->grid[2], msg->block[0],
+		msg->block[1], msg->block[2], msg->shared_bytes, NULL, &attribute,
+		msg->cluster[0] && msg->cluster[1] && msg->cluster[2]};
 	const struct device_kernel *found;
 	struct session_device *sdev;
 	int value = 0;
-	CUresult result = session_device_get_entered(session, device, &sdev);
+	CUresult result = session_device_get_entered(session, msg->device, &sdev);
 
 	if (result == CUDA_SUCCESS)
 		result = kernel_find(session, kernel, sdev, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = largest ? cuda.cuOccupancyMaxPotentialClusterSize(&value, found->function, &config)
+	result = msg->largest
+			 ? cuda.cuOccupancyMaxPotentialClusterSize(&value, found->function, &config)
 			 : cuda.cuOccupancyMaxActiveClusters(&value, found->function, &config);
 	*ret_value = value;
 	return result;

@@ -26,29 +26,28 @@ static CUresult try_code(struct session *session, struct library *library)
 	return result == CUDA_ERROR_NOT_FOUND ? CUDA_SUCCESS : result;
 }
 
-CUresult do_library_compile(struct session *session, uint32_t id, uint64_t size, uint32_t is_module,
-	uint32_t error_size, uint32_t info_size, const struct jit_option *options,
-	uint32_t n_options, uint32_t *ret_refusal, uint32_t values[16], uint32_t *ret_error_filled,
-	uint32_t *ret_info_filled, uint32_t *ret_error_length, uint8_t *logs, uint32_t n_logs_max,
-	uint32_t *ret_n_logs)
+CUresult do_library_compile(struct session *session, const struct msg_library_compile *msg,
+	const struct jit_option *options, uint32_t *ret_refusal, uint32_t values[16],
+	uint32_t *ret_error_filled, uint32_t *ret_info_filled, uint32_t *ret_error_length,
+	uint8_t *logs, uint32_t n_logs_max, uint32_t *ret_n_logs)
 {
 	struct library *library;
 	bool is_loaded = false;
-	CUresult result = library_new(
-		session, id, size, MAX(error_size, LIBRARY_LOG_SIZE), info_size, &library);
+	CUresult result = library_new(session, msg->library, msg->size,
+		MAX(msg->error_size, LIBRARY_LOG_SIZE), msg->info_size, &library);
 
 	(void)n_logs_max;
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!jit_put(&library->jit, options, n_options)) {
+	if (!jit_put(&library->jit, options, msg->n_options)) {
 		library_drop(session, library);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	result = library_load(library);
 	is_loaded = result == CUDA_SUCCESS;
-	if (is_loaded && is_module)
+	if (is_loaded && msg->is_module)
 		result = try_code(session, library);
-	jit_values(&library->jit, n_options, values);
+	jit_values(&library->jit, msg->n_options, values);
 	*ret_refusal = result;
 	jit_logs(&library->jit, ret_error_filled, ret_info_filled, ret_error_length, logs,
 		ret_n_logs);

@@ -117,13 +117,13 @@ static CUresult add_image(struct session *session, struct linker *linker, const 
 }
 
 /* The driver has its own copy afterwards and does not read the image again. */
-CUresult do_linker_add(struct session *session, struct linker *linker, uint32_t type, uint64_t size,
-	const struct jit_option *options, uint32_t n_options, const char *name,
+CUresult do_linker_add(struct session *session, struct linker *linker,
+	const struct msg_linker_add *msg, const struct jit_option *options, const char *name,
 	uint32_t *ret_refusal, uint32_t *ret_error_filled, uint32_t *ret_info_filled,
 	uint32_t *ret_error_length, uint8_t *logs, uint32_t n_logs_max, uint32_t *ret_n_logs)
 {
 	_cleanup_close_ int fd = -EBADF;
-	struct frame_image frame = {.size = size + 1};
+	struct frame_image frame = {.size = msg->size + 1};
 	struct image *image = NULL;
 	CUresult result;
 	int r;
@@ -133,10 +133,11 @@ CUresult do_linker_add(struct session *session, struct linker *linker, uint32_t 
 	r = receive_memory(session, &frame, &fd);
 	if (r < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	r = image_get(session->account, fd, size + 1, &image);
+	r = image_get(session->account, fd, msg->size + 1, &image);
 	if (r < 0)
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
-	result = add_image(session, linker, image, size, type, options, n_options, name);
+	result = add_image(
+		session, linker, image, msg->size, msg->type, options, msg->n_options, name);
 	image_unref(image);
 	*ret_refusal = result;
 	jit_logs(&linker->jit, ret_error_filled, ret_info_filled, ret_error_length, logs,

@@ -257,17 +257,17 @@ static CUresult green_divide(struct session *session, uint32_t device, uint32_t 
 						&whole, NULL, flags, count);
 }
 
-CUresult do_sm_split(struct session *session, uint32_t device, uint32_t of, uint32_t flags,
-	uint32_t count, uint32_t n_groups, uint32_t *ret_n_made, uint32_t rest[3],
-	struct sm_group *groups, uint32_t n_groups_max, uint32_t *ret_n_groups)
+CUresult do_sm_split(struct session *session, const struct msg_sm_split *msg, uint32_t *ret_n_made,
+	uint32_t rest[3], struct sm_group *groups, uint32_t n_groups_max, uint32_t *ret_n_groups)
 {
-	struct division division = {.n_groups = n_groups};
-	CUresult result = green_divide(session, device, of, flags, count, &division);
+	struct division division = {.n_groups = msg->wanted};
+	CUresult result =
+		green_divide(session, msg->device, msg->of, msg->flags, msg->count, &division);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_n_made = division.n_groups;
-	*ret_n_groups = n_groups > 0 ? MIN(division.n_groups, n_groups_max) : 0;
+	*ret_n_groups = msg->wanted > 0 ? MIN(division.n_groups, n_groups_max) : 0;
 	for (uint32_t i = 0; i < *ret_n_groups; i++)
 		groups[i] = group_of(&division.parts[i]);
 	green_get_sms(&division.parts[WIRE_SM_GROUPS_MAX], rest);
@@ -463,30 +463,31 @@ CUresult green_take(struct session *session, const struct green_key *key, CUdevR
 	return result;
 }
 
-CUresult do_green_create(struct session *session, uint32_t id, uint32_t device, uint32_t of,
-	uint32_t flags, uint32_t count, uint32_t n_groups, const uint32_t *parts, uint32_t n_parts)
+CUresult do_green_create(
+	struct session *session, const struct msg_green_create *msg, const uint32_t *parts)
 {
-	struct division division = {.n_groups = n_groups};
+	struct division division = {.n_groups = msg->wanted};
 	CUdevResource chosen[WIRE_SM_GROUPS_MAX + 1];
 	struct green_key key;
 	struct session_device *sdev;
 	CUresult result;
 
-	if (n_parts == 0) {
-		result = resource_of(session, device, of, chosen);
-	} else if (n_groups == 0) {
+	if (msg->n_parts == 0) {
+		result = resource_of(session, msg->device, msg->of, chosen);
+	} else if (msg->wanted == 0) {
 		result = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	} else {
-		result = green_divide(session, device, of, flags, count, &division);
+		result = green_divide(
+			session, msg->device, msg->of, msg->flags, msg->count, &division);
 		if (result == CUDA_SUCCESS)
-			result = green_choose(&division, parts, n_parts, chosen);
+			result = green_choose(&division, parts, msg->n_parts, chosen);
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	sdev = session_device_get(session, device);
-	key_fill(&key, green_divided(session, sdev, of), sdev->device, flags, count, n_groups,
-		parts, n_parts);
-	return green_new(session, id, &key, sdev, chosen, MAX(n_parts, 1u));
+	sdev = session_device_get(session, msg->device);
+	key_fill(&key, green_divided(session, sdev, msg->of), sdev->device, msg->flags, msg->count,
+		msg->wanted, parts, msg->n_parts);
+	return green_new(session, msg->green, &key, sdev, chosen, MAX(msg->n_parts, 1u));
 }
 
 CUresult do_green_destroy(struct session *session, struct green *green)

@@ -228,21 +228,20 @@ CUresult session_device_open(
 	return CUDA_SUCCESS;
 }
 
-CUresult do_device_open(struct session *session, uint32_t device, uint32_t active_threads,
-	uint64_t asked_memory, uint32_t *ret_n_sms, uint64_t *ret_heap, uint64_t *ret_heap_size,
-	uint64_t *ret_granularity, int32_t *ret_priority_least, int32_t *ret_priority_greatest,
-	uint64_t limits[16])
+CUresult do_device_open(struct session *session, const struct msg_device_open *msg,
+	uint32_t *ret_n_sms, uint64_t *ret_heap, uint64_t *ret_heap_size, uint64_t *ret_granularity,
+	int32_t *ret_priority_least, int32_t *ret_priority_greatest, uint64_t limits[16])
 {
 	struct session_device *sdev;
 	CUresult result;
 
-	session->active_threads = active_threads ? active_threads : ACTIVE_THREADS_ALL;
-	session->memory_asked[device] = asked_memory;
-	result = session_device_open(session, device, &sdev);
+	session->active_threads = msg->active_threads ? msg->active_threads : ACTIVE_THREADS_ALL;
+	session->memory_asked[msg->device] = msg->memory_limit;
+	result = session_device_open(session, msg->device, &sdev);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* It may have been opened earlier, by memory of another process. */
-	atomic_store(&sdev->memory->quota.limit, memory_limit(session, device));
+	atomic_store(&sdev->memory->quota.limit, memory_limit(session, msg->device));
 	*ret_n_sms = sdev->share.n_sms;
 	*ret_heap = sdev->arena.base;
 	*ret_heap_size = sdev->arena.size;

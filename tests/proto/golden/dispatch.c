@@ -76,8 +76,7 @@ static int dispatch_scalars(struct session *session, const struct message_head *
 	for (unsigned i = 0; i < 3; i++)
 		if (msg->triple[i] < 1u)
 			return malformed(ret_why, "scalars: triple: min");
-	reply->result = do_scalars(session, msg->small, msg->medium, msg->flag, msg->large,
-		msg->bits, msg->number, msg->wide, msg->single, msg->double_one, msg->triple);
+	reply->result = do_scalars(session, msg);
 	return 0;
 }
 
@@ -136,9 +135,9 @@ static int dispatch_ask(struct session *session, const struct message_head *head
 	if (!memory_check(session, msg->source, msg->size))
 		return refused(reply, CUDA_ERROR_INVALID_VALUE);
 	memset(body, 0, sizeof(*body));
-	reply->result = do_ask(session, thing, msg->source, msg->size, (const char *)name, data,
-		msg->data_size, (const void *)pairs, msg->n_pairs, &body->one, &body->two,
-		body->three, (void *)(body + 1), 7, &body->n_found);
+	reply->result = do_ask(session, thing, msg, (const char *)name, (const void *)data,
+		(const void *)pairs, &body->one, &body->two, body->three, (void *)(body + 1), 7,
+		&body->n_found);
 	assert(body->n_found <= 7);
 	if (reply->result == CUDA_SUCCESS)
 		reply->size = (uint32_t)(sizeof(*body) + body->n_found * sizeof(struct pair));

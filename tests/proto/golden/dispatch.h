@@ -41,13 +41,11 @@ bool memory_check(struct session *session, uint64_t address, uint64_t size);
  * The handlers, written by hand. Tails lie in the private copy of the message and
  * are valid as long as it is. Results reach the client only with CUDA_SUCCESS.
  */
-CUresult do_scalars(struct session *session, uint8_t small, uint16_t medium, uint8_t flag,
-	uint64_t large, uint32_t bits, int32_t number, int64_t wide, float single,
-	double double_one, const uint32_t triple[3]);
-CUresult do_ask(struct session *session, struct thing *thing, uint64_t source, uint32_t size,
-	const char *name, const void *data, uint32_t data_size, const struct pair *pairs,
-	uint32_t n_pairs, uint32_t *ret_one, uint64_t *ret_two, int32_t three[4],
-	struct pair *found, uint32_t n_found_max, uint32_t *ret_n_found);
+CUresult do_scalars(struct session *session, const struct msg_scalars *msg);
+CUresult do_ask(struct session *session, struct thing *thing, const struct msg_ask *msg,
+	const char *name, const void *data, const struct pair *pairs, uint32_t *ret_one,
+	uint64_t *ret_two, int32_t three[4], struct pair *found, uint32_t n_found_max,
+	uint32_t *ret_n_found);
 CUresult do_poke(struct session *session);
 CUresult do_wait(struct session *session);
 CUresult do_try(struct session *session, uint32_t what, uint32_t *ret_number);

@@ -55,25 +55,23 @@ static uint32_t make_scalars(void *buffer)
 	return 80;
 }
 
-CUresult do_scalars(struct session *session, uint8_t small, uint16_t medium, uint8_t flag,
-	uint64_t large, uint32_t bits, int32_t number, int64_t wide, float single,
-	double double_one, const uint32_t triple[3])
+CUresult do_scalars(struct session *session, const struct msg_scalars *msg)
 {
 	rules_done(OP_SCALARS, session);
 	if (!rules_strict)
 		return CUDA_SUCCESS;
-	EXPECT(small == 16u);
-	EXPECT(medium == 15u);
-	EXPECT(flag == 4u);
-	EXPECT(large == 0x1040u);
-	EXPECT(bits == 0u);
-	EXPECT(number == 3);
-	EXPECT(wide == 4626744929685616);
-	EXPECT(single == 128.5f);
-	EXPECT(double_one == 144.5f);
-	EXPECT(triple[0] == 0x10a0u);
-	EXPECT(triple[1] == 0x10a1u);
-	EXPECT(triple[2] == 0x10a2u);
+	EXPECT(msg->small == 16u);
+	EXPECT(msg->medium == 15u);
+	EXPECT(msg->flag == 4u);
+	EXPECT(msg->large == 0x1040u);
+	EXPECT(msg->bits == 0u);
+	EXPECT(msg->number == 3);
+	EXPECT(msg->wide == 4626744929685616);
+	EXPECT(msg->single == 128.5f);
+	EXPECT(msg->double_one == 144.5f);
+	EXPECT(msg->triple[0] == 0x10a0u);
+	EXPECT(msg->triple[1] == 0x10a1u);
+	EXPECT(msg->triple[2] == 0x10a2u);
 	return CUDA_SUCCESS;
 }
 
@@ -191,15 +189,15 @@ static uint32_t make_ask(void *buffer)
 	return 96;
 }
 
-CUresult do_ask(struct session *session, struct thing *thing, uint64_t source, uint32_t size,
-	const char *name, const void *data, uint32_t data_size, const struct pair *pairs,
-	uint32_t n_pairs, uint32_t *ret_one, uint64_t *ret_two, int32_t three[4],
-	struct pair *found, uint32_t n_found_max, uint32_t *ret_n_found)
+CUresult do_ask(struct session *session, struct thing *thing, const struct msg_ask *msg,
+	const char *name, const void *data, const struct pair *pairs, uint32_t *ret_one,
+	uint64_t *ret_two, int32_t three[4], struct pair *found, uint32_t n_found_max,
+	uint32_t *ret_n_found)
 {
 	rules_done(OP_ASK, session);
 	touch(name, strlen(name) + 1);
-	touch(data, data_size);
-	touch(pairs, n_pairs * 4ull);
+	touch(data, msg->data_size);
+	touch(pairs, msg->n_pairs * 4ull);
 	*ret_one = 0x1170u;
 	*ret_two = 0x11800000001180ull;
 	three[0] = 4496;
@@ -212,12 +210,12 @@ CUresult do_ask(struct session *session, struct thing *thing, uint64_t source, u
 	if (!rules_strict)
 		return CUDA_SUCCESS;
 	EXPECT(thing == object(4368));
-	EXPECT(source == 0x200000112000ull);
-	EXPECT(size == 0x1130u);
+	EXPECT(msg->source == 0x200000112000ull);
+	EXPECT(msg->size == 0x1130u);
 	EXPECT(!strcmp(name, "namenamename"));
-	EXPECT(data_size == 13);
+	EXPECT(msg->data_size == 13);
 	EXPECT(is_filled(data, 13, 80));
-	EXPECT(n_pairs == 3);
+	EXPECT(msg->n_pairs == 3);
 	EXPECT(is_filled(pairs, 12, 96));
 	return CUDA_SUCCESS;
 }
