@@ -82,7 +82,7 @@ static void print_help(void)
 static void print_version(void)
 {
 	printf("CUDA MPS Control for Linux. Binary version: %d\n"
-	       "Protocol %d, spec %016llx\n",
+	       "Warpshare " MPS_VERSION ", protocol %d, spec %016llx\n",
 		BINARY_VERSION, FRAME_VERSION, SPEC_HASH);
 }
 

@@ -222,14 +222,8 @@ def table(text, heading):
     return [name.replace("\\|", "|") for name in re.findall(r"^\| `([^`]+)` \|", part, re.M)]
 
 
-def listed_in_readme(heading):
-    """The names in the second column of one of README's tables."""
-    part = document("README.md").partition("| about | %s |\n" % heading)[2].partition("\n\n")[0]
-    return sorted(re.findall(r"`([^`]+)`", part))
-
-
 def test_help_names_all():
-    """help, -h, the manual page, docs/commands.md and README name the same commands."""
+    """help, -h, the manual page and docs/commands.md name the same commands."""
     usages = []
     with mps.Service() as service:
         listed = service.command("help").stdout
@@ -243,7 +237,6 @@ def test_help_names_all():
             contains(reply, "Usage: " + name)
             usages.append(reply.partition("Usage: ")[2].rstrip("\n"))
     equal(table(document("docs", "commands.md"), "## All commands"), usages)
-    equal(listed_in_readme("commands"), sorted(names))
 
 
 def variables_in_sources():
@@ -256,14 +249,13 @@ def variables_in_sources():
 
 
 def test_variables_are_documented():
-    """docs/settings.md and README name each variable; -h and manual pages their program's."""
+    """docs/settings.md names each variable; -h and manual pages their program's."""
     text = document("docs", "settings.md")
     tables = {who: {row.partition("=")[0] for row in table(text, "## Of " + who)}
               for who in ("the daemon", "the front end", "a client")}
     daemon = tables["the daemon"] | tables["the front end"]
     every = daemon | tables["a client"]
     equal(every, variables_in_sources() | {"CUDA_VISIBLE_DEVICES"})
-    equal(listed_in_readme("variables"), sorted(every))
     for who, page in ((daemon, "mps-control.1"), (tables["a client"], "mps-run.1")):
         manual = document("docs", "man", page)
         for name in who:

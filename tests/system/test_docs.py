@@ -6,6 +6,7 @@
 import glob
 import os
 import re
+import subprocess
 
 import harness
 from harness import equal
@@ -54,6 +55,15 @@ def links(path):
         if not re.match(r"\w+:", target):
             there, _, anchor = target.partition("#")
             yield os.path.normpath(os.path.join(os.path.dirname(path), there)) if there else path, anchor
+
+
+def test_readme():
+    """It is one screen and a half, and its figures are those of docs/performance.md."""
+    n_lines = read(harness.ROOT + "/README.md").count("\n")
+    assert n_lines <= 130, "README.md has %d lines" % n_lines
+    done = subprocess.run([harness.ROOT + "/tests/pictures/figures", "--check"], capture_output=True,
+                          text=True, check=False)
+    equal((done.returncode, done.stderr), (0, ""))
 
 
 def dead_links(root):
