@@ -6,7 +6,10 @@
 #   make install  DESTDIR=… PREFIX=/usr
 #   make install-compat  COMPATDIR=…  the programs by NVIDIA's names, in a separate folder
 #   make deb      Debian packages in build/deb
+#   make uninstall  DESTDIR=… PREFIX=/usr  removes what make install has installed
+#   make dist     the source as an archive in build
 #   make lint     format, clang-tidy, includes between folders
+#   make help     these lines
 #
 # SAN=address,undefined or SAN=thread builds in build-SAN; COVERAGE=1 builds in build-coverage, with
 # counters for lines. All output is under $(BUILD).

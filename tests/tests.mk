@@ -207,7 +207,10 @@ bench: all softgpu examples
 # All processors, unless the caller has set a number.
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: setup demo check everything
+.PHONY: help setup demo check everything
+help:
+	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
+
 setup:
 	@tests/setup
 
@@ -317,6 +320,16 @@ install: all softgpu
 	install -m 644 daemon/dist/completion/mps-control.bash $(SHARE)/bash-completion/completions/mps-control
 	install -m 644 daemon/dist/completion/mps-run.bash $(SHARE)/bash-completion/completions/mps-run
 	install -m 644 daemon/dist/completion/_mps-control daemon/dist/completion/_mps-run $(SHARE)/zsh/site-functions
+
+# Installs into a folder of its own, and removes the same files from DESTDIR; then its folders, if they
+# are empty.
+.PHONY: uninstall
+uninstall:
+	@rm -rf $(BUILD)/installed
+	@$(MAKE) --no-print-directory -s install DESTDIR=$(abspath $(BUILD))/installed
+	@cd $(BUILD)/installed && find . ! -type d -exec sh -c 'for f; do rm -f "$(DESTDIR)/$$f"; done' - {} + && \
+		find . -depth -type d -path '*mps*' -exec sh -c 'for f; do rmdir "$(DESTDIR)/$$f" 2>/dev/null; done' - {} +; true
+	@rm -rf $(BUILD)/installed
 
 # NVIDIA's names in a separate folder, for where `install' omits them.
 COMPATDIR ?= $(PREFIX)/lib/mps/compat

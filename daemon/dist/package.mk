@@ -6,6 +6,11 @@
 deb:
 	CUDA_HOME=$(CUDA_HOME) daemon/dist/build-deb $(VERSION) $(abspath $(BUILD))/deb
 
+.PHONY: dist
+dist:
+	@mkdir -p $(BUILD)
+	git archive --prefix=warpshare-$(VERSION)/ -o $(BUILD)/warpshare-$(VERSION).tar.gz HEAD
+
 # For other systems: works where it is unpacked, and has a script that installs it elsewhere.
 TARBALL := mps-$(VERSION)-linux-$(shell uname -m)
 

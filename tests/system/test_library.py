@@ -273,11 +273,23 @@ def test_install():
             check_installed(root + prefix)
 
 
+def test_uninstall():
+    """It removes what was installed, and nothing else."""
+    with tempfile.TemporaryDirectory() as root:
+        write_file(root + "/usr/lib/mps/mine")
+        install(root, "/usr")
+        install(root, "/usr", "uninstall")
+        left = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names]
+        equal(left, [root + "/usr/lib/mps/mine"])
+        equal(os.path.exists(root + "/usr/share/doc/mps"), False)
+
+
 def check_installed(prefix):
     for name in ("bin/mps-control", "bin/mps-server", "bin/mps-top", "bin/mps-exporter", "bin/mps-run", "lib/mps/libmpsclient.so",
                  "share/doc/mps/README.md", "share/man/man1/mps-control.1", "share/man/man1/mps-run.1",
                  "share/man/man1/mps-top.1", "share/man/man5/mps.conf.5", "share/doc/mps/mps.conf",
                  "share/man/man8/mps-server.8", "share/man/man7/libmpsclient.7", "lib/mps/mps-check",
+                 "lib/mps/softgpu/libcuda.so.1",
                  "share/bash-completion/completions/mps-control",
                  "share/bash-completion/completions/mps-run", "share/zsh/site-functions/_mps-control",
                  "share/zsh/site-functions/_mps-run", "lib/systemd/system/mps-control.service",
