@@ -288,32 +288,12 @@ CUresult local_cuCtxSetLimit(CUlimit limit, size_t value)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuCtxGetCacheConfig(CUfunc_cache *pconfig)
-{
-	*pconfig = context_current->cache_config;
-	return CUDA_SUCCESS;
-}
-
 CUresult local_cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
 		return CUDA_ERROR_INVALID_VALUE;
 	context_current->cache_config = config;
 	return CUDA_SUCCESS;
-}
-
-CUresult local_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
-{
-	/* No supported GPU has another size; the driver returns the same. */
-	*pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuCtxSetSharedMemConfig(CUsharedconfig config)
-{
-	return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
@@ -325,12 +305,4 @@ CUresult local_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPrio
 	if (greatestPriority)
 		*greatestPriority = context->device->priority_greatest;
 	return CUDA_SUCCESS;
-}
-
-CUresult local_cuCtxResetPersistingL2Cache(void)
-{
-	struct context *context;
-
-	/* This library makes no cache lines persist. */
-	return context_enter(&context);
 }

@@ -21,12 +21,6 @@ CUresult local_cuDeviceGet(CUdevice *device, int ordinal)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuDeviceGetCount(int *count)
-{
-	*count = (int)device_count();
-	return CUDA_SUCCESS;
-}
-
 CUresult local_cuDeviceGetName(char *name, int len, CUdevice dev)
 {
 	const struct device *device = device_get(dev);
@@ -53,17 +47,6 @@ CUresult local_cuDeviceGetUuid_v2(CUuuid *uuid, struct device *device)
 {
 	memcpy(uuid->bytes, device_facts(device)->uuid_v2, sizeof(uuid->bytes));
 	return CUDA_SUCCESS;
-}
-
-CUresult local_cuDeviceTotalMem_v2(size_t *bytes, struct device *device)
-{
-	*bytes = device_total_memory(device);
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, struct device *device)
-{
-	return device_attribute(device, (unsigned)attrib, pi);
 }
 
 CUresult local_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)

@@ -13,12 +13,6 @@
 #include "context.h"
 #include "device.h"
 
-CUresult local_cuDeviceCanAccessPeer(int *canAccessPeer, struct device *device, struct device *peer)
-{
-	*canAccessPeer = device != peer && device_reaches(device, peer);
-	return CUDA_SUCCESS;
-}
-
 CUresult local_cuDeviceGetP2PAttribute(
 	int *value, CUdevice_P2PAttribute attrib, struct device *device, struct device *peer)
 {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "node_calls.h"
 #include "recording.h"
 #include "client/transport/route.h"
 #include "client/stream/recorder.h"
@@ -200,16 +201,6 @@ static CUstreamCaptureStatus status_of(const struct stream *stream)
 						      : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* The results of a query; all but the status may be NULL. */
-struct question {
-	CUstreamCaptureStatus *status;
-	cuuint64_t *id;
-	CUgraph *graph;
-	const CUgraphNode **dependencies;
-	const CUgraphEdgeData **data;
-	size_t *n;
-};
-
 static bool is_plain(const struct capture_point *point)
 {
 	static const CUgraphEdgeData plain;
@@ -220,7 +211,7 @@ static bool is_plain(const struct capture_point *point)
 	return true;
 }
 
-static CUresult capture_answer(CUstream handle, const struct question *question)
+CUresult capture_answer(CUstream handle, const struct capture_question *question)
 {
 	const struct capture_point *point;
 	struct stream *stream;
@@ -253,40 +244,6 @@ static CUresult capture_answer(CUstream handle, const struct question *question)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
-{
-	return capture_answer(hStream, &(struct question){.status = captureStatus});
-}
-
-CUresult local_cuStreamGetCaptureInfo(
-	CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
-{
-	return capture_answer(
-		hStream, &(struct question){.status = captureStatus_out, .id = id_out});
-}
-
-CUresult local_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
-	cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out,
-	size_t *numDependencies_out)
-{
-	return capture_answer(hStream, &(struct question){
-					       .status = captureStatus_out,
-					       .id = id_out,
-					       .graph = graph_out,
-					       .dependencies = dependencies_out,
-					       .n = numDependencies_out,
-				       });
-}
-
-CUresult local_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
-	cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out,
-	const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
-{
-	return capture_answer(
-		hStream, &(struct question){captureStatus_out, id_out, graph_out, dependencies_out,
-				 edgeData_out, numDependencies_out});
-}
-
 CUresult local_cuStreamUpdateCaptureDependencies_v2(struct stream *stream,
 	CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies,
 	unsigned int flags)
@@ -312,11 +269,4 @@ CUresult local_cuStreamUpdateCaptureDependencies_v2(struct stream *stream,
 	point_free(stream->capture);
 	atomic_store_explicit(&stream->capture, replaced, memory_order_release);
 	return CUDA_SUCCESS;
-}
-
-CUresult local_cuStreamUpdateCaptureDependencies(struct stream *stream, CUgraphNode *dependencies,
-	size_t numDependencies, unsigned int flags)
-{
-	return local_cuStreamUpdateCaptureDependencies_v2(
-		stream, dependencies, NULL, numDependencies, flags);
 }

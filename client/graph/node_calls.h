@@ -19,6 +19,18 @@ CUresult graph_set_node(CUgraphNode handle, CUgraphNodeType type, const void *pa
 CUresult graph_exec_set_node(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type,
 	const void *params, CUcontext context);
 
+/* The results of a query; all but the status may be NULL. */
+struct capture_question {
+	CUstreamCaptureStatus *status;
+	cuuint64_t *id;
+	CUgraph *graph;
+	const CUgraphNode **dependencies;
+	const CUgraphEdgeData **data;
+	size_t *n;
+};
+
+CUresult capture_answer(CUstream handle, const struct capture_question *question);
+
 /* `*n' handles at most, in the order of creation, and their number; NULL `nodes': the number. */
 CUresult graph_list_nodes(CUgraph handle, CUgraphNode *nodes, size_t *n, bool roots_only);
 

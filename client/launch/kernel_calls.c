@@ -8,6 +8,7 @@
  */
 
 #include "client.h"
+#include "launch.h"
 #include "occupancy.h"
 #include "send.h"
 
@@ -53,8 +54,7 @@ static int function_value(CUfunction_attribute attrib, int value)
 	return attrib == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED ? value != 0 : value;
 }
 
-static CUresult kernel_param(
-	struct kernel *kernel, size_t index, size_t *ret_offset, size_t *ret_size)
+CUresult kernel_param(struct kernel *kernel, size_t index, size_t *ret_offset, size_t *ret_size)
 {
 	CUresult result = kernel_measure(kernel);
 
@@ -69,24 +69,6 @@ static CUresult kernel_param(
 }
 
 /* A cache preference, which the GPU may ignore. */
-static CUresult cache_config(CUfunc_cache config)
-{
-	return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS
-							      : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult local_cuKernelGetFunction(CUfunction *pFunc, struct kernel *found)
-{
-	*pFunc = kernel_function(found);
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuKernelGetLibrary(CUlibrary *pLib, struct kernel *found)
-{
-	*pLib = (CUlibrary)found->library;
-	return CUDA_SUCCESS;
-}
-
 CUresult local_cuKernelGetAttribute(
 	int *pi, CUfunction_attribute attrib, CUkernel kernel, struct device *device)
 {
@@ -104,25 +86,6 @@ CUresult local_cuKernelSetAttribute(
 	if (result != CUDA_SUCCESS)
 		return result;
 	return kernel_set_attribute(kernel_find_kernel(kernel), device, attrib, val);
-}
-
-CUresult local_cuKernelSetCacheConfig(
-	struct kernel *kernel, CUfunc_cache config, struct device *device)
-{
-	(void)kernel, (void)device;
-	return cache_config(config);
-}
-
-CUresult local_cuKernelGetName(const char **name, struct kernel *kernel)
-{
-	*name = kernel->name;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuKernelGetParamInfo(
-	struct kernel *kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
-{
-	return kernel_param(kernel, paramIndex, paramOffset, paramSize);
 }
 
 CUresult local_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, struct kernel *kernel)
@@ -147,48 +110,10 @@ CUresult local_cuFuncSetAttribute(struct kernel *kernel, CUfunction_attribute at
 	return kernel_set_attribute(kernel, context->device, attrib, function_value(attrib, value));
 }
 
-CUresult local_cuFuncSetCacheConfig(struct kernel *kernel, CUfunc_cache config)
-{
-	(void)kernel;
-	return cache_config(config);
-}
-
-CUresult local_cuFuncSetSharedMemConfig(struct kernel *kernel, CUsharedconfig config)
-{
-	(void)kernel;
-	return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult local_cuFuncGetModule(CUmodule *hmod, struct kernel *kernel)
-{
-	*hmod = (CUmodule)kernel->library;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuFuncGetName(const char **name, struct kernel *kernel)
-{
-	*name = kernel->name;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuFuncGetParamInfo(
-	struct kernel *kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
-{
-	return kernel_param(kernel, paramIndex, paramOffset, paramSize);
-}
-
 /* The server has loaded the function before it could report its attributes. */
 CUresult local_cuFuncIsLoaded(CUfunctionLoadingState *state, struct kernel *kernel)
 {
 	(void)kernel;
 	*state = CU_FUNCTION_LOADING_STATE_LOADED;
 	return CUDA_SUCCESS;
-}
-
-CUresult local_cuFuncLoad(struct kernel *kernel)
-{
-	/* Asking for the parameters makes the server's driver load the function. */
-	return kernel_measure(kernel);
 }

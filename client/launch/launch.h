@@ -50,6 +50,9 @@ struct launch {
 /* Reads CUDA_LAUNCH_BLOCKING, as the driver does in cuInit(). */
 void launch_init(void);
 
+/* kernel_calls.c: where a parameter is. `ret_size' may be NULL. */
+CUresult kernel_param(struct kernel *kernel, size_t index, size_t *ret_offset, size_t *ret_size);
+
 CUresult launch_check(
 	const struct launch *launch, struct kernel *kernel, const struct device *device);
 

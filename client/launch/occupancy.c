@@ -15,7 +15,7 @@
 #include "client/context/share.h"
 #include "send.h"
 
-static CUresult occupancy_ask(
+CUresult occupancy_ask(
 	CUfunction function, int block_size, size_t shared_bytes, unsigned flags, int *ret_blocks)
 {
 	const struct kernel *kernel = kernel_find(function);
@@ -70,18 +70,6 @@ void occupancy_forget(struct kernel *kernel)
 	atomic_store_explicit(&kernel->occupancy, 0, memory_order_relaxed);
 }
 
-CUresult local_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-	int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags)
-{
-	return occupancy_ask(func, blockSize, dynamicSMemSize, flags, numBlocks);
-}
-
-CUresult local_cuOccupancyMaxActiveBlocksPerMultiprocessor(
-	int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
-{
-	return occupancy_ask(func, blockSize, dynamicSMemSize, 0, numBlocks);
-}
-
 /* Tries all sizes of whole warps, as the documentation describes. */
 CUresult local_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize,
 	CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
@@ -126,7 +114,7 @@ CUresult local_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *
 	return CUDA_SUCCESS;
 }
 
-static CUresult clusters_ask(
+CUresult occupancy_ask_clusters(
 	int *value, CUfunction func, const CUlaunchConfig *config, bool largest)
 {
 	const struct kernel *kernel = kernel_find(func);
@@ -150,18 +138,6 @@ static CUresult clusters_ask(
 		(const uint32_t[3]){config->gridDimX, config->gridDimY, config->gridDimZ},
 		(const uint32_t[3]){config->blockDimX, config->blockDimY, config->blockDimZ},
 		config->sharedMemBytes, cluster, value);
-}
-
-CUresult local_cuOccupancyMaxActiveClusters(
-	int *numClusters, CUfunction func, const CUlaunchConfig *config)
-{
-	return clusters_ask(numClusters, func, config, false);
-}
-
-CUresult local_cuOccupancyMaxPotentialClusterSize(
-	int *clusterSize, CUfunction func, const CUlaunchConfig *config)
-{
-	return clusters_ask(clusterSize, func, config, true);
 }
 
 CUresult local_cuOccupancyAvailableDynamicSMemPerBlock(

@@ -16,6 +16,9 @@
  */
 CUresult host_new(struct memory_range *range);
 
+/* memory_calls.c: the same for the program. */
+CUresult host_alloc(void **pp, size_t size, unsigned flags);
+
 /* Frees memory of this file that is in no map. No work may use it any more. */
 CUresult host_free(uint64_t address);
 

@@ -206,7 +206,7 @@ CUresult local_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdevi
 	return CUDA_SUCCESS;
 }
 
-static CUresult host_alloc(void **pp, size_t size, unsigned flags)
+CUresult host_alloc(void **pp, size_t size, unsigned flags)
 {
 	struct memory_range range = {
 		.size = size,
@@ -227,16 +227,6 @@ static CUresult host_alloc(void **pp, size_t size, unsigned flags)
 	if (result == CUDA_SUCCESS)
 		*pp = (void *)(uintptr_t)range.address;
 	return result;
-}
-
-CUresult local_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
-{
-	return host_alloc(pp, bytesize, Flags);
-}
-
-CUresult local_cuMemAllocHost_v2(void **pp, size_t bytesize)
-{
-	return host_alloc(pp, bytesize, 0);
 }
 
 /* Needs no context. */
@@ -275,9 +265,4 @@ CUresult local_cuMemHostGetFlags(unsigned int *pFlags, void *p)
 	/* As the driver: whether the GPU may write is no flag of host memory. */
 	*pFlags = range.flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY;
 	return CUDA_SUCCESS;
-}
-
-CUresult local_cuIpcCloseMemHandle(CUdeviceptr dptr)
-{
-	return memory_free(dptr, MEMORY_KIND(MEMORY_IPC));
 }

@@ -34,8 +34,7 @@ static CUresult stream_memory_enter(CUstream handle, struct context **ret_contex
 }
 
 /* `pool' NULL: the current pool of the stream's device. */
-static CUresult stream_memory_alloc(
-	CUdeviceptr *ptr, size_t size, struct pool *pool, CUstream handle)
+CUresult stream_memory_alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, CUstream handle)
 {
 	struct memory_range range = {0};
 	struct stream *stream = NULL;
@@ -70,17 +69,6 @@ static CUresult stream_memory_alloc(
 	if (result == CUDA_SUCCESS)
 		*ptr = range.address;
 	return result;
-}
-
-CUresult local_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
-{
-	return stream_memory_alloc(dptr, bytesize, NULL, hStream);
-}
-
-CUresult local_cuMemAllocFromPoolAsync(
-	CUdeviceptr *dptr, size_t bytesize, struct pool *pool, CUstream hStream)
-{
-	return stream_memory_alloc(dptr, bytesize, pool, hStream);
 }
 
 /*

@@ -89,12 +89,6 @@ CUresult local_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const ch
 	return result;
 }
 
-CUresult local_cuLibraryGetModule(CUmodule *pMod, struct library *library)
-{
-	*pMod = (CUmodule)library;
-	return CUDA_SUCCESS;
-}
-
 static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *library, const char *name)
 {
 	struct library *found = library_find(library);
@@ -164,12 +158,6 @@ CUresult local_cuModuleGetGlobal_v2(
 	CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
 	return library_find(hmod) ? get_global(dptr, bytes, hmod, name) : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult local_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
-{
-	*mode = eager_is_wanted() ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
-	return CUDA_SUCCESS;
 }
 
 /* Code for the GPU has no functions for the host, and the driver has this error for their names. */

@@ -91,22 +91,12 @@ static CUresult list_get(struct library *library, void **handles, unsigned n_max
 			 : CUDA_SUCCESS;
 }
 
-CUresult local_cuLibraryGetKernelCount(unsigned int *count, struct library *library)
-{
-	return library_count(library, count);
-}
-
 CUresult local_cuLibraryEnumerateKernels(
 	CUkernel *kernels, unsigned int numKernels, struct library *library)
 {
 	unsigned n;
 
 	return list_get(library, (void **)kernels, numKernels, &n);
-}
-
-CUresult local_cuModuleGetFunctionCount(unsigned int *count, struct library *library)
-{
-	return library_count(library, count);
 }
 
 CUresult local_cuModuleEnumerateFunctions(

@@ -77,11 +77,6 @@ CUresult local_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 	return result;
 }
 
-CUresult local_cuEventDestroy_v2(struct event *event)
-{
-	return event_end(event);
-}
-
 CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
 {
 	struct stream *stream = NULL;

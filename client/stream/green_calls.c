@@ -130,12 +130,6 @@ CUresult local_cuGreenCtxDestroy(struct green *green)
 	return local_cuDevicePrimaryCtxRelease_v2(device);
 }
 
-CUresult local_cuCtxFromGreenCtx(CUcontext *pContext, struct green *green)
-{
-	*pContext = (CUcontext)green->context;
-	return CUDA_SUCCESS;
-}
-
 CUresult local_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)
 {
 	const struct green *green = green_find(greenCtx);
@@ -165,14 +159,4 @@ CUresult local_cuGreenCtxStreamCreate(
 	if (result == CUDA_SUCCESS)
 		*phStream = (CUstream)stream;
 	return result;
-}
-
-CUresult local_cuGreenCtxRecordEvent(struct green *green, CUevent hEvent)
-{
-	return context_record(green->context, hEvent);
-}
-
-CUresult local_cuGreenCtxWaitEvent(struct green *green, CUevent hEvent)
-{
-	return context_wait(green->context, hEvent);
 }

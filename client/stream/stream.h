@@ -120,6 +120,12 @@ static inline __attribute__((always_inline)) struct context *stream_context(CUst
 	return NULL;
 }
 
+/* The NULL stream belongs to whichever context is current. */
+static inline CUcontext stream_context_now(const struct stream *stream)
+{
+	return (CUcontext)(stream_id(stream) < DEVICES_MAX ? context_current : stream->context);
+}
+
 static inline struct context *launch_config_context(const CUlaunchConfig *config)
 {
 	return config ? stream_context(config->hStream) : NULL;

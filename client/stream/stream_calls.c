@@ -115,3 +115,19 @@ CUresult local_cuStreamAddCallback(
 	return flags == 0 ? stream_call_host(hStream, NULL, callback, userData)
 			  : CUDA_ERROR_INVALID_VALUE;
 }
+
+CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
+{
+	struct stream *stream;
+	CUresult result;
+
+	/* Either pointer may be NULL. */
+	if (!pCtx && !pGreenCtx)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = stream_resolve(context_current, hStream, &stream);
+	if (result == CUDA_SUCCESS && pCtx)
+		*pCtx = stream_context_now(stream);
+	if (result == CUDA_SUCCESS && pGreenCtx)
+		*pGreenCtx = stream->green ? (CUgreenCtx)stream->green : NULL;
+	return result;
+}

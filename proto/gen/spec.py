@@ -107,6 +107,7 @@ class Call:
     target: str = ""
     function: str = ""     # which answers in place of local_SYMBOL(), ...
     arguments: list = field(default_factory=list)  # ... with these
+    gives: tuple = ()      # the argument that points to the answer, and the answer
 
 
 @dataclass
@@ -406,10 +407,11 @@ class Parser:
     def read_call(self, text):
         refused = re.fullmatch(r'call\s+(cu\w+)\s+refused\s+"([^"\\]+)"((?:\s+\w+)*)', text)
         local = re.fullmatch(
-            r"call\s+(cu\w+)\s+local((?:\s+[\w,]+)*)(?:\s+=\s+(\w+)\((.*)\))?", text)
+            r"call\s+(cu\w+)\s+local((?:\s+[\w,]+)*?)"
+            r"(?:\s+=\s+(\w+)\((.*)\)|\s+gives\s+(\w+)\s*:\s*(.+))?", text)
         if not refused and not local:
             self.fail('expected: call SYMBOL local FLAGS CHECKS = FUNCTION(ARGUMENTS), '
-                      'or: call SYMBOL refused "why"')
+                      'or: ... gives ARGUMENT: EXPRESSION, or: call SYMBOL refused "why"')
         words = (refused.group(3) if refused else local.group(2)).split()
         first = next((i for i, word in enumerate(words) if word in CHECKS), len(words))
         flags = set(words[:first])
@@ -421,7 +423,8 @@ class Parser:
             arguments = [one.strip() for one in (local.group(4) or "").split(",")]
             self.add_call(Call(self.line, local.group(1), "local", flags,
                                self.read_checks(words[first:]), function=local.group(3) or "",
-                               arguments=arguments if local.group(4) else []))
+                               arguments=arguments if local.group(4) else [],
+                               gives=local.groups()[4:] if local.group(5) else ()))
 
     def read_checks(self, words):
         """`needs KIND', `nonnull NAME,NAME' and `handle KIND NAME', in any number and order."""

@@ -56,6 +56,7 @@ class Stub:
     checks: list = field(default_factory=list)  # (word, kind, positions of parameters)
     function: str = ""     # which answers in place of local_SYMBOL(), ...
     arguments: list = field(default_factory=list)  # ... with these; they name ...
+    gives: tuple = ()      # or the argument that points to the answer, and the answer; they too ...
     names: list = field(default_factory=list)  # ... parameters of the target
 
     @property
@@ -84,7 +85,7 @@ def stub_of(spec, headers, prototype):
     return Stub(prototype, how, target, early="early" in flags, implicit="implicit" in flags,
                 current="current" in flags,
                 checks=checks_of(spec, answer, headers.prototypes[target]),
-                function=answer.function, arguments=answer.arguments,
+                function=answer.function, arguments=answer.arguments, gives=answer.gives,
                 names=[param.name for param in headers.prototypes[target].params])
 
 
@@ -138,7 +139,7 @@ def gen_client_h(spec, headers):
     found = {HANDLES[kind][1] for stub in stubs for kind in objects_of(stub).values()}
     out += [f"struct {name};" for name in sorted(found)] + [""] * bool(found)
     for stub in stubs:
-        if stub.how != "local" or stub.function:
+        if stub.how != "local" or stub.function or stub.gives:
             continue
         out.append(wrapped(f"CUresult local_{stub.symbol}(", local_params(stub), ");"))
     out.append("\n#endif")
@@ -273,16 +274,16 @@ def arguments_of(stub):
     if stub.implicit:
         names.append("implicit")
         arguments.append("CU_STREAM_PER_THREAD" if stub.per_thread else "CU_STREAM_LEGACY")
-    if not stub.function:
+    if not stub.function and not stub.gives:
         return arguments
     values = dict(zip(names, arguments))
-    return [re.sub(r"(?<![.\w])[a-zA-Z_]\w*", lambda word: values.get(word.group(), word.group()), one)
-            for one in stub.arguments]
+    return [re.sub(r"(?<![.>\w])[a-zA-Z_]\w*", lambda word: values.get(word.group(), word.group()), one)
+            for one in stub.gives or stub.arguments]
 
 
 def is_plain(stub):
     """Whether local_SYMBOL() alone answers, with the arguments of the symbol."""
-    return (not stub.function and not stub.checks and not stub.implicit and not owner_of(stub)
+    return (not stub.function and not stub.gives and not stub.checks and not stub.implicit and not owner_of(stub)
             and values_of(stub) == [param.name for param in stub.prototype.params])
 
 
@@ -294,8 +295,12 @@ def gen_answer(stub):
     """The checks of a call, then the function that answers."""
     objects, owner = objects_of(stub), owner_of(stub)
     opening, arguments = f"{stub.function or f'local_{stub.target}'}(", arguments_of(stub)
+    depth = 2 if stub.checks else 1
+    given = "\t" * depth + "*%s = %s;" % (*arguments,) if stub.gives else ""
     out = [wrapped(f"static {'INLINE' if is_fast(stub) else 'NOINLINE'} CUresult answer_{stub.symbol}(",
                    stub.prototype.declare_params(), ")"), "{"]
+    if given and not stub.checks and not owner:
+        return "\n".join(out + [given, "\treturn CUDA_SUCCESS;", "}", ""])
     if not stub.checks and not owner:
         return "\n".join(out + [wrapped(f"return {opening}", arguments, ");", 1), "}", ""])
     if owner:
@@ -304,7 +309,9 @@ def gen_answer(stub):
     out += ["\tCUresult returned;", ""]
     if stub.checks:
         out += check_lines(stub) + ["\tif (returned == CUDA_SUCCESS)"]
-    out.append(wrapped(f"returned = {opening}", arguments, ");", 2 if stub.checks else 1))
+    if given and not stub.checks:
+        out.append("\treturned = CUDA_SUCCESS;")
+    out.append(given or wrapped(f"returned = {opening}", arguments, ");", depth))
     if owner:
         out.append("\tcontext_return(outer);")
     return "\n".join(out + ["\treturn returned;", "}", ""])
@@ -388,18 +395,23 @@ STUBS_TOP = """\
 #include "client/transport/route.h"
 #include "client/transport/trace.h"
 #include "client/context/coredump.h"
+#include "client/stream/context_events.h"
 #include "client/stream/event.h"
 #include "client/stream/green.h"
 #include "client/stream/stream.h"
 #include "client/memory/advice.h"
 #include "client/memory/allocation.h"
+#include "client/memory/host.h"
 #include "client/memory/memory_op.h"
-#include "client/memory/pool.h"
+#include "client/memory/pool_calls.h"
 #include "client/array/array.h"
 #include "client/array/texture.h"
 #include "client/copy/box.h"
 #include "client/copy/fill.h"
+#include "client/module/eager.h"
 #include "client/module/library.h"
+#include "client/launch/launch.h"
+#include "client/launch/occupancy.h"
 #include "client/graph/node_calls.h"
 
 /* A constant answers some calls. */

@@ -62,6 +62,16 @@ class Golden(Generated):
             with self.subTest(name):
                 self.assertEqual(read(self.out, name), read(GOLDEN, name))
 
+    def test_gives(self):
+        line = "call cuThingRun local needs context handle stream hStream"
+        text = read(SMALL)
+        self.assertIn(line + "\n", text)
+        done = generate(self.spec(text.replace(line, line + " gives args: hStream")), self.out)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        stubs = read(self.out, "stubs.c")
+        self.assertIn("\tif (returned == CUDA_SUCCESS)\n\t\t*args = found4;\n", stubs)
+        self.assertNotIn("local_cuThingRun", stubs + read(self.out, "client.h"))
+
     def test_format(self):
         tool = shutil.which("clang-format")
         if not tool:
