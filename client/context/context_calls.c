@@ -152,7 +152,7 @@ CUresult local_cuCtxDestroy_v2(CUcontext ctx)
 
 	if (!context || context->is_primary || context->home)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
+	if (!context_is_active(context))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	context_end(context);
 	if (context_current == context)
@@ -180,7 +180,7 @@ CUresult local_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
+	if (!context_is_active(context))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -36,7 +36,7 @@ static CUresult p2p_enter(CUcontext handle, struct context **ret_context, struct
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_peer = context_find(handle);
-	if (!*ret_peer || !atomic_load_explicit(&(*ret_peer)->is_active, memory_order_acquire))
+	if (!*ret_peer || !context_is_active(*ret_peer))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return CUDA_SUCCESS;
 }

@@ -109,7 +109,7 @@ CUresult host_storage(CUcontext handle, struct storage **ret_storage)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
+	if (!context_is_active(context))
 		return context->home ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
 	*ret_storage = context->home ? &context->home->storage : &context->storage;
 	return CUDA_SUCCESS;

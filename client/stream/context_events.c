@@ -18,11 +18,9 @@
 /* The context of the handle if it is active. NULL does not mean the current context here. */
 static CUresult context_find_alive(CUcontext handle, struct context **ret_context)
 {
-	CUresult result = handle ? context_named(handle, ret_context) : CUDA_ERROR_INVALID_CONTEXT;
+	CUresult result =
+		handle ? context_named_active(handle, ret_context) : CUDA_ERROR_INVALID_CONTEXT;
 
-	if (result == CUDA_SUCCESS &&
-		!atomic_load_explicit(&(*ret_context)->is_active, memory_order_acquire))
-		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return result == CUDA_SUCCESS ? server_link_check(&server) : result;
 }
 

@@ -18,10 +18,7 @@ struct green *green_find(CUgreenCtx handle)
 {
 	struct context *context = context_find((CUcontext)handle);
 
-	return context && context->home &&
-			       atomic_load_explicit(&context->is_active, memory_order_acquire)
-		       ? context->green
-		       : NULL;
+	return context && context->home && context_is_active(context) ? context->green : NULL;
 }
 
 struct green *green_find_serial(uint32_t id, uint64_t serial)

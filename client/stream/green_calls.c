@@ -20,9 +20,8 @@ static _Atomic uint64_t last_serial;
 
 CUresult green_stream(struct context *green, int priority, struct stream **ret_stream)
 {
-	return atomic_load_explicit(&green->is_active, memory_order_acquire)
-		       ? stream_new_green(green, priority, ret_stream)
-		       : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	return context_is_active(green) ? stream_new_green(green, priority, ret_stream)
+					: CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 /* Its work continues; the server keeps the green context until that work is done. */
@@ -138,7 +137,7 @@ CUresult local_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtx
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* The current green context may have ended, and its slot may be in use by another. */
-	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
+	if (!context_is_active(context))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*greenCtxId = context->id;
 	return CUDA_SUCCESS;

@@ -346,7 +346,7 @@ static CUresult stream_per_thread(struct context *context, struct stream **ret_s
 /* The stream that the NULL handle means in a green context. */
 static __attribute__((cold, noinline)) CUresult green_null(struct stream **ret_stream)
 {
-	if (!atomic_load_explicit(&context_green->is_active, memory_order_acquire))
+	if (!context_is_active(context_green))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*ret_stream = context_green->green->null;
 	return CUDA_SUCCESS;
