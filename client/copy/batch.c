@@ -109,8 +109,8 @@ static CUresult batch_copy_lines(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *s
 
 		*ret_failed = i;
 		result = is_early ? copy_early(dsts[i], srcs[i], sizes[i], stream)
-				  : local_cuMemcpyAsync(
-					    dsts[i], srcs[i], sizes[i], (CUstream)stream);
+				  : copy_call(dsts[i], srcs[i], sizes[i], HOST_BOTH, false,
+					    (CUstream)stream);
 	}
 	return result;
 }

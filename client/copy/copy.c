@@ -22,14 +22,6 @@
 #include "client/memory/sync_rules.h"
 #include "send.h"
 
-/* The ends that the call names as host memory; memory of the GPU is allowed there, too. */
-enum host_ends {
-	HOST_NONE = 0,
-	HOST_DST = 1,
-	HOST_SRC = 2,
-	HOST_BOTH = 3,
-};
-
 struct copy {
 	CUdeviceptr dst, src; /* registered memory by its address on the GPU */
 	size_t size;
@@ -230,83 +222,13 @@ static CUresult copy_run(struct copy copy, CUstream handle)
 	return result == CUDA_SUCCESS ? copy_post(&copy, stream) : result;
 }
 
-static CUdeviceptr host_address(const void *host)
-{
-	return (uintptr_t)host;
-}
-
-CUresult local_cuMemcpyHtoD_v2(
-	CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream implicit)
-{
-	return copy_run((struct copy){.dst = dstDevice,
-				.src = host_address(srcHost),
-				.size = ByteCount,
-				.host = HOST_SRC,
-				.is_sync = true},
-		implicit);
-}
-
-CUresult local_cuMemcpyHtoDAsync_v2(
-	CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
-{
-	return copy_run((struct copy){.dst = dstDevice,
-				.src = host_address(srcHost),
-				.size = ByteCount,
-				.host = HOST_SRC},
-		hStream);
-}
-
-CUresult local_cuMemcpyDtoH_v2(
-	void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream implicit)
-{
-	return copy_run((struct copy){.dst = host_address(dstHost),
-				.src = srcDevice,
-				.size = ByteCount,
-				.host = HOST_DST,
-				.is_sync = true},
-		implicit);
-}
-
-CUresult local_cuMemcpyDtoHAsync_v2(
-	void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
-{
-	return copy_run((struct copy){.dst = host_address(dstHost),
-				.src = srcDevice,
-				.size = ByteCount,
-				.host = HOST_DST},
-		hStream);
-}
-
-CUresult local_cuMemcpyDtoD_v2(
-	CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream implicit)
+CUresult copy_call(CUdeviceptr dst, CUdeviceptr src, size_t size, enum host_ends host, bool is_sync,
+	CUstream handle)
 {
 	return copy_run(
 		(struct copy){
-			.dst = dstDevice, .src = srcDevice, .size = ByteCount, .is_sync = true},
-		implicit);
-}
-
-CUresult local_cuMemcpyDtoDAsync_v2(
-	CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
-{
-	return copy_run(
-		(struct copy){.dst = dstDevice, .src = srcDevice, .size = ByteCount}, hStream);
-}
-
-CUresult local_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream implicit)
-{
-	return copy_run((struct copy){.dst = dst,
-				.src = src,
-				.size = ByteCount,
-				.host = HOST_BOTH,
-				.is_sync = true},
-		implicit);
-}
-
-CUresult local_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
-{
-	return copy_run((struct copy){.dst = dst, .src = src, .size = ByteCount, .host = HOST_BOTH},
-		hStream);
+			.dst = dst, .src = src, .size = size, .host = host, .is_sync = is_sync},
+		handle);
 }
 
 CUresult copy_peer(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle, bool is_sync)
@@ -346,6 +268,6 @@ CUresult copy_early(CUdeviceptr dst, CUdeviceptr src, size_t size, struct stream
 	if (sync_side_at(from) == SYNC_PINNED && !sync_is_host(sync_side_at(to)))
 		return pageable_copy(
 			stream, to, (uint8_t *)(uintptr_t)registered_own(from), size, true);
-	result = local_cuMemcpyAsync(dst, src, size, (CUstream)stream);
+	result = copy_call(dst, src, size, HOST_BOTH, false, (CUstream)stream);
 	return result == CUDA_SUCCESS && !copy_is_pageable(src) ? stream_wait(stream) : result;
 }

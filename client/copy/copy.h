@@ -10,6 +10,18 @@
 
 #include "client/stream/stream.h"
 
+/* The ends that the call names as host memory; memory of the GPU is allowed there, too. */
+enum host_ends {
+	HOST_NONE = 0,
+	HOST_DST = 1,
+	HOST_SRC = 2,
+	HOST_BOTH = 3,
+};
+
+/* A call of the program. */
+CUresult copy_call(CUdeviceptr dst, CUdeviceptr src, size_t size, enum host_ends host, bool is_sync,
+	CUstream handle);
+
 /* Whether the GPU cannot access it. */
 bool copy_is_pageable(CUdeviceptr address);
 

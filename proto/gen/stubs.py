@@ -407,6 +407,7 @@ STUBS_TOP = """\
 #include "client/array/array.h"
 #include "client/array/texture.h"
 #include "client/copy/box.h"
+#include "client/copy/copy.h"
 #include "client/copy/fill.h"
 #include "client/module/eager.h"
 #include "client/module/library.h"

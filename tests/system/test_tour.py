@@ -64,7 +64,7 @@ def list_leads(steps, following):
     """Whether a message, a frame or a shared name leads from one list to the next."""
     sent = {step[1][len("send_"):] for step in steps if step[1].startswith("send_")}
     done = {step[1][len("do_"):] for step in following if step[1].startswith("do_")}
-    if following[0][1].startswith("local_"):
+    if following[0][1].startswith(("local_", "answer_")):
         return True  # the program calls
     if sent & done or (sent and any(name.startswith("dispatch_") for _, name in following)):
         return True
