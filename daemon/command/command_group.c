@@ -207,64 +207,53 @@ static void group_delete(struct conn *conn, const struct tokens *tokens)
 
 /* ---- get, list */
 
-static void group_format_uid(const struct group *group, char *text, size_t size)
+struct row {
+	char uid[16], priority[16], percentage[PERCENTAGE_TEXT];
+};
+
+static struct row group_row(const struct group *group, const struct settings *settings)
 {
+	struct row row = {.uid = "any", .priority = "-", .percentage = "-"};
+
 	if (group->has_uid)
-		snprintf(text, size, "%u", group->uid);
-	else
-		snprintf(text, size, "any");
-}
-
-static void group_format_priority(const struct settings *settings, char *text, size_t size)
-{
+		snprintf(row.uid, sizeof(row.uid), "%u", group->uid);
 	if (settings->priority >= 0)
-		snprintf(text, size, "%d", settings->priority);
-	else
-		snprintf(text, size, "-");
-}
-
-static void group_format_percentage(const struct settings *settings, char *text, size_t size)
-{
+		snprintf(row.priority, sizeof(row.priority), "%d", settings->priority);
 	if (settings->active_threads > 0)
-		format_percentage(settings->active_threads, text, size);
-	else
-		snprintf(text, size, "-");
+		format_percentage(settings->active_threads, row.percentage, sizeof(row.percentage));
+	return row;
 }
 
 static void group_get(struct conn *conn, const struct tokens *tokens)
 {
 	const struct group *group = scope_find_group(conn, tokens->item[2]);
-	char uid[16], priority[16], percentage[PERCENTAGE_TEXT], size[SIZE_TEXT_MAX];
+	char size[SIZE_TEXT_MAX];
 	struct settings settings;
+	struct row row;
 
 	if (!group)
 		return;
 	settings = groups_settings(group, &conn->daemon->devices);
-	group_format_uid(group, uid, sizeof(uid));
-	group_format_priority(&settings, priority, sizeof(priority));
-	group_format_percentage(&settings, percentage, sizeof(percentage));
-	command_reply(conn, "uid %s", uid);
-	command_reply(conn, "active_thread_percentage %s", percentage);
+	row = group_row(group, &settings);
+	command_reply(conn, "uid %s", row.uid);
+	command_reply(conn, "active_thread_percentage %s", row.percentage);
 	for (unsigned i = 0; i < settings.n_memory; i++) {
 		const struct memory_limit *limit = &settings.memory[i];
 
 		format_size(limit->bytes, size, sizeof(size));
 		command_reply(conn, "device_pinned_mem_limit %s %s", limit->device, size);
 	}
-	command_reply(conn, "priority %s", priority);
+	command_reply(conn, "priority %s", row.priority);
 	command_reply(conn, "clients %u", clients_count_group(conn->daemon, group->id));
 }
 
 static void group_print(struct conn *conn, const struct group *group)
 {
 	const struct settings settings = groups_settings(group, &conn->daemon->devices);
-	char uid[16], priority[16], percentage[PERCENTAGE_TEXT];
+	const struct row row = group_row(group, &settings);
 
-	group_format_uid(group, uid, sizeof(uid));
-	group_format_priority(&settings, priority, sizeof(priority));
-	group_format_percentage(&settings, percentage, sizeof(percentage));
-	command_reply(conn, "%-31s %-11s %-11s %-9s %u", group->name, uid, percentage, priority,
-		clients_count_group(conn->daemon, group->id));
+	command_reply(conn, "%-31s %-11s %-11s %-9s %u", group->name, row.uid, row.percentage,
+		row.priority, clients_count_group(conn->daemon, group->id));
 }
 
 static json_t *group_memory_json(const struct settings *settings)

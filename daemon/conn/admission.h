@@ -4,7 +4,8 @@
 
 /*
  * How many connections the daemon keeps, and which connection it closes when
- * there are too many. Loop thread.
+ * there are too many. conn.c asks for it after each new connection. Loop
+ * thread.
  */
 
 #include "base.h"

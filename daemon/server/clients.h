@@ -8,8 +8,10 @@
  *
  * The daemon keeps a connection open until the server has received it from
  * their socket, and only then hands over the next one. If the server dies
- * before that, the client is not lost: it waits for another server. Loop
- * thread.
+ * before that, the client is not lost: it waits for another server.
+ *
+ * This file and server.c call each other: a server that ends loses its clients,
+ * and a server that accepts no client is ended. Loop thread.
  */
 
 #include <sys/types.h>

@@ -6,6 +6,10 @@
  * A tenant is one UID: its connections, and the slots of the servers that have
  * its rights. Its account has the use of each allowance (allowances.h).
  *
+ * Four files call each other: a tenant has slots and remembers faulty programs,
+ * those count in the sums of users (usage.h), and sums are forgotten of users
+ * without a tenant only.
+ *
  * Loop thread. A tenant without connection and server is freed once it equals
  * a new one, when its allowances are full again.
  */
