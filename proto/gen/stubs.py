@@ -323,7 +323,7 @@ def gen_stub(headers, stub, whys):
     names = [param.name for param in prototype.params]
     types = [trace_letter(headers, param) + param.name for param in prototype.params]
     why = 0 if stub.target else whys.index(stub.why)
-    text = quoted(f"\tTEXT({symbol}, ", [one + "," for one in types[:-1]] + types[-1:], ")};")
+    text = quoted(f"\t{{TEXT({symbol}, ", [one + "," for one in types[:-1]] + types[-1:], ")}};")
     words = [f"REAL_AT({symbol})", "EARLY" if stub.early else "LATE", str(why)]
     opening = f"static const struct call call_{symbol} = {{"
     out = ([f"{opening}{', '.join(words)},", text, ""] if "\n" in text

@@ -202,7 +202,7 @@ static COLD CUresult ask_uui(
 	return ended(call, next ? next(a0, a1, a2) : entry.result);
 }
 
-static const struct call call_cuInit = {REAL_AT(cuInit), EARLY, 0, TEXT(cuInit, "uFlags")};
+static const struct call call_cuInit = {REAL_AT(cuInit), EARLY, 0, {TEXT(cuInit, "uFlags")}};
 
 EXPORT CUresult CUDAAPI cuInit(unsigned int Flags)
 {
@@ -212,7 +212,7 @@ EXPORT CUresult CUDAAPI cuInit(unsigned int Flags)
 }
 
 static const struct call call_cuThingCreate_v2 = {
-	REAL_AT(cuThingCreate_v2), LATE, 0, TEXT(cuThingCreate_v2, "ppThing,sname,ubytes")};
+	REAL_AT(cuThingCreate_v2), LATE, 0, {TEXT(cuThingCreate_v2, "ppThing,sname,ubytes")}};
 
 static NOINLINE CUresult answer_cuThingCreate_v2(CUthing *pThing, const char *name, size_t bytes)
 {
@@ -235,7 +235,7 @@ EXPORT CUresult CUDAAPI cuThingCreate_v2(CUthing *pThing, const char *name, size
 }
 
 static const struct call call_cuThingCopy_ptds = {
-	REAL_AT(cuThingCopy_ptds), LATE, 0, TEXT(cuThingCopy_ptds, "hdst,psrc,obox,fscale")};
+	REAL_AT(cuThingCopy_ptds), LATE, 0, {TEXT(cuThingCopy_ptds, "hdst,psrc,obox,fscale")}};
 
 static NOINLINE CUresult answer_cuThingCopy_ptds(
 	CUdeviceptr dst, const void *src, CUbox box, float scale)
@@ -252,7 +252,7 @@ EXPORT CUresult CUDAAPI cuThingCopy_ptds(CUdeviceptr dst, const void *src, CUbox
 }
 
 static const struct call call_cuThingRun_ptsz = {REAL_AT(cuThingRun_ptsz), LATE, 0,
-	TEXT(cuThingRun_ptsz, "pthing,ikind,pfn,pargs,phStream")};
+	{TEXT(cuThingRun_ptsz, "pthing,ikind,pfn,pargs,phStream")}};
 
 static NOINLINE CUresult answer_cuThingRun_ptsz(
 	CUthing thing, CUkind kind, CUthingFn fn, void **args, CUstream hStream)
@@ -280,7 +280,7 @@ EXPORT CUresult CUDAAPI cuThingRun_ptsz(
 }
 
 static const struct call call_cuThingName = {
-	REAL_AT(cuThingName), LATE, 1, TEXT(cuThingName, "pname,ilen,pthing")};
+	REAL_AT(cuThingName), LATE, 1, {TEXT(cuThingName, "pname,ilen,pthing")}};
 
 EXPORT CUresult CUDAAPI cuThingName(char *name, int len, CUthing thing)
 {
@@ -290,7 +290,7 @@ EXPORT CUresult CUDAAPI cuThingName(char *name, int len, CUthing thing)
 }
 
 static const struct call call_cuThingForgotten = {REAL_AT(cuThingForgotten), LATE, 2,
-	TEXT(cuThingForgotten, "uaRatherLongNameOfAnArgument,uanotherLongName,ilast")};
+	{TEXT(cuThingForgotten, "uaRatherLongNameOfAnArgument,uanotherLongName,ilast")}};
 
 EXPORT CUresult CUDAAPI cuThingForgotten(
 	unsigned int aRatherLongNameOfAnArgument, unsigned int anotherLongName, int last)
@@ -302,7 +302,7 @@ EXPORT CUresult CUDAAPI cuThingForgotten(
 }
 
 static const struct call call_cuThingCreate = {
-	REAL_AT(cuThingCreate), LATE, 0, TEXT(cuThingCreate, "ppThing,sname,ubytes")};
+	REAL_AT(cuThingCreate), LATE, 0, {TEXT(cuThingCreate, "ppThing,sname,ubytes")}};
 
 static NOINLINE CUresult answer_cuThingCreate(CUthing *pThing, const char *name, size_t bytes)
 {
@@ -325,7 +325,7 @@ EXPORT CUresult CUDAAPI cuThingCreate(CUthing *pThing, const char *name, size_t 
 }
 
 static const struct call call_cuThingCopy = {
-	REAL_AT(cuThingCopy), LATE, 0, TEXT(cuThingCopy, "hdst,psrc,obox,fscale")};
+	REAL_AT(cuThingCopy), LATE, 0, {TEXT(cuThingCopy, "hdst,psrc,obox,fscale")}};
 
 static NOINLINE CUresult answer_cuThingCopy(
 	CUdeviceptr dst, const void *src, CUbox box, float scale)
@@ -342,7 +342,7 @@ EXPORT CUresult CUDAAPI cuThingCopy(CUdeviceptr dst, const void *src, CUbox box,
 }
 
 static const struct call call_cuThingRun = {
-	REAL_AT(cuThingRun), LATE, 0, TEXT(cuThingRun, "pthing,ikind,pfn,pargs,phStream")};
+	REAL_AT(cuThingRun), LATE, 0, {TEXT(cuThingRun, "pthing,ikind,pfn,pargs,phStream")}};
 
 static NOINLINE CUresult answer_cuThingRun(
 	CUthing thing, CUkind kind, CUthingFn fn, void **args, CUstream hStream)
@@ -370,7 +370,7 @@ EXPORT CUresult CUDAAPI cuThingRun(
 }
 
 static const struct call call_cuProfilerStart = {
-	REAL_AT(cuProfilerStart), LATE, 2, TEXT(cuProfilerStart, "")};
+	REAL_AT(cuProfilerStart), LATE, 2, {TEXT(cuProfilerStart, "")}};
 
 EXPORT CUresult CUDAAPI cuProfilerStart(void)
 {
@@ -379,7 +379,7 @@ EXPORT CUresult CUDAAPI cuProfilerStart(void)
 	return refused(&call_cuProfilerStart);
 }
 
-static const struct call call_cuGLInit = {REAL_AT(cuGLInit), LATE, 2, TEXT(cuGLInit, "ubuffer")};
+static const struct call call_cuGLInit = {REAL_AT(cuGLInit), LATE, 2, {TEXT(cuGLInit, "ubuffer")}};
 
 EXPORT CUresult CUDAAPI cuGLInit(GLuint buffer);
 EXPORT CUresult CUDAAPI cuGLInit(GLuint buffer)
