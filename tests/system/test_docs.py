@@ -13,7 +13,6 @@ from harness import equal
 
 WORDS_MAX = 4000  # of a page, as `wc -w' counts; the diary in docs/lab may be longer
 CELL_WORDS_MAX = 25
-OWED = ("docs/architecture.md",)  # pages that are still longer
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -80,7 +79,7 @@ def dead_links(root):
 
 def test_pages_are_short():
     long = {name(path): len(read(path).split()) for path in pages()
-            if not name(path).startswith("docs/lab/") and name(path) not in OWED}
+            if not name(path).startswith("docs/lab/")}
     equal({path: n for path, n in long.items() if n > WORDS_MAX}, {})
 
 
@@ -94,7 +93,7 @@ def cells(path):
 
 def test_cells_are_short():
     equal([(name(path), cell) for path in pages() for cell in cells(path)
-           if len(cell.split()) > CELL_WORDS_MAX and name(path) not in OWED], [])
+           if len(cell.split()) > CELL_WORDS_MAX], [])
 
 
 def test_the_product_has_a_name():
