@@ -5,6 +5,9 @@
 /*
  * The loop of the process: start, clients, stop, and the effects of a GPU fault. Loop
  * thread, except where noted. The loop never waits for the driver, a client or the daemon.
+ *
+ * server.c, orders.c, newcomers.c and client_conn.c call each other: what becomes of a client
+ * depends on the state of the server, and the other way round.
  */
 
 #include <pthread.h>

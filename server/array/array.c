@@ -17,7 +17,7 @@
 #include "server/device/device_quota.h"
 #include "server/schedule/gate.h"
 #include "server/share/session_devices.h"
-#include "server/memory/memory.h"
+#include "server/memory/space.h"
 
 /* Bytes written over an array at a time; a row of the widest array is not longer. */
 #define CLEAR_MAX (2ull << 20)
@@ -213,7 +213,7 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 	if (result == CUDA_SUCCESS) {
 		size = MAX(MIN(bytes, CLEAR_MAX), first.width);
 		/* The session's limit must have space for `scratch' while the array is made. */
-		result = memory_take(session, array->sdev, size, &scratch);
+		result = space_take(session, array->sdev, size, &scratch);
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -298,8 +298,8 @@ static CUresult array_make_real(struct session *session, struct array *array,
 	uint64_t size = array_estimate(shape, n_levels);
 	CUresult result = try_real(array, shape, n_levels, size);
 
-	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
-			     memory_make_space(session, array->sdev, size, i);
+	for (unsigned i = 0;
+		result == CUDA_ERROR_OUT_OF_MEMORY && space_make(session, array->sdev, size, i);
 		i++)
 		result = try_real(array, shape, n_levels, size);
 	return result;

@@ -93,7 +93,7 @@ CUresult device_enter(struct device *device);
 
 /*
  * Free bytes, including those that arenas of any session keep unused: a session that lacks
- * memory reclaims them (memory_make_space). The GPU's context is current.
+ * memory reclaims them (space_make). The GPU's context is current.
  */
 CUresult device_memory_info(struct device *device, uint64_t *ret_free, uint64_t *ret_total);
 

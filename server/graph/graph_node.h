@@ -4,7 +4,8 @@
 
 /*
  * What the messages about nodes have in common. Each message calls graph_node_find() first
- * and graph_node_put() last. The session's worker only.
+ * and graph_node_put() last. A conditional node has a graph of its own (conditional.h), so the
+ * two files call each other. The session's worker only.
  */
 
 #include "graph.h"

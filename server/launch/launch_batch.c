@@ -99,10 +99,10 @@ static void chain_caches_free(struct session *session)
 }
 
 /* Whether a chain is left that keeps the stack. */
-static bool chain_cache_trim(struct chain_cache *store, bool is_idle)
+static bool chain_cache_trim(struct chain_cache *store, bool all)
 {
 	const struct session_device *sdev = store->stream->sdev;
-	const bool may_end = is_idle || cu_limit_is_stack_kept(sdev->device);
+	const bool may_end = all || cu_limit_is_stack_kept(sdev->device);
 	bool is_left = false;
 
 	for (unsigned i = 0; i <= LENGTHS; i++) {
@@ -119,17 +119,17 @@ static bool chain_cache_trim(struct chain_cache *store, bool is_idle)
 }
 
 /*
- * Ends chains that keep the stack of a GPU large: all of them if the session has been idle for
- * long, otherwise those of GPUs where no session asks for that stack.
+ * Ends chains that keep the stack of a GPU large: all of them, or those of GPUs where no session
+ * asks for that stack.
  */
-static void launch_batch_trim(struct session *session, bool is_idle)
+static void launch_batch_trim(struct session *session, bool all)
 {
 	bool is_left = false;
 
 	if (likely(!session->batch->keeps_stack))
 		return;
 	for (struct chain_cache *store = session->chain_caches; store; store = store->next)
-		is_left = chain_cache_trim(store, is_idle) || is_left;
+		is_left = chain_cache_trim(store, all) || is_left;
 	session->batch->keeps_stack = is_left;
 }
 

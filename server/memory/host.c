@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 #include "alias.h"
-#include "memory.h"
+#include "space.h"
 #include "server/util/bitmap.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
@@ -292,7 +292,7 @@ CUresult do_host_alloc(struct session *session, uint64_t size, uint32_t payer,
 	if (result == CUDA_SUCCESS)
 		result = host_alloc(session, size, sdev, &region, ret_address);
 	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && is_at_limit(sdev, size) &&
-			     memory_make_space(session, sdev, ALIGN_UP(size, HOST_PAGE), i);
+			     space_make(session, sdev, ALIGN_UP(size, HOST_PAGE), i);
 		i++)
 		result = host_alloc(session, size, sdev, &region, ret_address);
 	if (result != CUDA_SUCCESS)
@@ -401,15 +401,15 @@ static bool host_is_settled(const struct session *session)
 	return !session->has_unused_host;
 }
 
-/* Pinning delays all clients, so memory is unpinned only after a long idle time. */
-static void host_trim_idle(struct session *session, bool is_idle)
+/* Pinning delays all clients, so memory stays pinned unless all is wanted. */
+static void host_trim_part(struct session *session, bool all)
 {
-	if (is_idle)
+	if (all)
 		host_trim(session);
 }
 
 const struct session_part host_part = {
 	.is_settled = host_is_settled,
-	.trim = host_trim_idle,
+	.trim = host_trim_part,
 	.end = host_fini,
 };

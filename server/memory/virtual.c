@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "async_close.h"
-#include "memory.h"
+#include "space.h"
 #include "wire.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
@@ -365,8 +365,7 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 		prop.allocFlags.gpuDirectRDMACapable = 1;
 	result = virtual_create(sdev, size, &prop, &handle);
 	for (unsigned i = 0;
-		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_space(session, sdev, size, i);
-		i++)
+		result == CUDA_ERROR_OUT_OF_MEMORY && space_make(session, sdev, size, i); i++)
 		result = virtual_create(sdev, size, &prop, &handle);
 	if (result != CUDA_SUCCESS)
 		return result;

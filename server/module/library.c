@@ -19,7 +19,7 @@
 #include "server/session/session_part.h"
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/quiet.h"
-#include "server/memory/memory.h"
+#include "server/memory/space.h"
 
 /* Each may be a mapping of this process, which has at most 65 530 of them. */
 #define LIBRARIES_MAX 16384
@@ -87,7 +87,7 @@ CUresult library_charge(
 	if (!charge)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned i = 0; !device_quota_charge(sdev->memory, size); i++) {
-		if (memory_make_space(session, sdev, size, i))
+		if (space_make(session, sdev, size, i))
 			continue;
 		account_free(charge);
 		return CUDA_ERROR_OUT_OF_MEMORY;

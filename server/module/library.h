@@ -6,6 +6,9 @@
  * Loaded images and the kernels found in them. Each client has its own library of an image,
  * and so its own variables. The session's worker only, until a library becomes a deferred
  * call.
+ *
+ * library.c, kernel.c and managed.c call each other: a library with managed variables is loaded
+ * again when they have their addresses, and its kernels are replaced then.
  */
 
 #include "jit.h"

@@ -67,10 +67,10 @@ void session_parts_poll(struct session *session)
 		(*part)->poll(session);
 }
 
-void session_parts_trim(struct session *session, bool is_idle)
+void session_parts_trim(struct session *session, bool all)
 {
 	part_each (part, session_parts, trim)
-		(*part)->trim(session, is_idle);
+		(*part)->trim(session, all);
 }
 
 void session_parts_release(struct session *session)

@@ -38,10 +38,10 @@ struct session_part {
 	void (*poll)(struct session *session);
 
 	/*
-	 * The worker: no work of the session is on any GPU. Gives back what it keeps unused;
-	 * `is_idle': the session has rested for long.
+	 * The worker: no work of the session is on any GPU. Gives back what it keeps unused; `all':
+	 * also what takes long to make again, as memory is short or the session rests for long.
 	 */
-	void (*trim)(struct session *session, bool is_idle);
+	void (*trim)(struct session *session, bool all);
 
 	/*
 	 * The worker, as the session ends: writes the semaphores that its work on GPUs waits for.
@@ -82,7 +82,7 @@ void session_parts_begin(struct session *session, void *memory);
 void session_parts_rest(struct session *session);
 bool session_parts_are_settled(const struct session *session);
 void session_parts_poll(struct session *session);
-void session_parts_trim(struct session *session, bool is_idle);
+void session_parts_trim(struct session *session, bool all);
 void session_parts_release(struct session *session);
 void session_parts_stream_end(struct stream *stream, bool device_lost);
 void session_parts_code_end(struct session *session);

@@ -323,9 +323,9 @@ static bool session_devices_are_settled(const struct session *session)
 	return !session->has_unused;
 }
 
-static void session_devices_trim_all(struct session *session, bool is_idle)
+static void session_devices_trim_all(struct session *session, bool all)
 {
-	(void)is_idle;
+	(void)all;
 	session_devices_trim(session);
 }
 

@@ -360,9 +360,9 @@ static void printf_capture_fault(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static void printf_capture_trim(struct session *session, bool is_idle)
+static void printf_capture_trim(struct session *session, bool all)
 {
-	(void)is_idle;
+	(void)all;
 	printf_capture_flush(session);
 }
 

@@ -7,6 +7,9 @@
  * work, so that the default stream of another client does not delay them. The server
  * implements the legacy default-stream rules of each client with events.
  *
+ * Calls stream/park.h, pending_wait.h and progress.h, and they call it: a stream that waits for its
+ * client has to put that wait, and a seqno, on the GPU like other work.
+ *
  * The session's worker only.
  */
 

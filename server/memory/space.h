@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MEMORY_H
-#define MEMORY_H
+#ifndef SPACE_H
+#define SPACE_H
 
 /*
- * Reclaims memory when it is short. The session's worker only.
+ * Reclaims memory when it is short: that of the parts of a session (session_part.h), and closing
+ * mappings. virtual.c, whose mappings these are, calls this for new ones, so the two files call
+ * each other. The session's worker only.
  */
 
 #include "server/share/session_device.h"
@@ -14,11 +16,11 @@
  * others, because programs believe that it is free. Returns whether to try again, with the
  * GPU current.
  */
-bool memory_make_space(
+bool space_make(
 	struct session *session, struct session_device *sdev, uint64_t size, unsigned round);
 
 /* As arena_alloc(), but reclaims memory if needed. */
-CUresult memory_take(
+CUresult space_take(
 	struct session *session, struct session_device *sdev, uint64_t size, uint64_t *ret_address);
 
 #endif

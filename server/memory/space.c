@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Makes space when memory is short. A worker.
+ *
+ * Invariant: each wait has an end, because the session's kernels may wait for a copy that comes
+ * after this message.
+ */
+
+#include "space.h"
+
+#include <time.h>
+
+#include "virtual.h"
+#include "server/session/session.h"
+#include "server/session/session_part.h"
+#include "server/device/device_quota.h"
+#include "server/schedule/deferred.h"
+#include "server/schedule/gate.h"
+#include "server/share/session_devices.h"
+#include "server/stream/stream.h"
+
+/* How long to wait for the session's own work, and for unused memory of other sessions. */
+#define IDLE_ROUNDS 100
+#define RECLAIM_ROUNDS 5
+#define CLOSING_ROUNDS 500
+/* Rounds that ask for a larger lease of the group's limit (lease.h) before they make space here. */
+#define LEASE_ROUNDS 2
+#define SLEEP_MS 10
+
+static bool wait_until_idle(struct session *session)
+{
+	struct gate_wait wait = gate_wait(GATE_IDLE, session);
+
+	while (!streams_poll(session))
+		if (!gate_again(&wait))
+			return false;
+	return true;
+}
+
+/* Memory of a session that has ended takes time: 100 GB take some tenths of a second. */
+static unsigned memory_rounds(const struct session_device *sdev)
+{
+	return atomic_load(&sdev->device->closing) > 0 ? CLOSING_ROUNDS : RECLAIM_ROUNDS;
+}
+
+/* Whether the session's own limit refuses this size. Then memory of others is of no use. */
+static bool is_at_own_limit(const struct session_device *sdev, uint64_t size)
+{
+	const struct quota *own = &sdev->memory->quota;
+	uint64_t used = quota_used(own);
+
+	return used > own->limit || size > own->limit - used;
+}
+
+/*
+ * Gives back what the session keeps unused, by its parts. Managed memory is not memory of the GPU,
+ * but counts for the group. False: there is nothing, or the session has work.
+ */
+static bool shrink(struct session *session, const struct session_device *sdev, bool is_own)
+{
+	bool with_host = is_own || sdev->memory->group;
+
+	if (!(session->has_unused || (with_host && session->has_unused_host)) ||
+		!wait_until_idle(session))
+		return false;
+	session_parts_trim(session, with_host);
+	return true;
+}
+
+/* How often to look for what ends: freed memory of this session, or memory of others. */
+static unsigned rounds_of(
+	const struct session *session, const struct session_device *sdev, bool is_own)
+{
+	if (!is_own)
+		return memory_rounds(sdev);
+	return session->n_closing_mappings > 0 || atomic_load(&sdev->memory->closing) > 0
+		       ? IDLE_ROUNDS
+		       : 0;
+}
+
+/* `is_own': the session's own limit refuses, so memory of other sessions is of no use. */
+static bool make_space(
+	struct session *session, struct session_device *sdev, bool is_own, unsigned round)
+{
+	unsigned n_rounds;
+
+	if (round < LEASE_ROUNDS && shrink(session, sdev, is_own))
+		return true;
+	n_rounds = rounds_of(session, sdev, is_own);
+	if (n_rounds == 0 || round > n_rounds || atomic_load(&session->is_ending))
+		return false;
+	if (round <= 1 && !is_own)
+		session_devices_reclaim();
+	if (round <= 1)
+		deferred_reclaim();
+	nanosleep(&(struct timespec){.tv_nsec = SLEEP_MS * 1000000L}, NULL);
+	return true;
+}
+
+bool space_make(struct session *session, struct session_device *sdev, uint64_t size, unsigned round)
+{
+	bool is_at_own = is_at_own_limit(sdev, size);
+
+	if (!is_at_own && round < LEASE_ROUNDS &&
+		lease_extend(session, sdev->device->ordinal, size))
+		return session_device_enter(session, sdev) == CUDA_SUCCESS;
+	if (!make_space(session, sdev, is_at_own, round))
+		return false;
+	virtual_poll(session);
+	return session_device_enter(session, sdev) == CUDA_SUCCESS;
+}
+
+CUresult space_take(
+	struct session *session, struct session_device *sdev, uint64_t size, uint64_t *ret_address)
+{
+	CUresult result = arena_alloc(&sdev->arena, size, ret_address);
+	uint64_t bytes;
+
+	if (size > sdev->arena.size)
+		return result;
+	bytes = ALIGN_UP(size, sdev->arena.page);
+	for (unsigned i = 0;
+		result == CUDA_ERROR_OUT_OF_MEMORY && space_make(session, sdev, bytes, i); i++)
+		result = arena_alloc(&sdev->arena, size, ret_address);
+	return result;
+}
