@@ -17,11 +17,6 @@
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
 
-/* A build without the Makefile, such as that of a fuzzer. */
-#ifndef MPS_VERSION
-#define MPS_VERSION "unknown"
-#endif
-
 #define NAME_MAX_SIZE 64
 #define HELP_MAX_SIZE 160
 

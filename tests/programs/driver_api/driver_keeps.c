@@ -20,7 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "server/util/kept.h"
+#include "../../../server/util/kept.h"
 #include "../helpers/driver_program.h"
 #include "../helpers/each_thing.h"
 #include "../helpers/own_memory.h"
