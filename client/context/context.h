@@ -144,6 +144,10 @@ CUresult context_named_active(CUcontext handle, struct context **ret_context);
  */
 void context_end(struct context *context);
 
+/* The primary context of a GPU is active between these (primary.c). */
+CUresult primary_retain(CUcontext *ret_handle, struct device *device);
+CUresult primary_release(struct device *device);
+
 /* The calling thread's stack of contexts (current.c). */
 CUresult context_push(struct context *context);
 struct context *context_pop(void);

@@ -13,7 +13,7 @@
 #include "context.h"
 #include "context_share.h"
 
-CUresult local_cuDevicePrimaryCtxRetain(CUcontext *pctx, struct device *device)
+CUresult primary_retain(CUcontext *pctx, struct device *device)
 {
 	struct context *context = device->primary;
 	CUresult result = device_open(device);
@@ -32,7 +32,7 @@ CUresult local_cuDevicePrimaryCtxRetain(CUcontext *pctx, struct device *device)
 	return result;
 }
 
-CUresult local_cuDevicePrimaryCtxRelease_v2(struct device *device)
+CUresult primary_release(struct device *device)
 {
 	struct context *context = device->primary;
 	CUresult result = CUDA_SUCCESS;

@@ -112,12 +112,12 @@ CUresult local_cuGreenCtxCreate(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	result = local_cuDevicePrimaryCtxRetain(&home, device);
+	result = primary_retain(&home, device);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = green_new(found, context_find(home), dev, phCtx);
 	if (result != CUDA_SUCCESS)
-		(void)local_cuDevicePrimaryCtxRelease_v2(device);
+		(void)primary_release(device);
 	return result;
 }
 
@@ -126,7 +126,7 @@ CUresult local_cuGreenCtxDestroy(struct green *green)
 	struct device *device = green->context->device;
 
 	green_end(green);
-	return local_cuDevicePrimaryCtxRelease_v2(device);
+	return primary_release(device);
 }
 
 CUresult local_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)

@@ -265,23 +265,22 @@ static void test_primary(void **state)
 	assert_int_equal(local_cuCtxGetApiVersion(handle, &version), CUDA_ERROR_INVALID_CONTEXT);
 	/* Also of an inactive context. */
 	assert_int_equal(local_cuCtxGetFlags(&flags), CUDA_SUCCESS);
-	assert_int_equal(
-		local_cuDevicePrimaryCtxRelease_v2(&devices[0]), CUDA_ERROR_INVALID_CONTEXT);
+	assert_int_equal(primary_release(&devices[0]), CUDA_ERROR_INVALID_CONTEXT);
 
-	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, &devices[0]), CUDA_SUCCESS);
+	assert_int_equal(primary_retain(&context, &devices[0]), CUDA_SUCCESS);
 	assert_ptr_equal(context, handle);
 	assert_int_equal(local_cuCtxGetApiVersion(handle, &version), CUDA_SUCCESS);
 	assert_true(version >= 3020);
 	assert_int_equal(local_cuCtxDestroy_v2(handle), CUDA_ERROR_INVALID_CONTEXT);
-	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, &devices[0]), CUDA_SUCCESS);
-	assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(&devices[0]), CUDA_SUCCESS);
+	assert_int_equal(primary_retain(&context, &devices[0]), CUDA_SUCCESS);
+	assert_int_equal(primary_release(&devices[0]), CUDA_SUCCESS);
 	assert_int_equal(
 		local_cuDevicePrimaryCtxGetState(&devices[0], &flags, &active), CUDA_SUCCESS);
 	assert_int_equal(active, 1);
 
 	assert_int_equal(storage_put(&devices[0].primary->storage, &active, NULL, note_current),
 		CUDA_SUCCESS);
-	assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(&devices[0]), CUDA_SUCCESS);
+	assert_int_equal(primary_release(&devices[0]), CUDA_SUCCESS);
 	assert_true(storage_was_current);
 	assert_true(n_waits > 0 && n_frees == 1);
 	assert_int_equal(
@@ -299,14 +298,14 @@ static void test_reset(void **state)
 	int active;
 
 	(void)state;
-	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, &devices[1]), CUDA_SUCCESS);
+	assert_int_equal(primary_retain(&context, &devices[1]), CUDA_SUCCESS);
 	assert_int_equal(local_cuDevicePrimaryCtxReset_v2(&devices[1]), CUDA_SUCCESS);
 	assert_int_equal(
 		local_cuDevicePrimaryCtxGetState(&devices[1], &flags, &active), CUDA_SUCCESS);
 	assert_int_equal(active, 0);
 	/* The runtime then releases and retains again. */
-	(void)local_cuDevicePrimaryCtxRelease_v2(&devices[1]);
-	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, &devices[1]), CUDA_SUCCESS);
+	(void)primary_release(&devices[1]);
+	assert_int_equal(primary_retain(&context, &devices[1]), CUDA_SUCCESS);
 	assert_int_equal(
 		local_cuDevicePrimaryCtxGetState(&devices[1], &flags, &active), CUDA_SUCCESS);
 	assert_int_equal(active, 1);
@@ -380,7 +379,7 @@ static void test_shared(void **state)
 	CUcontext context, again;
 
 	(void)state;
-	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, &devices[0]), CUDA_SUCCESS);
+	assert_int_equal(primary_retain(&context, &devices[0]), CUDA_SUCCESS);
 	assert_int_equal(local_cuCtxSetCurrent(context), CUDA_SUCCESS);
 	assert_int_equal(
 		local_cuCtxGetExecAffinity(&param, CU_EXEC_AFFINITY_TYPE_SM_COUNT), CUDA_SUCCESS);
@@ -393,7 +392,7 @@ static void test_shared(void **state)
 		assert_int_equal(local_cuCtxDetach(context), CUDA_SUCCESS);
 	assert_int_equal(
 		local_cuCtxGetExecAffinity(&param, CU_EXEC_AFFINITY_TYPE_SM_COUNT), CUDA_SUCCESS);
-	assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(&devices[0]), CUDA_SUCCESS);
+	assert_int_equal(primary_release(&devices[0]), CUDA_SUCCESS);
 	assert_int_equal(local_cuCtxSetCurrent(NULL), CUDA_SUCCESS);
 }
 
@@ -509,21 +508,19 @@ static void test_share_of_primary(void **state)
 
 	(void)state;
 	for (groups_now = 1; groups_now < 4; groups_now++) {
-		assert_int_equal(
-			local_cuDevicePrimaryCtxRetain(&context, &devices[0]), CUDA_SUCCESS);
-		assert_int_equal(
-			local_cuDevicePrimaryCtxRetain(&context, &devices[0]), CUDA_SUCCESS);
+		assert_int_equal(primary_retain(&context, &devices[0]), CUDA_SUCCESS);
+		assert_int_equal(primary_retain(&context, &devices[0]), CUDA_SUCCESS);
 		assert_int_equal(groups_of_shares[0], groups_now);
 		assert_int_equal(count_shares(), 1);
-		assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(&devices[0]), CUDA_SUCCESS);
+		assert_int_equal(primary_release(&devices[0]), CUDA_SUCCESS);
 		assert_int_equal(count_shares(), 1);
-		assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(&devices[0]), CUDA_SUCCESS);
+		assert_int_equal(primary_release(&devices[0]), CUDA_SUCCESS);
 		assert_int_equal(count_shares(), 0);
 	}
 	is_per_context = false;
-	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, &devices[0]), CUDA_SUCCESS);
+	assert_int_equal(primary_retain(&context, &devices[0]), CUDA_SUCCESS);
 	assert_int_equal(count_shares(), 0);
-	assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(&devices[0]), CUDA_SUCCESS);
+	assert_int_equal(primary_release(&devices[0]), CUDA_SUCCESS);
 }
 
 int main(void)
