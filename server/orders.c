@@ -14,6 +14,7 @@
 #include "newcomers.h"
 #include "server.h"
 #include "server/util/log.h"
+#include "server/session/trace_writer.h"
 #include "server/driver/driver.h"
 #include "server/link/counter_report.h"
 #include "server/link/fault_report.h"
@@ -52,7 +53,7 @@ static void terminate_client(struct server *server, uint64_t id)
 /* The workers of the trace may still be in a long call. */
 static void end_trace(struct server *server, const struct frame_trace_end *frame)
 {
-	if (trace_control_end(frame, server->conns))
+	if (trace_end(frame->id) && trace_control_look(server->conns))
 		server_start_tick(server);
 }
 
@@ -103,7 +104,8 @@ static int orders_take(struct server *server, struct frame_reader *reader)
 
 static void daemon_lost(struct server *server)
 {
-	if (trace_control_drop())
+	/* Nobody reads the traces any more. */
+	if (trace_end_all())
 		server_start_tick(server);
 }
 

@@ -34,16 +34,6 @@ void trace_control_begin(const struct frame_trace *frame, int fd)
 		reply_end(frame->id, 0);
 }
 
-bool trace_control_end(const struct frame_trace_end *frame, const struct client_conn *conns)
-{
-	return trace_end(frame->id) && trace_control_look(conns);
-}
-
-bool trace_control_drop(void)
-{
-	return trace_end_all();
-}
-
 bool trace_control_look(const struct client_conn *conns)
 {
 	uint64_t id, n_lost;
