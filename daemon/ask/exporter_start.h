@@ -8,7 +8,8 @@
 #define EXPORTER_LISTENER_FD 3
 #define EXPORTER_DAEMON_FD 4
 
-/* Its exit status if it cannot load libmicrohttpd: starting it again does not help. */
-#define EXPORTER_NO_LIBRARY 3
+/* The loader's exit status if libmicrohttpd is missing: starting the program again does not help.
+ */
+#define EXPORTER_NO_LIBRARY 127
 
 #endif

@@ -9,15 +9,14 @@
 
 #include "http.h"
 
+#include <microhttpd.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "http_library.h"
 #include "pages.h"
 #include "peer_uid.h"
 #include "daemon/text/exposition.h"
-#include "daemon/ask/exporter_start.h"
 #include "daemon/state/account.h"
 
 /*
@@ -67,7 +66,6 @@ struct http {
 	uv_loop_t loop;
 	struct accounts accounts;
 	struct pages pages;
-	const struct http_library *library;
 	struct MHD_Daemon *mhd;
 	uv_poll_t poll;
 	uv_timer_t run_timer, wait_timer;
@@ -92,54 +90,51 @@ struct http {
 static enum MHD_Result answer_error(
 	struct http *http, struct MHD_Connection *connection, unsigned status)
 {
-	const struct http_library *library = http->library;
 	const char *text = status == MHD_HTTP_NOT_FOUND ? "The metrics are at " PAGE_PATH "\n"
 			   : status == MHD_HTTP_METHOD_NOT_ALLOWED
 				   ? "The metrics can be read only: use GET\n"
 				   : http->why;
-	struct MHD_Response *response = library->create_response_from_buffer(
-		strlen(text), (void *)text, MHD_RESPMEM_PERSISTENT);
+	struct MHD_Response *response =
+		MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_PERSISTENT);
 	enum MHD_Result result;
 
 	if (!response)
 		return MHD_NO;
-	library->add_response_header(response, "Content-Type", "text/plain");
-	library->add_response_header(response, "Connection", "close");
+	MHD_add_response_header(response, "Content-Type", "text/plain");
+	MHD_add_response_header(response, "Connection", "close");
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		library->add_response_header(response, "Allow", "GET");
-	result = library->queue_response(connection, status, response);
-	library->destroy_response(response);
+		MHD_add_response_header(response, "Allow", "GET");
+	result = MHD_queue_response(connection, status, response);
+	MHD_destroy_response(response);
 	return result;
 }
 
 static void drop_page(struct http *http, const char *why)
 {
 	if (http->page)
-		http->library->destroy_response(http->page);
+		MHD_destroy_response(http->page);
 	http->page = NULL;
 	http->why = why;
 }
 
 static void make_page(struct http *http, const char *text, size_t size)
 {
-	const struct http_library *library = http->library;
-
 	drop_page(http, "The MPS daemon is out of memory\n");
 	/* Else it is a line that says why there is no page. */
 	if (size > 0 && *text == '#')
-		http->page = library->create_response_from_buffer(
-			size, (void *)text, MHD_RESPMEM_MUST_COPY);
+		http->page =
+			MHD_create_response_from_buffer(size, (void *)text, MHD_RESPMEM_MUST_COPY);
 	if (!http->page)
 		return;
-	library->add_response_header(http->page, "Content-Type", EXPOSITION_TYPE);
-	library->add_response_header(http->page, "Connection", "close");
+	MHD_add_response_header(http->page, "Content-Type", EXPOSITION_TYPE);
+	MHD_add_response_header(http->page, "Connection", "close");
 	http->page_ms = http->asked_ms;
 }
 
 static void resume_waiting(struct http *http)
 {
 	for (unsigned i = 0; i < http->n_waiting; i++)
-		http->library->resume_connection(http->waiting[i]);
+		MHD_resume_connection(http->waiting[i]);
 	http->n_waiting = 0;
 	uv_timer_stop(&http->wait_timer);
 }
@@ -179,7 +174,7 @@ static bool wait_for_page(struct http *http, struct MHD_Connection *connection)
 	if (http->n_waiting == 0)
 		uv_timer_start(&http->wait_timer, on_wait_timer, WAIT_MS, 0);
 	http->waiting[http->n_waiting++] = connection;
-	http->library->suspend_connection(connection);
+	MHD_suspend_connection(connection);
 	return true;
 }
 
@@ -187,7 +182,7 @@ static enum MHD_Result answer_page(struct http *http, struct MHD_Connection *con
 {
 	if (!http->page)
 		return answer_error(http, connection, MHD_HTTP_SERVICE_UNAVAILABLE);
-	return http->library->queue_response(connection, MHD_HTTP_OK, http->page);
+	return MHD_queue_response(connection, MHD_HTTP_OK, http->page);
 }
 
 static bool is_page_fresh(const struct http *http)
@@ -325,7 +320,6 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **p
 	enum MHD_ConnectionNotificationCode code)
 {
 	struct http *http = arg;
-	const struct http_library *library = http->library;
 	const union MHD_ConnectionInfo *info;
 	struct http_conn *conn = *place;
 	struct http_peer peer;
@@ -336,9 +330,9 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **p
 			conn->fd = 0;
 		return;
 	}
-	info = library->get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	fd = info->connect_fd;
-	info = library->get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	peer = http_peer_of(http, fd, info->client_addr);
 	if (count_conns(http, &peer) >= CONNS_OF_PEER_MAX)
 		end_oldest(http, &peer);
@@ -378,8 +372,8 @@ static void metrics_server_run(struct http *http)
 	MHD_UNSIGNED_LONG_LONG timeout_ms = TICK_MS;
 	bool has_timeout, is_any_open;
 
-	http->library->run(http->mhd);
-	has_timeout = http->library->get_timeout(http->mhd, &timeout_ms) == MHD_YES;
+	MHD_run(http->mhd);
+	has_timeout = MHD_get_timeout(http->mhd, &timeout_ms) == MHD_YES;
 	is_any_open = check_deadlines(http);
 	if (has_timeout || is_any_open)
 		uv_timer_start(&http->run_timer, on_run_timer,
@@ -418,8 +412,8 @@ static void on_run_timer(uv_timer_t *timer)
 
 static struct MHD_Daemon *start_http(struct http *http, int listener)
 {
-	return http->library->start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-		on_request, http, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
+	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request,
+		http, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)ALL_CONNS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONN_MEMORY, MHD_OPTION_NOTIFY_CONNECTION,
 		on_connection, http, MHD_OPTION_END);
@@ -427,8 +421,7 @@ static struct MHD_Daemon *start_http(struct http *http, int listener)
 
 static int watch_http(struct http *http)
 {
-	const union MHD_DaemonInfo *info =
-		http->library->get_daemon_info(http->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+	const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 	int r = info ? uv_poll_init(&http->loop, &http->poll, info->epoll_fd) : -ENOSYS;
 
 	if (r < 0)
@@ -443,9 +436,6 @@ int http_run(int listener, int daemon, const char *subuid_path)
 {
 	static struct http http = {.pages.on_reply = on_reply};
 
-	http.library = http_library_load();
-	if (!http.library)
-		return EXPORTER_NO_LIBRARY;
 	accounts_init(&http.accounts, subuid_path);
 	if (uv_loop_init(&http.loop) < 0)
 		return EXIT_FAILURE;

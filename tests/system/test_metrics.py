@@ -563,20 +563,25 @@ def take_connection(pid):
     return socket.socket(fileno=fd)
 
 
+def hidden(path, by):
+    """A launcher of programs for which a file has another content."""
+    need_root()
+    launcher = [mps.need_program("unshare"), "--mount", "sh", "-c",
+                "mount --bind %s %s && exec \"$@\"" % (by, path), "sh"]
+    if subprocess.run([*launcher, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        raise harness.Skip("no mounts")
+    return launcher
+
+
 def test_user():
     """Where there is a user `mps', the program is that user, without groups and new rights."""
-    need_root()
     port = free_port()
     with tempfile.NamedTemporaryFile("w") as passwd:
         with open("/etc/passwd", encoding="utf-8") as file:
             passwd.write("".join(line for line in file if not line.startswith("mps:")))
         passwd.write("mps:x:12399:12398::/:/bin/false\n")
         passwd.flush()
-        launcher = [mps.need_program("unshare"), "--mount", "sh", "-c",
-                    "mount --bind %s /etc/passwd && exec \"$@\"" % passwd.name, "sh"]
-        if subprocess.run([*launcher, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
-            raise harness.Skip("no mounts")
-        with mps.Service(options=["-m", str(port)], launcher=launcher) as service:
+        with mps.Service(options=["-m", str(port)], launcher=hidden("/etc/passwd", passwd.name)) as service:
             scrape(port)
             pid = exporter(service)
             equal([mps.status_of(pid, key).split() for key in ("Uid", "Gid", "NoNewPrivs")],
@@ -584,6 +589,21 @@ def test_user():
             with open("/proc/%d/status" % pid, encoding="utf-8") as file:
                 assert re.search(r"^Groups:\s*$", file.read(), re.M)
             equal(int(mps.status_of(pid, "CapEff"), 16), 0)
+
+
+def test_missing_library():
+    """The daemon says so once, and works without a listener."""
+    port = free_port()
+    listed = subprocess.run(["ldd", mps.BUILD + "/bin/mps-exporter"], capture_output=True, text=True, check=True)
+    library = re.search(r"libmicrohttpd\S* => (\S+)", listed.stdout)[1]
+    launcher = hidden(os.path.realpath(library), "/dev/null")
+    with mps.Service(options=["-m", str(port)], launcher=launcher) as service:
+        why = "Cannot listen on 127.0.0.1:%d for the metrics: libmicrohttpd.so.12 is missing: " % port
+        wait_for("the reason", lambda: why in service.control_log())
+        assert refuses(port)
+        time.sleep(2)
+        equal((exporter(service), service.control_log().count(why)), (None, 1))
+        service.run_ok("process1")
 
 
 def test_rights():
