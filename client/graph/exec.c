@@ -400,26 +400,14 @@ CUresult local_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hG
 		instantiateParams->hUploadStream ? instantiateParams->hUploadStream : implicit);
 }
 
-CUresult local_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
+CUresult local_cuGraphExecGetFlags(struct exec *exec, cuuint64_t *flags)
 {
-	const struct exec *exec;
-
-	GRAPHS_LOCKED;
-	exec = exec_find(hGraphExec);
-	if (!exec || !flags)
-		return CUDA_ERROR_INVALID_VALUE;
 	*flags = exec->flags;
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuGraphExecDestroy(CUgraphExec hGraphExec)
+CUresult local_cuGraphExecDestroy(struct exec *exec)
 {
-	struct exec *exec;
-
-	GRAPHS_LOCKED;
-	exec = exec_find(hGraphExec);
-	if (!exec)
-		return CUDA_ERROR_INVALID_VALUE;
 	exec_end(exec);
 	return CUDA_SUCCESS;
 }

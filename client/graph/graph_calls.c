@@ -27,27 +27,19 @@ CUresult local_cuGraphCreate(CUgraph *phGraph, unsigned int flags)
 	return result;
 }
 
-CUresult local_cuGraphDestroy(CUgraph hGraph)
+CUresult local_cuGraphDestroy(struct graph *graph)
 {
-	struct graph *graph;
-
-	GRAPHS_LOCKED;
-	graph = graph_find(hGraph);
-	if (!graph || graph->parent)
+	if (graph->parent)
 		return CUDA_ERROR_INVALID_VALUE;
 	graph_free(graph);
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
+CUresult local_cuGraphClone(CUgraph *phGraphClone, struct graph *graph)
 {
-	struct graph *graph, *clone;
+	struct graph *clone;
 	CUresult result;
 
-	GRAPHS_LOCKED;
-	graph = graph_find(originalGraph);
-	if (!phGraphClone || !graph)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (graph->has_memory || graph_is_conditional(graph))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	result = graph_clone(graph, &clone);
@@ -57,32 +49,18 @@ CUresult local_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 }
 
 CUresult local_cuGraphNodeFindInClone(
-	CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
+	CUgraphNode *phNode, struct graph_node *original, struct graph *clone)
 {
-	const struct graph *clone;
-	const struct graph_node *original;
-	struct graph_node *node;
+	struct graph_node *node = graph_find_clone(clone, original->unique);
 
-	GRAPHS_LOCKED;
-	clone = graph_find(hClonedGraph);
-	original = node_find(hOriginalNode);
-	if (!phNode || !clone || !original)
-		return CUDA_ERROR_INVALID_VALUE;
-	node = graph_find_clone(clone, original->unique);
 	if (!node)
 		return CUDA_ERROR_INVALID_VALUE;
 	*phNode = (CUgraphNode)node;
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuGraphDestroyNode(CUgraphNode hNode)
+CUresult local_cuGraphDestroyNode(struct graph_node *node)
 {
-	struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = node_find(hNode);
-	if (!node)
-		return CUDA_ERROR_INVALID_VALUE;
 	/* Its allocations depend on its nodes and edges. */
 	if (node->graph->has_memory)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -90,14 +68,8 @@ CUresult local_cuGraphDestroyNode(CUgraphNode hNode)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
+CUresult local_cuGraphNodeGetType(struct graph_node *node, CUgraphNodeType *type)
 {
-	const struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = node_find(hNode);
-	if (!node || !type)
-		return CUDA_ERROR_INVALID_VALUE;
 	*type = node->op.type;
 	return CUDA_SUCCESS;
 }
@@ -172,15 +144,12 @@ static const CUgraphEdgeData *edge_to(const struct graph_node *from, const struc
 }
 
 /* In the order of the nodes from which they come, like the driver. */
-CUresult local_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
+CUresult local_cuGraphGetEdges_v2(struct graph *graph, CUgraphNode *from, CUgraphNode *to,
 	CUgraphEdgeData *edgeData, size_t *numEdges)
 {
 	struct listing listing = {.nodes = from, .others = to, .data = edgeData};
-	const struct graph *graph;
 
-	GRAPHS_LOCKED;
-	graph = graph_find(hGraph);
-	if (!graph || !numEdges || !from != !to || (edgeData && !from))
+	if (!from != !to || (edgeData && !from))
 		return CUDA_ERROR_INVALID_VALUE;
 	listing.n_max = *numEdges;
 	for (const struct graph_node *node = graph->first; node; node = node->next)
@@ -189,15 +158,12 @@ CUresult local_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode
 	return list_end(&listing, numEdges);
 }
 
-CUresult local_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
+CUresult local_cuGraphNodeGetDependencies_v2(struct graph_node *node, CUgraphNode *dependencies,
 	CUgraphEdgeData *edgeData, size_t *numDependencies)
 {
 	struct listing listing = {.nodes = dependencies, .data = edgeData};
-	const struct graph_node *node;
 
-	GRAPHS_LOCKED;
-	node = node_find(hNode);
-	if (!node || !numDependencies || (edgeData && !dependencies))
+	if (edgeData && !dependencies)
 		return CUDA_ERROR_INVALID_VALUE;
 	listing.n_max = *numDependencies;
 	for (uint32_t i = 0; i < node->n_before; i++)
@@ -205,15 +171,12 @@ CUresult local_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dep
 	return list_end(&listing, numDependencies);
 }
 
-CUresult local_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
+CUresult local_cuGraphNodeGetDependentNodes_v2(struct graph_node *node, CUgraphNode *dependentNodes,
 	CUgraphEdgeData *edgeData, size_t *numDependentNodes)
 {
 	struct listing listing = {.nodes = dependentNodes, .data = edgeData};
-	const struct graph_node *node;
 
-	GRAPHS_LOCKED;
-	node = node_find(hNode);
-	if (!node || !numDependentNodes || (edgeData && !dependentNodes))
+	if (edgeData && !dependentNodes)
 		return CUDA_ERROR_INVALID_VALUE;
 	listing.n_max = *numDependentNodes;
 	for (uint32_t i = 0; i < node->n_after; i++)

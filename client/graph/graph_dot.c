@@ -96,17 +96,11 @@ static void print_node(FILE *file, const struct graph_node *node, bool is_verbos
 		print_entries(file, number, inner[i]);
 }
 
-CUresult local_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)
+CUresult local_cuGraphDebugDotPrint(struct graph *graph, const char *path, unsigned int flags)
 {
-	const struct graph *graph;
-	FILE *file;
+	FILE *file = fopen(path, "we");
 	bool failed;
 
-	GRAPHS_LOCKED;
-	graph = graph_find(hGraph);
-	if (!graph || !path)
-		return CUDA_ERROR_INVALID_VALUE;
-	file = fopen(path, "we");
 	if (!file)
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	fprintf(file, "digraph dot {\n");

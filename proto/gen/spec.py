@@ -34,9 +34,9 @@ RULES = ("min", "max", "mask", "in")
 # What a call states of its arguments: how many words follow, and the kinds there are.
 CHECKS = {"needs": 1, "nonnull": 1, "handle": 2}
 CHECK_KINDS = {
-    "needs": ("context", "server", "alive"),
-    "handle": ("allocation", "array", "device", "event", "function", "green", "kernel", "library",
-               "mipmap", "own_pool", "pool", "stream", "surface", "texture"),
+    "needs": ("context", "server", "alive", "graphs"),
+    "handle": ("allocation", "array", "device", "event", "exec", "function", "graph", "green", "kernel",
+               "library", "mipmap", "node", "own_pool", "pool", "stream", "surface", "texture"),
 }
 
 

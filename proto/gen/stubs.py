@@ -25,11 +25,14 @@ HANDLES = {
     "array": ("array_enter({}, false, {})", "array", ""),
     "device": ("device_get", "device", "CUDA_ERROR_INVALID_DEVICE"),
     "event": ("event_find", "event", "CUDA_ERROR_INVALID_HANDLE"),
+    "exec": ("exec_find", "exec", "CUDA_ERROR_INVALID_VALUE"),
     "function": ("kernel_find_function", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
+    "graph": ("graph_find", "graph", "CUDA_ERROR_INVALID_VALUE"),
     "green": ("green_find", "green", "CUDA_ERROR_INVALID_CONTEXT"),
     "kernel": ("kernel_find_kernel", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
     "mipmap": ("array_enter({}, true, {})", "array", ""),
     "library": ("library_find", "library", "CUDA_ERROR_INVALID_HANDLE"),
+    "node": ("node_find", "graph_node", "CUDA_ERROR_INVALID_VALUE"),
     "own_pool": ("pool_find_own", "pool", "CUDA_ERROR_INVALID_VALUE"),
     "pool": ("pool_find", "pool", "CUDA_ERROR_INVALID_VALUE"),
     "stream": ("stream_resolve(context_current, {}, {})", "stream", ""),
@@ -234,7 +237,7 @@ def values_of(stub):
 def check_lines(stub):
     """Tries the checks in their order, until one fails."""
     lines, values = [], values_of(stub)
-    for i, (word, kind, places) in enumerate(stub.checks):
+    for i, (word, kind, places) in enumerate(check for check in stub.checks if check[1] != "graphs"):
         condition, result, find = "", "", ""
         if word == "needs":
             result = NEEDS[kind]
@@ -306,7 +309,11 @@ def gen_answer(stub):
     if owner:
         out.append(f"\tstruct context_binding outer = context_borrow({owner});")
     out += [f"\tstruct {HANDLES[kind][1]} *found{at} = NULL;" for at, kind in objects.items()]
-    out += ["\tCUresult returned;", ""]
+    out.append("\tCUresult returned;")
+    # The lock of all graphs, for the checks and the call.
+    if any(kind == "graphs" for _, kind, _ in stub.checks):
+        out.append("\tGRAPHS_LOCKED;")
+    out.append("")
     if stub.checks:
         out += check_lines(stub) + ["\tif (returned == CUDA_SUCCESS)"]
     if given and not stub.checks:
@@ -413,6 +420,8 @@ STUBS_TOP = """\
 #include "client/module/library.h"
 #include "client/launch/launch.h"
 #include "client/launch/occupancy.h"
+#include "client/graph/exec.h"
+#include "client/graph/graph.h"
 #include "client/graph/node_calls.h"
 
 /* A constant answers some calls. */

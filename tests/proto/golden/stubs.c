@@ -34,6 +34,8 @@
 #include "client/module/library.h"
 #include "client/launch/launch.h"
 #include "client/launch/occupancy.h"
+#include "client/graph/exec.h"
+#include "client/graph/graph.h"
 #include "client/graph/node_calls.h"
 
 /* A constant answers some calls. */
