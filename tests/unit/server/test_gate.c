@@ -73,7 +73,7 @@ static int set_up(void **state)
 
 	(void)state;
 	session = (struct session){
-		.pid = 7, .id = 3, .page = (void __shm *)&page, .on_news = on_news};
+		.pid = 7, .id = 3, .page = shm_at((uintptr_t)&page), .on_news = on_news};
 	clock_ns = S;
 	longest_sleep_ns = 0;
 	n_sleeps = n_lines = 0;
