@@ -21,7 +21,7 @@ import exposition
 import harness
 import mps
 import session
-from harness import contains, equal, need_root, wait_for
+from harness import contains, equal, need_root, settled, wait_for
 from test_config_file import Service as FileService
 from test_stats import MIB, WORK, stats, worked
 
@@ -390,7 +390,8 @@ def test_slow_peers():
     port = free_port()
     with mps.Service(options=["-m", str(port)]) as service, contextlib.ExitStack() as stack:
         worked(service)
-        before = descriptors(service)
+        scrape(port)
+        before = settled(lambda: descriptors(service))
         socks = []
         for i in range(4 * CONNS):
             sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
@@ -479,7 +480,8 @@ def test_deadline():
     """A peer that sends a byte now and then is closed, too."""
     port = free_port()
     with mps.Service(options=["-m", str(port)]) as service:
-        before = descriptors(service)
+        scrape(port)  # the program has started when it answers
+        before = settled(lambda: descriptors(service))
         with socket.create_connection(("127.0.0.1", port), timeout=20) as sock:
             began = time.monotonic()
             with contextlib.suppress(ConnectionError):
