@@ -16,6 +16,7 @@
 #include "commands.h"
 #include "reload.h"
 #include "daemon/text/line_buffer.h"
+#include "daemon/text/nearest.h"
 #include "daemon/state/slot.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/probe.h"
@@ -141,6 +142,36 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
+/* Words of other programs, and what they mean here. */
+static const struct {
+	const char *word, *advice;
+} habits[] = {
+	{"start", "mps-control -d starts the daemon, start_server -uid UID a server"},
+	{"stop", "quit ends the daemon and its servers"},
+	{"exit", "quit ends the daemon and its servers"},
+	{"restart", "quit ends the daemon, mps-control -d starts it"},
+	{"status", "get_server_list lists the servers, ps the clients"},
+	{"list", "get_server_list lists the servers, ps the clients"},
+	{"kill", "terminate_client ends a client, shutdown_server a server"},
+	{"version", "mps-control -v prints the version"},
+};
+
+static void refuse_unknown(struct conn *conn, const char *name)
+{
+	const char *names[ARRAY_SIZE(commands)], *nearest;
+	char advice[128] = "help lists the commands";
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		names[i] = commands[i].name;
+	nearest = nearest_word(name, names, ARRAY_SIZE(commands));
+	if (nearest)
+		snprintf(advice, sizeof(advice), "did you mean %s?", nearest);
+	for (size_t i = 0; i < ARRAY_SIZE(habits); i++)
+		if (strcasecmp(name, habits[i].word) == 0)
+			snprintf(advice, sizeof(advice), "%s", habits[i].advice);
+	command_unknown(conn, name, advice);
+}
+
 static bool needs_gpus(const struct command *command, const struct tokens *tokens)
 {
 	if (!command->needs_gpus)
@@ -170,7 +201,7 @@ void command_run(struct conn *conn, char *line)
 	tokenize_line(&tokens, line);
 	command = find_command(tokens.item[0]);
 	if (!command) {
-		command_fail(conn, "Unknown command \"%s\"", tokens.item[0]);
+		refuse_unknown(conn, tokens.item[0]);
 		return;
 	}
 	if (tokens.n < command->n_min || tokens.n > command->n_max) {

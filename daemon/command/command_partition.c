@@ -21,7 +21,8 @@ static bool check_partitioned(struct conn *conn, const struct tokens *tokens)
 {
 	if (conn->daemon->config.is_partitioned)
 		return true;
-	return command_fail(conn, "Unknown command \"%s\"", tokens->item[0]);
+	return command_unknown(conn, tokens->item[0],
+		"only a daemon with partitions of SMs (mps-control -d -S) has this command");
 }
 
 static void lspart_print_row(struct conn *conn, const char *const column[7])

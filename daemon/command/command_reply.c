@@ -74,8 +74,8 @@ static void put_reply_line(struct conn *conn, const char *line)
 	put_reply(conn, "\n", 1);
 }
 
-/* Marks the reply as a failure for the command line, once for each command. */
-static void put_failure_mark(struct conn *conn, const char *line)
+/* Marks the reply as a failure, once for each command. `advice' may be NULL. */
+static void put_failure_mark(struct conn *conn, const char *line, const char *advice)
 {
 	char mark[sizeof(conn->command) + 4];
 
@@ -84,7 +84,10 @@ static void put_failure_mark(struct conn *conn, const char *line)
 	conn->is_marked = true;
 	snprintf(mark, sizeof(mark), "%c%s: ", COMMAND_NAK, conn->command);
 	put_reply(conn, mark, strlen(mark));
-	put_reply_line(conn, line);
+	put_reply(conn, line, strlen(line));
+	if (advice)
+		put_reply(conn, ": ", 2);
+	put_reply_line(conn, advice ? advice : "");
 }
 
 void command_reply_line(struct conn *conn, bool is_failure, const char *format, va_list args)
@@ -95,7 +98,7 @@ void command_reply_line(struct conn *conn, bool is_failure, const char *format, 
 	line_clean(line);
 	conn_log(conn, "%s", line);
 	if (is_failure)
-		put_failure_mark(conn, line);
+		put_failure_mark(conn, line, NULL);
 	put_reply_line(conn, line);
 }
 
@@ -123,5 +126,17 @@ bool command_fail(struct conn *conn, const char *format, ...)
 	va_start(args, format);
 	command_reply_line(conn, true, format, args);
 	va_end(args);
+	return false;
+}
+
+bool command_unknown(struct conn *conn, const char *name, const char *advice)
+{
+	char line[LINE_MAX_SIZE + 1];
+
+	snprintf(line, sizeof(line), "Unknown command \"%s\"", name);
+	line_clean(line);
+	conn_log(conn, "%s", line);
+	put_failure_mark(conn, line, advice);
+	put_reply_line(conn, line);
 	return false;
 }

@@ -27,6 +27,9 @@ void command_reply(struct conn *conn, const char *format, ...) _printf_(2, 3);
 /* The same for a command that failed: it was refused, or was not done completely. False. */
 bool command_fail(struct conn *conn, const char *format, ...) _printf_(2, 3);
 
+/* The reply of NVIDIA's daemon to a command that it does not know. Only the mark has the advice. */
+bool command_unknown(struct conn *conn, const char *name, const char *advice);
+
 /*
  * Adds one line of any size to the reply; the log gets its size. `text' may be
  * NULL: nothing is added.

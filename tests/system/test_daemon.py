@@ -133,7 +133,10 @@ class Daemon:
         done = self.run(text=command, uid=uid, timeout=timeout)
         equal(done.returncode, 0, command)
         for line in done.stderr.splitlines():
-            contains(done.stdout.splitlines(), re.fullmatch(r"mps-control: [^ ]*: (.*)", line)[1])
+            said = re.fullmatch(r"mps-control: [^ ]*: (.*)", line)[1]
+            # Only standard error has advice.
+            said = re.sub('^(Unknown command ".*): [^":]*$', r"\1", said)
+            contains(done.stdout.splitlines(), said)
         return done.stdout
 
     def listens(self):
@@ -389,14 +392,15 @@ def test_failures_are_reported():
     """On standard error, one line per failed command; with --strict, also in the exit status."""
     lines = ("get_server_list\nnope\nget_server_status 1\nstart_server -uid x\n%s\n"
              % ("y" * 1024))
-    said = ['nope: Unknown command "nope"', "get_server_status: Server 1 not found",
+    said = ['nope: Unknown command "nope": help lists the commands', "get_server_status: Server 1 not found",
             'start_server: "x" is not a user id (UID), which must be a number: A user id (UID) is '
             "required to start a new server", ": A command has at most 1023 bytes"]
     with Daemon("crash") as daemon:
         done = daemon.run(text=lines)
         equal((done.returncode, done.stderr),
               (0, "".join("mps-control: %s\n" % line for line in said)))
-        equal(done.stdout, "".join("%s\n" % line.split(": ", 1)[1] for line in said))
+        equal(done.stdout, "".join("%s\n" % line.split(": ", 1)[1] for line in said).replace(
+            ": help lists the commands", ""))
         equal(daemon.run("--strict", text=lines).returncode, 1)
         equal(daemon.run("--strict", "get_server_status", "1").returncode, 1)
         equal(daemon.run("--strict", "get_server_list").returncode, 0)
@@ -408,6 +412,23 @@ def test_failures_are_reported():
             sock.connect(daemon.pipe + "/control")
             sock.sendall(b"nope\n\x04\n")
             equal(b"".join(iter(lambda: sock.recv(1), b"\x04")), b'Unknown command "nope"\n')
+        daemon.quit()
+
+
+def test_advice():
+    """A word that is no command is answered by the one that may be meant, on standard error only."""
+    with Daemon() as daemon:
+        for word, advice in (("stop", "quit ends the daemon and its servers"),
+                             ("get_server_lst", "did you mean get_server_list?"),
+                             ("QUITT", "did you mean quit?"),
+                             ("lspart", "only a daemon with partitions of SMs (mps-control -d -S) has "
+                                        "this command"),
+                             ("start", "mps-control -d starts the daemon, start_server -uid UID a "
+                                       "server"),
+                             ("x" * 80, "help lists the commands")):
+            done = daemon.run(word)
+            equal(done.stdout, 'Unknown command "%s"\n' % word)
+            equal(done.stderr, 'mps-control: %s: Unknown command "%s": %s\n' % (word[:47], word, advice))
         daemon.quit()
 
 
