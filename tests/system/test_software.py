@@ -125,6 +125,16 @@ def test_nothing_alone():
         contains(done.stderr, "cannot open libcuda.so.1: %s. Tried: /" % ADVICE)
 
 
+def test_no_daemon():
+    """Without a daemon in the default directory, one line says so."""
+    env = mps.clean_environment()
+    env.pop("CUDA_MPS_PIPE_DIRECTORY", None)
+    if os.path.exists("/tmp/nvidia-mps/control"):
+        raise Skip("this machine has a daemon")
+    equal(run(RUN, "true", env=env).stderr,
+          "mps-run: no daemon listens at /tmp/nvidia-mps/control: true runs without MPS\n")
+
+
 def test_program_names():
     """mps-run says which program it does not find, and what to write instead."""
     with tempfile.TemporaryDirectory() as folder:
@@ -138,7 +148,8 @@ def test_program_names():
                 ("./train.py", 126, "mps-run: ./train.py is not executable: run its interpreter "
                                     "(mps-run python3 ./train.py), or make it executable (chmod +x)\n"),
                 ("./mine", 0, "")):
-            done = subprocess.run([RUN, word], env=mps.clean_environment(), cwd=folder,
+            env = dict(mps.clean_environment(), CUDA_MPS_PIPE_DIRECTORY=folder)
+            done = subprocess.run([RUN, word], env=env, cwd=folder,
                                   capture_output=True, text=True, timeout=60, check=False)
             equal((done.returncode, done.stderr), (status, text))
         done = run(RUN, "--software", env=mps.clean_environment(), status=2)
