@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 120 s
+# without sanitizers: mps-run preloads a library, whose sanitizer would have to come first
 """The software GPU for everybody (--software), and what is said where there is no GPU at all."""
 
 import os

@@ -159,5 +159,10 @@ class Daemon:
 
 
 def deaths(text):
-    """Lines of control.log about servers that a signal ended."""
-    return [match.group(0) for match in LINES_OF_DEATH.finditer(text)]
+    """Lines of control.log about servers that a signal ended.
+
+    A user may end a server before it has begun: it has no handler for SIGTERM yet.
+    """
+    ended = {"Server %s was ended by signal 15 (Terminated)" % pid
+             for pid in re.findall(r"Try shutting down server (\d+)", text)}
+    return [match.group(0) for match in LINES_OF_DEATH.finditer(text) if match.group(0) not in ended]
