@@ -146,14 +146,15 @@ static const struct command *find_command(const char *name)
 static const struct {
 	const char *word, *advice;
 } habits[] = {
-	{"start", "mps-control -d starts the daemon, start_server -uid UID a server"},
-	{"stop", "quit ends the daemon and its servers"},
-	{"exit", "quit ends the daemon and its servers"},
-	{"restart", "quit ends the daemon, mps-control -d starts it"},
-	{"status", "get_server_list lists the servers, ps the clients"},
-	{"list", "get_server_list lists the servers, ps the clients"},
-	{"kill", "terminate_client ends a client, shutdown_server a server"},
-	{"version", "mps-control -v prints the version"},
+	{.word = "start",
+		.advice = "mps-control -d starts the daemon, start_server -uid UID a server"},
+	{.word = "stop", .advice = "quit ends the daemon and its servers"},
+	{.word = "exit", .advice = "quit ends the daemon and its servers"},
+	{.word = "restart", .advice = "quit ends the daemon, mps-control -d starts it"},
+	{.word = "status", .advice = "get_server_list lists the servers, ps the clients"},
+	{.word = "list", .advice = "get_server_list lists the servers, ps the clients"},
+	{.word = "kill", .advice = "terminate_client ends a client, shutdown_server a server"},
+	{.word = "version", .advice = "mps-control -v prints the version"},
 };
 
 static void refuse_unknown(struct conn *conn, const char *name)
