@@ -228,7 +228,7 @@ static ssize_t ask(int sock, const char *command, char *answer, size_t size)
 static void check_gpus(const struct path *path, struct findings *findings)
 {
 	static const char failure[] = "The GPUs are not known: ";
-	_cleanup_close_ int sock = connect_to(path->text);
+	_cleanup_close_ int sock = connect_daemon(path, findings);
 	char answer[4096], *why;
 	struct quoted quoted;
 
