@@ -330,8 +330,10 @@ static int load_key(enum config_key key, struct config *config, struct error_mes
 /* Only root can create the default directory: another user's logs are beside the socket. */
 static void move_default_logs(struct config *config)
 {
-	if (config->uid == 0 || strcmp(config->log_directory, LOG_DIRECTORY_DEFAULT) != 0 ||
-		access(LOG_DIRECTORY_DEFAULT, W_OK) == 0)
+	const bool is_chosen = config_key_text(CONFIG_LOG_DIRECTORY, config->file) !=
+			       keys[CONFIG_LOG_DIRECTORY].fallback;
+
+	if (is_chosen || config->uid == 0 || access(LOG_DIRECTORY_DEFAULT, W_OK) == 0)
 		return;
 	snprintf(config->log_directory, sizeof(config->log_directory), "%.*s/log", SOCKET_PATH_MAX,
 		config->pipe_directory);

@@ -59,7 +59,10 @@ def test_alone():
 
 
 def test_user_without_settings():
-    """A user starts a daemon with no variable set. Its logs are beside its socket."""
+    """A user starts a daemon with no variable set. Its logs are beside its socket.
+
+    A directory that the user has chosen is never replaced.
+    """
     need_root()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
@@ -72,6 +75,11 @@ def test_user_without_settings():
                                   timeout=60, check=False, **become)
             equal(done.returncode, status, done.stderr)
         equal(sorted(os.listdir(folder + "/pipe/log")), ["control.log", "server.log"])
+        chosen = dict(env, CUDA_MPS_LOG_DIRECTORY="/var/log/nvidia-mps")
+        done = subprocess.run([control, "-d"], env=chosen, capture_output=True, text=True, timeout=60,
+                              check=False, **become)
+        equal(done.returncode, 1)
+        contains(done.stderr, "/var/log/nvidia-mps")
 
 
 def test_not_installed():
