@@ -106,9 +106,8 @@ static int check_combination(
 		if (options->is_multiuser || options->is_partitioned || options->metrics ||
 			options->is_software)
 			return error_message_set(error, -EINVAL,
-				"-M, -S, -m and --software apply to the daemon: use them with -d "
-				"or "
-				"-f");
+				"-M, -S, -m and --software apply to the daemon: "
+				"use them with -d or -f");
 		return protocol ? check_protocol(protocol, "-p", error) : 0;
 	}
 	if (*options->command)

@@ -367,7 +367,7 @@ static bool check_deadlines(struct http *http)
 	return is_any_open;
 }
 
-static void metrics_server_run(struct http *http)
+static void run_http(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG timeout_ms = TICK_MS;
 	bool has_timeout, is_any_open;
@@ -392,7 +392,7 @@ static void on_http_event(uv_poll_t *poll, _unused_ int status, _unused_ int eve
 		http->n_events = 0;
 	}
 	if (++http->n_events <= EVENTS_MAX) {
-		metrics_server_run(http);
+		run_http(http);
 		return;
 	}
 	uv_poll_stop(poll);
@@ -405,7 +405,7 @@ static void on_run_timer(uv_timer_t *timer)
 
 	/* Also ends a pause. */
 	uv_poll_start(&http->poll, UV_READABLE, on_http_event);
-	metrics_server_run(http);
+	run_http(http);
 }
 
 /* ---- the program */

@@ -17,12 +17,12 @@ static const char request[] = {"metrics\n"
 			       "\x04"
 			       "\n"};
 
-static void make_room(struct pages *pages)
+static void make_space(struct pages *pages)
 {
-	if (pages->size < pages->room)
+	if (pages->size < pages->capacity)
 		return;
-	pages->room = MAX(2 * pages->room, (size_t)65536);
-	pages->reply = realloc(pages->reply, pages->room);
+	pages->capacity = MAX(2 * pages->capacity, (size_t)65536);
+	pages->reply = realloc(pages->reply, pages->capacity);
 	/* The daemon starts another exporter. */
 	if (!pages->reply)
 		exit(EXIT_FAILURE);
@@ -33,8 +33,9 @@ static void on_daemon_event(uv_poll_t *poll, _unused_ int status, _unused_ int e
 	struct pages *pages = poll->data;
 	ssize_t n;
 
-	make_room(pages);
-	n = recv(pages->fd, pages->reply + pages->size, pages->room - pages->size, MSG_DONTWAIT);
+	make_space(pages);
+	n = recv(
+		pages->fd, pages->reply + pages->size, pages->capacity - pages->size, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)

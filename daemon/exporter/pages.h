@@ -16,7 +16,7 @@ struct pages {
 	uv_poll_t poll;
 	bool is_asking;
 	char *reply; /* what has come of it */
-	size_t size, room;
+	size_t size, capacity;
 	/* The daemon has replied: a page of `size' bytes, or a line that says why there is none. */
 	void (*on_reply)(struct pages *pages, const char *reply, size_t size);
 };
