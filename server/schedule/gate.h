@@ -11,8 +11,8 @@
  *		;
  *	gate_end(&wait);
  *
- * Invariant: whoever waits goes on when what it waits for comes, or gives up: at the limit of the
- * row or of the wait, when the device is lost, or when its session ends.
+ * Invariant: a wait ends when its condition holds, at the limit of its row or its own limit, when
+ * the device is lost, or when its session ends.
  *
  * Any worker, and the deferred thread.
  */
