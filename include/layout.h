@@ -158,8 +158,8 @@ struct page {
 					 uses it */
 	uint64_t graph_asked[GRAPH_CALLS];          /* 1: the host node's function has to run */
 	uint64_t background[BACKGROUND_QUEUED_MAX]; /* which launches have ended; only the server
-						       uses it: server/schedule/background.h */
-	uint64_t evade[8]; /* target of copies, never read: server/schedule/blocked_streams.h */
+						       uses it: background.h */
+	uint64_t evade[8]; /* target of copies, never read: blocked_streams.h */
 	union {
 		struct reply_head head;
 		uint8_t bytes[REPLY_MAX];
