@@ -229,7 +229,7 @@ demo: setup
 TEST_JOBS ?= 3
 
 check: setup
-	@echo "Building everything in $(BUILD): about 6 minutes on two processors, 450 MB."
+	@echo "Building everything in $(BUILD): about 3 minutes on two processors, 500 MB."
 	@MAKE=$(MAKE) tests/progress $(JOBS) everything
 	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run --jobs $(TEST_JOBS) $(TESTS)
 
