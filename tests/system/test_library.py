@@ -389,58 +389,6 @@ def test_service_by_vendor_names():
             contains(mps.command_line(service.server()), copies + "/nvidia-cuda-mps-server --uid ")
 
 
-def page(name):
-    return read_file(harness.ROOT + "/docs/man/" + name).replace("\\", "")
-
-
-def test_man_pages():
-    """groff reports no errors, and each command and option of the daemon is documented."""
-    groff = mps.need_program("groff")
-    pages = {os.path.basename(path): path for path in glob.glob(harness.ROOT + "/docs/man/*")}
-    missing = {"libmpsclient.7", "mps-control.1", "mps-run.1", "mps-top.1", "mps-server.8", "mps-exporter.8",
-               "mps.conf.5"} - set(pages)
-    equal(missing, set())
-    for path in pages.values():
-        done = subprocess.run([groff, "-man", "-ww", "-z", path], capture_output=True, text=True,
-                              check=True)
-        equal(done.stderr, "", path)
-    text = page("mps-control.1")
-    usage = output(mps.CONTROL, "-h")
-    for word in re.findall(r"^  (\w+)  |(?<= )(--?\w[-\w]*)(?=[ ,])", usage, re.M) + re.findall(
-            r"()(C?U?D?A?_?MPS_\w+)", usage):
-        contains(text, word[0] or word[1])
-    for option in re.findall(r"--?\w+(?=[, ] )", output(mps.BUILD + "/bin/mps-run", "--help")):
-        contains(page("mps-run.1"), option)
-    text = page("mps-top.1")
-    usage, = re.findall(r"^  top .*", usage, re.M)
-    for word in re.findall(r"--?\w+", usage.partition("  ")[0]) + ["--delay", "--iterations"]:
-        contains(text, word)
-    for word in re.findall(r'"(\w+)"', read_file(harness.ROOT + "/daemon/top/top_print.c")):
-        contains(text, word)
-    titles = re.findall(r'^\t\[TOP_\w+\] = \{"([^"]+)"', read_file(harness.ROOT + "/daemon/top/top_column.c"), re.M)
-    assert len(titles) > 10, titles
-    for title in titles:
-        contains(text, title)
-
-
-def test_man_pages_of_clients():
-    """Every variable of a client, and every error that the service adds, is documented."""
-    settings = read_file(harness.ROOT + "/docs/settings.md")
-    section = settings.partition("\n## Of a client\n")[2].partition("\n## ")[0]
-    variables = set(re.findall(r"^\| `(\w+)", section, re.M))
-    assert "MPS_GROUP" in variables, section
-    for name in variables:
-        contains(page("libmpsclient.7"), name)
-        contains(page("mps-run.1"), name)
-    sources = [read_file(path) for path in glob.glob(harness.ROOT + "/daemon/*/*.c")
-               + glob.glob(harness.ROOT + "/server/*.c") + glob.glob(harness.ROOT + "/client/*/*.c")
-               if not path.endswith("/transport/error.c")]
-    errors = set(re.findall(r"(?<!case )\bCUDA_ERROR_MPS_\w+(?=[;:)]|, [\"&])", "\n".join(sources)))
-    assert len(errors) >= 5, errors
-    for name in errors:
-        contains(page("libmpsclient.7"), name)
-
-
 def pc_variables(path):
     """The variables of a pkg-config file, expanded."""
     found = {"pcfiledir": os.path.dirname(path)}
