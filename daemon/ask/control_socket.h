@@ -8,10 +8,12 @@
 
 /*
  * A line that consists of EOT is answered by EOT, which ends the replies to earlier commands.
- * After a line that consists of NAK, NAK begins a line that says which command has failed.
+ * After a line that consists of NAK, NAK begins a line that says which command has failed, and SYN
+ * begins a line that is no reply but for the person at the terminal.
  */
 #define COMMAND_EOT '\x04'
 #define COMMAND_NAK '\x15'
+#define COMMAND_SYN '\x16'
 
 /*
  * Connects to the socket of the daemon. A daemon whose queue of connections is full gets

@@ -82,8 +82,9 @@ struct cli {
 	bool has_ended;       /* all input and EOT have been sent */
 	bool has_eot;         /* the daemon's answer to EOT, and nothing since */
 	unsigned n_eot;       /* from the daemon; the one that was not requested ends it */
-	bool in_failure;      /* the reply is within a line that reports a failure */
-	bool prints_failures; /* print such lines */
+	bool in_mark;         /* within a line that reports a failure, or is a note */
+	bool prints_mark;     /* print that line */
+	bool prints_failures; /* print lines that report a failure */
 	bool has_failed;
 	char last; /* byte of the input */
 };
@@ -181,26 +182,28 @@ static int cli_send_input(struct cli *cli)
 }
 
 /* The line goes to standard error; standard output is flushed first, as it was received first. */
-static void cli_begin_failure(struct cli *cli)
+static void cli_begin_mark(struct cli *cli, bool is_failure)
 {
-	cli->in_failure = cli->has_failed = true;
+	cli->in_mark = true;
+	cli->prints_mark = !is_failure || cli->prints_failures;
+	cli->has_failed |= is_failure;
 	fflush(cli->out);
-	if (cli->prints_failures)
+	if (cli->prints_mark)
 		fputs("mps-control: ", stderr);
 }
 
 static void cli_print_byte(struct cli *cli, char byte)
 {
 	cli->has_eot = false;
-	if (byte == COMMAND_NAK) {
-		cli_begin_failure(cli);
+	if (byte == COMMAND_NAK || byte == COMMAND_SYN) {
+		cli_begin_mark(cli, byte == COMMAND_NAK);
 	} else if (byte == COMMAND_EOT) {
 		cli->has_eot = true;
 		cli->n_eot++;
-	} else if (cli->in_failure) {
-		if (cli->prints_failures)
+	} else if (cli->in_mark) {
+		if (cli->prints_mark)
 			fputc(byte, stderr);
-		cli->in_failure = byte != '\n';
+		cli->in_mark = byte != '\n';
 	} else {
 		fputc(byte, cli->out);
 	}

@@ -170,7 +170,9 @@ static void refuse_unknown(struct conn *conn, const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(habits); i++)
 		if (strcasecmp(name, habits[i].word) == 0)
 			snprintf(advice, sizeof(advice), "%s", habits[i].advice);
-	command_unknown(conn, name, advice);
+	/* The reply is that of NVIDIA's daemon. */
+	command_fail(conn, "Unknown command \"%s\"", name);
+	command_note(conn, "%s", advice);
 }
 
 static bool needs_gpus(const struct command *command, const struct tokens *tokens)

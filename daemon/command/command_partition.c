@@ -21,8 +21,10 @@ static bool check_partitioned(struct conn *conn, const struct tokens *tokens)
 {
 	if (conn->daemon->config.is_partitioned)
 		return true;
-	return command_unknown(conn, tokens->item[0],
+	command_fail(conn, "Unknown command \"%s\"", tokens->item[0]);
+	command_note(conn,
 		"only a daemon with partitions of SMs (mps-control -d -S) has this command");
+	return false;
 }
 
 static void lspart_print_row(struct conn *conn, const char *const column[7])

@@ -74,8 +74,8 @@ static void put_reply_line(struct conn *conn, const char *line)
 	put_reply(conn, "\n", 1);
 }
 
-/* Marks the reply as a failure, once for each command. `advice' may be NULL. */
-static void put_failure_mark(struct conn *conn, const char *line, const char *advice)
+/* Marks the reply as a failure, once for each command. */
+static void put_failure_mark(struct conn *conn, const char *line)
 {
 	char mark[sizeof(conn->command) + 4];
 
@@ -84,10 +84,7 @@ static void put_failure_mark(struct conn *conn, const char *line, const char *ad
 	conn->is_marked = true;
 	snprintf(mark, sizeof(mark), "%c%s: ", COMMAND_NAK, conn->command);
 	put_reply(conn, mark, strlen(mark));
-	put_reply(conn, line, strlen(line));
-	if (advice)
-		put_reply(conn, ": ", 2);
-	put_reply_line(conn, advice ? advice : "");
+	put_reply_line(conn, line);
 }
 
 void command_reply_line(struct conn *conn, bool is_failure, const char *format, va_list args)
@@ -98,7 +95,7 @@ void command_reply_line(struct conn *conn, bool is_failure, const char *format, 
 	line_clean(line);
 	conn_log(conn, "%s", line);
 	if (is_failure)
-		put_failure_mark(conn, line, NULL);
+		put_failure_mark(conn, line);
 	put_reply_line(conn, line);
 }
 
@@ -129,14 +126,14 @@ bool command_fail(struct conn *conn, const char *format, ...)
 	return false;
 }
 
-bool command_unknown(struct conn *conn, const char *name, const char *advice)
+void command_note(struct conn *conn, const char *format, ...)
 {
 	char line[LINE_MAX_SIZE + 1];
 
-	snprintf(line, sizeof(line), "Unknown command \"%s\"", name);
+	if (!conn->wants_marks)
+		return;
+	format_arguments(line, format);
 	line_clean(line);
-	conn_log(conn, "%s", line);
-	put_failure_mark(conn, line, advice);
+	put_reply(conn, (char[]){COMMAND_SYN}, 1);
 	put_reply_line(conn, line);
-	return false;
 }

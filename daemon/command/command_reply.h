@@ -10,8 +10,8 @@
  *
  * After a line that consists of NAK, the first reply to each command that
  * fails is preceded by a line "NAK COMMAND: REPLY" (without the blank after
- * NAK). Other connections get the reply only. A completed quit is then
- * answered by EOT.
+ * NAK), and notes are lines that begin with SYN. Other connections get the
+ * replies only. A completed quit is then answered by EOT.
  */
 
 #include <stdarg.h>
@@ -27,8 +27,8 @@ void command_reply(struct conn *conn, const char *format, ...) _printf_(2, 3);
 /* The same for a command that failed: it was refused, or was not done completely. False. */
 bool command_fail(struct conn *conn, const char *format, ...) _printf_(2, 3);
 
-/* The reply of NVIDIA's daemon to a command that it does not know. Only the mark has the advice. */
-bool command_unknown(struct conn *conn, const char *name, const char *advice);
+/* A line for the person who gives the command: scripts that read the reply do not get it. */
+void command_note(struct conn *conn, const char *format, ...) _printf_(2, 3);
 
 /*
  * Adds one line of any size to the reply; the log gets its size. `text' may be

@@ -265,7 +265,7 @@ static void check_reply(const char *text, ssize_t n)
 	for (ssize_t i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)text[i];
 
-		must((c >= ' ' && c != 0x7f) || c == '\n' || c == 0x04 || c == 0x15);
+		must((c >= ' ' && c != 0x7f) || c == '\n' || c == 0x04 || c == 0x15 || c == 0x16);
 	}
 }
 

@@ -133,10 +133,10 @@ class Daemon:
         done = self.run(text=command, uid=uid, timeout=timeout)
         equal(done.returncode, 0, command)
         for line in done.stderr.splitlines():
-            said = re.fullmatch(r"mps-control: [^ ]*: (.*)", line)[1]
-            # Only standard error has advice.
-            said = re.sub('^(Unknown command ".*): [^":]*$', r"\1", said)
-            contains(done.stdout.splitlines(), said)
+            said = re.fullmatch(r"mps-control: [^ ]*: (.*)", line)
+            # Other lines are notes, which only standard error has.
+            if said:
+                contains(done.stdout.splitlines(), said[1])
         return done.stdout
 
     def listens(self):
@@ -392,15 +392,15 @@ def test_failures_are_reported():
     """On standard error, one line per failed command; with --strict, also in the exit status."""
     lines = ("get_server_list\nnope\nget_server_status 1\nstart_server -uid x\n%s\n"
              % ("y" * 1024))
-    said = ['nope: Unknown command "nope": help lists the commands', "get_server_status: Server 1 not found",
+    said = ['nope: Unknown command "nope"', "get_server_status: Server 1 not found",
             'start_server: "x" is not a user id (UID), which must be a number: A user id (UID) is '
             "required to start a new server", ": A command has at most 1023 bytes"]
     with Daemon("crash") as daemon:
         done = daemon.run(text=lines)
         equal((done.returncode, done.stderr),
-              (0, "".join("mps-control: %s\n" % line for line in said)))
-        equal(done.stdout, "".join("%s\n" % line.split(": ", 1)[1] for line in said).replace(
-            ": help lists the commands", ""))
+              (0, "".join("mps-control: %s\n" % line for line in
+                          said[:1] + ["help lists the commands"] + said[1:])))
+        equal(done.stdout, "".join("%s\n" % line.split(": ", 1)[1] for line in said))
         equal(daemon.run("--strict", text=lines).returncode, 1)
         equal(daemon.run("--strict", "get_server_status", "1").returncode, 1)
         equal(daemon.run("--strict", "get_server_list").returncode, 0)
@@ -428,7 +428,16 @@ def test_advice():
                              ("x" * 80, "help lists the commands")):
             done = daemon.run(word)
             equal(done.stdout, 'Unknown command "%s"\n' % word)
-            equal(done.stderr, 'mps-control: %s: Unknown command "%s": %s\n' % (word[:47], word, advice))
+            equal(done.stderr, 'mps-control: %s: Unknown command "%s"\nmps-control: %s\n'
+                  % (word[:47], word, advice))
+        # A terminal is both outputs: the reply says that the command failed, and the advice follows.
+        ours, theirs = pty.openpty()
+        subprocess.run([daemon.control, "stop"], env=daemon.environment, stdin=subprocess.DEVNULL,
+                       stdout=theirs, stderr=theirs, timeout=30, check=True)
+        equal(os.read(ours, 1000).decode().replace("\r", ""),
+              'Unknown command "stop"\nmps-control: quit ends the daemon and its servers\n')
+        os.close(ours)
+        os.close(theirs)
         daemon.quit()
 
 

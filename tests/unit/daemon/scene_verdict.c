@@ -233,7 +233,7 @@ const char *scene_reply(void)
 	if (scene.n_commands == 0)
 		return "";
 	for (const char *at = scene.commands[scene.n_commands - 1].text; *at; at++)
-		if (*at != 0x04 && *at != 0x15)
+		if (*at != 0x04 && *at != 0x15 && *at != 0x16)
 			text[n++] = *at;
 	text[n] = '\0';
 	return text;
