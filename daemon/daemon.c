@@ -63,9 +63,9 @@ static void force_shutdown(struct daemon *daemon)
 /* Tells all clients that wait for a server that the daemon is stopping. */
 static void refuse_all_clients(struct daemon *daemon)
 {
-	static const struct error_message error = {
-		"The MPS daemon is being stopped: start it again"};
+	struct error_message error;
 
+	daemon_say_quitting(daemon, &error);
 	list_each (struct tenant, tenant, &daemon->tenants, link)
 		list_each (struct slot, slot, &tenant->slots, link)
 			slot_refuse_all(slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &error);

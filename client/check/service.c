@@ -189,7 +189,7 @@ static void compare_versions(int sock, const struct path *path, const struct fra
 		r = read_answer(sock, &reader);
 	if (r == 1 && reader.head.type == FRAME_REFUSED &&
 		frame_text_ok(refused->text, sizeof(refused->text)))
-		findings_add(findings, "the daemon at %s refuses the client library: %s",
+		findings_add(findings, "the daemon at %s refuses clients: %s",
 			quoted.text, refused->text);
 	else if (r != 0)
 		findings_add(findings,

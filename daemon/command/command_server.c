@@ -4,21 +4,28 @@
  * Commands about servers and the daemon itself. Loop thread.
  */
 
+#include <stdio.h>
 #include <string.h>
 
 #include "command_reply.h"
 #include "command_scope.h"
 #include "commands.h"
+#include "daemon/text/escape.h"
 #include "daemon/text/json.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/pending.h"
+#include "daemon/server/clients.h"
 #include "daemon/server/server.h"
 
 /* A larger value would overflow a timer; this is eleven days. */
 #define TIMEOUT_S_MAX 1000000
+
+/* How many clients the note of quit names, and how much of their programs' names it has. */
+#define NAMED_MAX 8
+#define PROGRAM_TEXT 48
 
 static void list_servers_as_json(struct conn *conn)
 {
@@ -64,15 +71,17 @@ void command_get_server_status(struct conn *conn, const struct tokens *tokens)
 static bool check_server_user(struct conn *conn, uid_t uid)
 {
 	const struct daemon *daemon = conn->daemon;
+	struct error_message error;
 
 	if (!daemon_serves(daemon, uid))
 		return command_fail(conn,
 			"The daemon runs as UID %u and serves that user only: start it as root to "
 			"serve UID %u too",
 			daemon->config.uid, (unsigned)uid);
-	if (daemon->is_quitting)
-		return command_fail(conn, "The daemon is being stopped: start it again");
-	return true;
+	if (!daemon->is_quitting)
+		return true;
+	daemon_say_quitting(daemon, &error);
+	return command_fail(conn, "%s", error.text);
 }
 
 void command_start_server(struct conn *conn, const struct tokens *tokens)
@@ -135,6 +144,41 @@ static bool parse_quit_timeout(struct conn *conn, const struct tokens *tokens, i
 	return true;
 }
 
+/* " PID (PROGRAM)" for the first clients; returns how many there are. */
+static unsigned name_clients(const struct daemon *daemon, char *text, size_t size)
+{
+	unsigned n = 0;
+	size_t used = 0;
+
+	list_each (const struct server, server, &daemon->servers, link_in_daemon)
+		list_each (const struct client, client, &server->clients, link) {
+			const char *slash = strrchr(client->command, '/');
+			char program[PROGRAM_TEXT];
+
+			if (n++ >= NAMED_MAX)
+				continue;
+			escape_word(slash ? slash + 1 : client->command, program, sizeof(program));
+			used += (size_t)snprintf(text + used, size - used, "%s%d (%s)",
+				n > 1 ? ", " : "", client->pid, program);
+		}
+	if (n > NAMED_MAX)
+		snprintf(text + used, size - used, " and %u more (mps-control ps)", n - NAMED_MAX);
+	return n;
+}
+
+/* For whom quit waits. The wait goes on without the front end, as with NVIDIA's daemon. */
+static void note_clients(struct conn *conn)
+{
+	char clients[NAMED_MAX * (PROGRAM_TEXT + 16) + 64];
+	unsigned n = name_clients(conn->daemon, clients, sizeof(clients));
+
+	if (n > 0)
+		command_note(conn,
+			"quit waits for %u client%s to end: %s; Ctrl-C ends the wait, but not the "
+			"quit; mps-control quit -t 0 ends their work now",
+			n, n > 1 ? "s" : "", clients);
+}
+
 static const struct pending pending_quit = {0};
 
 void command_quit(struct conn *conn, const struct tokens *tokens)
@@ -148,6 +192,8 @@ void command_quit(struct conn *conn, const struct tokens *tokens)
 	if (timeout_s >= 0)
 		log_control(&daemon->logs, "quit command issued with timeout of %lld",
 			(long long)timeout_s);
+	if (timeout_s != 0)
+		note_clients(conn);
 	/* The servers bound the wait. */
 	pending_begin(conn, &pending_quit, 0);
 	list_add_tail(&daemon->quit_conns, &conn->wait);

@@ -123,6 +123,14 @@ static void refuse_client_version(struct conn *conn, uint32_t version, uint64_t 
 		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
 }
 
+static void refuse_while_quitting(struct conn *conn)
+{
+	struct error_message error;
+
+	daemon_say_quitting(conn->daemon, &error);
+	conn_refuse(conn, CUDA_ERROR_MPS_CONNECTION_FAILED, "%s", error.text);
+}
+
 /*
  * A server of the previous daemon, which was of another version, works for its clients until
  * they end: every version understands the polite shutdown.
@@ -162,9 +170,12 @@ static int handshake_check_version(struct conn *conn)
 		return 0;
 	version = is_hello ? conn->in.hello.version : conn->in.server.version;
 	spec_hash = is_hello ? conn->in.hello.spec_hash : conn->in.server.spec_hash;
-	if (version == FRAME_VERSION && spec_hash == SPEC_HASH)
+	/* mps-run --check sends no more than this part. */
+	if (is_hello && conn->daemon->is_quitting)
+		refuse_while_quitting(conn);
+	else if (version == FRAME_VERSION && spec_hash == SPEC_HASH)
 		return 1;
-	if (is_hello)
+	else if (is_hello)
 		refuse_client_version(conn, version, spec_hash);
 	else
 		refuse_server_version(conn, version, spec_hash);

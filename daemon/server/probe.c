@@ -67,10 +67,13 @@ static const struct pending pending_probe = {0};
 
 static void probe_resume_waiters(struct daemon *daemon, struct probe *probe)
 {
+	struct error_message error;
+
 	list_each_safe (struct conn, conn, &probe->waiters, wait) {
 		if (daemon->is_quitting) {
 			list_remove(&conn->wait);
-			pending_fail(conn, "The daemon is being stopped: start it again");
+			daemon_say_quitting(daemon, &error);
+			pending_fail(conn, "%s", error.text);
 			pending_end(conn);
 		} else {
 			pending_rerun(conn);

@@ -213,9 +213,11 @@ static void join_queue(struct slot *slot, struct list *queue, struct conn *conn)
 /* Queues the client, or refuses it if waiting is in vain. */
 static void queue_client(struct slot *slot, struct conn *conn)
 {
+	struct error_message error;
+
 	if (slot->tenant->daemon->is_quitting) {
-		conn_refuse(conn, CUDA_ERROR_MPS_CONNECTION_FAILED,
-			"The MPS daemon is being stopped: start it again");
+		daemon_say_quitting(slot->tenant->daemon, &error);
+		conn_refuse(conn, CUDA_ERROR_MPS_CONNECTION_FAILED, "%s", error.text);
 		return;
 	}
 	if (is_slot_full(slot, conn->tenant->account)) {

@@ -141,6 +141,18 @@ static inline void daemon_want_quit(struct daemon *daemon, int64_t timeout_ms)
 	daemon_want(daemon, WANT_QUIT);
 }
 
+/* Why nobody gets a server any more: the daemon is quitting. */
+static inline void daemon_say_quitting(const struct daemon *daemon, struct error_message *error)
+{
+	if (daemon->n_sessions > 0)
+		error_message_set(error, 0,
+			"The MPS daemon is quitting: start it again when its clients have ended "
+			"(%u now)",
+			daemon->n_sessions);
+	else
+		error_message_set(error, 0, "The MPS daemon is quitting: start it again");
+}
+
 /* Whether a user is trusted with everything: root and the daemon's own user. */
 static inline bool daemon_trusts(const struct daemon *daemon, uid_t uid)
 {

@@ -37,7 +37,7 @@ CLIENTS_MAX = 10
 # Programs, and whether they end by themselves and succeed if their server is undisturbed.
 PROGRAMS = (("process1", True), ("process2", True), ("patient", True), ("matmul", True),
             ("leaver", True), ("events", True), ("fault", False), ("stuck", None))
-REFUSALS = ("times within", "is being stopped", "isolated programs", "was not ready within",
+REFUSALS = ("times within", "is quitting", "isolated programs", "was not ready within",
             "accepts no client until", "client connections", "servers with clients")
 # Descriptors of the daemon for each server: its connection, a pidfd, a pipe of its lines.
 FILES_A_SERVER = 3

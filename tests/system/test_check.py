@@ -360,6 +360,18 @@ def test_silent_daemon():
         wait_for("the daemon", service.answers)
 
 
+def test_quitting_daemon():
+    """A daemon that waits for its clients takes no other: the check and a program say the same."""
+    with mps.Service() as service:
+        client = service.popen("victim")
+        service.wait_for_listed(client)
+        quitting = service.popen(mps.CONTROL, "quit", preload=False)
+        contains(quitting.stderr.readline(), "waits for 1 client to end: %d (victim)" % client.pid)
+        why = "The MPS daemon is quitting: start it again when its clients have ended (1 now)"
+        finding(check(env=service.env), "refuses clients", why)
+        contains(service.finish(service.popen("scan"))[2], why)
+
+
 def test_other_version():
     """The library is of another build than the daemon, or is no client library."""
     with mps.Service() as service, folder() as where:
@@ -373,7 +385,7 @@ def test_other_version():
             struct.pack_into(format_, patched, place, value)
             with open("%s/%d/lib/libmpsclient.so" % (where, place), "wb") as file:
                 file.write(patched)
-            finding(check(run=run, env=service.env), "refuses the client library",
+            finding(check(run=run, env=service.env), "refuses clients",
                     "use the library of the same build")
         run = user_copy(where + "/foreign")
         shutil.copy(mps.SOFTGPU, where + "/foreign/lib/libmpsclient.so")

@@ -431,7 +431,7 @@ def test_quit_ends_the_probe():
         asked = service.popen(service.control, "device_query", preload=False)
         service.wait_for_log("probes for GPUs", "control")
         service.command("quit", "-t", "0")
-        contains(service.finish(asked)[1], "The daemon is being stopped")
+        contains(service.finish(asked)[1], "The MPS daemon is quitting")
 
 
 # ---- groups

@@ -1209,16 +1209,25 @@ def test_quit_waits_for_clients():
     with Daemon() as daemon:
         client = Client(daemon)
         server = client.served_by()
-        front = subprocess.Popen([daemon.control, "quit"], env=daemon.environment)
-        wait_for("stopping", lambda: daemon.ask("get_server_status %d" % server) == "STOPPING\n")
+        fronts = [subprocess.Popen([daemon.control, "quit"], env=daemon.environment, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                  for _ in range(2)]
+        waits = ("mps-control: quit waits for 1 client to end: %d (%s); Ctrl-C ends the wait, but not "
+                 "the quit; mps-control quit -t 0 ends their work now\n" % (os.getpid(), "-"))
+        for front in fronts:
+            equal(front.stderr.readline(), waits)
+        equal(daemon.ask("get_server_status %d" % server), "STOPPING\n")
         result, text = Client(daemon).refused()
-        equal(result, 805)
-        contains(text, "being stopped")
-        contains(daemon.ask(START), "being stopped")
+        equal((result, text), (805, "The MPS daemon is quitting: start it again when its clients have "
+                                    "ended (1 now)"))
+        contains(daemon.ask(START), text)
+        fronts[0].send_signal(signal.SIGINT)
+        equal(fronts[0].communicate(timeout=20), ("", ""))
+        equal(fronts[0].returncode, -signal.SIGINT)
         time.sleep(0.3)
-        assert front.poll() is None and lives(server)
+        assert fronts[1].poll() is None and lives(server)
         client.close()
-        equal(front.wait(timeout=20), 0)
+        equal((fronts[1].communicate(timeout=20), fronts[1].returncode), (("", ""), 0))
         assert not lives(server) and not daemon.pid()
 
 

@@ -134,10 +134,11 @@ static const struct scene_row rows[] = {
 		"S1..S13 starting; waiting a1 b1 c1 d1 e1 f1 g1 h1 i1 j1 k1 l1 m1", NULL},
 
 	/* ---- when the daemon quits */
-	{"no server starts while the daemon quits", "A1 S1+ [quit] B1",
-		"S1 of A stopping: A1; refused 805 B1; [waits]", "The MPS daemon is being stopped"},
+	{"no server starts while the daemon quits", "A1 A2 S1+ [quit] B1",
+		"S1 of A stopping: A1 A2; refused 805 B1; [waits]",
+		"The MPS daemon is quitting: start it again when its clients have ended (2 now)"},
 	{"... nor for clients that wait", "A1 S1+ B1 [quit]",
-		"S1 of A stopping: A1; refused 805 B1; [waits]", "The MPS daemon is being stopped"},
+		"S1 of A stopping: A1; refused 805 B1; [waits]", "The MPS daemon is quitting"},
 };
 
 int main(void)

@@ -49,7 +49,7 @@ static const struct scene_row rows[] = {
 		TURN_OF_A "S1:busy B1 A1- 16s", "S3 of B starting; waiting B1",
 		"did not end in time"},
 	{"quit refuses those that wait for a turn", TURN_OF_A "B1 [quit -t 0]",
-		"refused 805 B1; closed A1; [done]", "being stopped"},
+		"refused 805 B1; closed A1; [done]", "The MPS daemon is quitting"},
 
 	/* ---- who says so */
 	{"root's server is believed", "R1 S1+x A1", "S1 of R stopping: R1; turn A1", NULL},
