@@ -380,15 +380,6 @@ int config_load_server_user(struct config *config, struct error_message *error)
 	return 0;
 }
 
-struct sockaddr_un config_address(const struct config *config)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-	_Static_assert(sizeof(address.sun_path) == sizeof(config->socket_path), "SOCKET_PATH_MAX");
-	memcpy(address.sun_path, config->socket_path, sizeof(address.sun_path));
-	return address;
-}
-
 const char *config_metrics_address(const struct config *config)
 {
 	const char *option = config->metrics_option;

@@ -124,9 +124,6 @@ const char *config_key_text(enum config_key key, const struct config_values *fil
 /* Sets the key anew, from the environment, the file or the default. The value is checked. */
 void config_key_apply(enum config_key key, struct config *config);
 
-/* The address of the control socket, for bind() and connect(). */
-struct sockaddr_un config_address(const struct config *config);
-
 /* Where the metrics can be read; "": nowhere. */
 const char *config_metrics_address(const struct config *config);
 

@@ -23,6 +23,7 @@
 
 #include "conn.h"
 #include "daemon/text/directory.h"
+#include "daemon/ask/control_socket.h"
 #include "daemon/state/daemon.h"
 
 #define LOCK_FILE "control_lock"
@@ -79,6 +80,24 @@ static int lock_with_timeout(int directory, int fd)
 	return r;
 }
 
+/* A user's daemon beside that of root, which alone can open the lock. */
+static int refuse_lock(const struct config *config, int r, struct error_message *error)
+{
+	_cleanup_close_ int sock = control_socket_connect(config->socket_path, 0);
+
+	if (r == -EACCES && sock >= 0)
+		return error_message_set(error, r,
+			"A daemon of root already serves all users at %s: mps-run --check says "
+			"whether your programs can be its clients. For a daemon of your own, set "
+			"CUDA_MPS_PIPE_DIRECTORY to a directory of yours, for the daemon and for "
+			"your programs",
+			config->pipe_directory);
+	return error_message_set(error, r,
+		"Cannot open %s/" LOCK_FILE ": %s: remove it or set CUDA_MPS_PIPE_DIRECTORY "
+		"to a directory that UID %u can write",
+		config->pipe_directory, strerror(-r), config->uid);
+}
+
 static int acquire_lock(
 	struct listener *listener, const struct config *config, struct error_message *error)
 {
@@ -87,11 +106,7 @@ static int acquire_lock(
 		O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 
 	if (fd < 0)
-		return error_message_set(error, -errno,
-			"Cannot open %s/" LOCK_FILE
-			": %s: remove it or set CUDA_MPS_PIPE_DIRECTORY "
-			"to a directory that UID %u can write",
-			config->pipe_directory, strerror(errno), config->uid);
+		return refuse_lock(config, -errno, error);
 	listener->lock = fd;
 	listener->is_locked = lock_with_timeout(listener->directory, fd) == 0;
 	if (listener->is_locked)
@@ -125,7 +140,6 @@ static int write_pid_file(
  */
 static int check_socket(const struct config *config, struct error_message *error)
 {
-	struct sockaddr_un address = config_address(config);
 	_cleanup_close_ int fd = -EBADF;
 	struct stat st;
 
@@ -136,11 +150,8 @@ static int check_socket(const struct config *config, struct error_message *error
 			"%s exists but is not a socket: remove it, or set CUDA_MPS_PIPE_DIRECTORY "
 			"to another directory",
 			config->socket_path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return error_message_set(
-			error, -errno, "Cannot create a socket: %s", strerror(errno));
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 || errno != ECONNREFUSED)
+	fd = control_socket_connect(config->socket_path, 0);
+	if (fd != -ECONNREFUSED)
 		return error_message_set(error, -EADDRINUSE,
 			"Another program listens on %s. If it is systemd, systemctl start "
 			"mps-control starts the daemon. If it is NVIDIA's own control daemon, stop "
@@ -164,9 +175,11 @@ static void refuse_descriptors(int fd)
 /* The temporary name has as many bytes as the final one, so that it fits into an address too. */
 static struct sockaddr_un temporary_address(const struct config *config)
 {
-	struct sockaddr_un address = config_address(config);
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
+	_Static_assert(sizeof(address.sun_path) == sizeof(config->socket_path), "SOCKET_PATH_MAX");
 	_Static_assert(sizeof(TEMPORARY_NAME) == sizeof("control"), "fits where the other does");
+	memcpy(address.sun_path, config->socket_path, sizeof(address.sun_path));
 	memcpy(strrchr(address.sun_path, '/') + 1, TEMPORARY_NAME, sizeof(TEMPORARY_NAME));
 	return address;
 }

@@ -550,6 +550,24 @@ def test_second_daemon():
         daemon.quit()
 
 
+def test_beside_root():
+    """A user learns that a daemon serves already, and how to start one all the same."""
+    need_root()
+    with Daemon() as daemon:
+        done = daemon.run("-d", uid=1000)
+        equal((done.returncode, done.stdout), (1, ""))
+        contains(done.stderr, "A daemon of root already serves all users at %s: mps-run --check" % daemon.pipe)
+        own = tempfile.mkdtemp(prefix="mps-")
+        os.chown(own, 1000, 1000)
+        own = {"CUDA_MPS_PIPE_DIRECTORY": own, "CUDA_MPS_LOG_DIRECTORY": own}
+        equal(daemon.run("-d", uid=1000, environment=own).returncode, 0)
+        equal(daemon.run("quit", uid=1000, environment=own).stdout, "")
+        shutil.rmtree(own["CUDA_MPS_PIPE_DIRECTORY"])
+        daemon.quit()
+        # The lock stays.
+        contains(daemon.run("-d", uid=1000).stderr, "control_lock: Permission denied: remove it or set")
+
+
 def test_relative_and_slashes():
     with Daemon(start=False) as daemon:
         daemon.environment["CUDA_MPS_PIPE_DIRECTORY"] = "pipe///"
