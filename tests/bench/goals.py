@@ -6,7 +6,7 @@ A figure that misses its goal is no error.
 
 import collections
 
-from ways import NATIVE, OURS, THEIRS
+from ways import LABELS, NATIVE, OURS, THEIRS
 
 # `against' is the way whose figure divides ours; OURS: the figure itself.
 Goal = collections.namedtuple("Goal", "row against sign bound")
@@ -47,7 +47,7 @@ GOALS = [
 
 def words(goal):
     text = "%s %g" % (goal.sign, goal.bound)
-    return text if goal.against == OURS else "%s x %s" % (text, goal.against)
+    return text if goal.against == OURS else "%s x %s" % (text, LABELS[goal.against])
 
 
 def judge(goal, medians):

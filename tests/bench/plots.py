@@ -7,13 +7,13 @@ import os
 
 from clients import LATENCY, TAIL, THROUGHPUT
 from svg import Svg
-from ways import NAMES
+from ways import LABELS, NAMES
 
 COLOURS = dict(zip(NAMES, ("#7f8c99", "#76a713", "#1f6fb5")))
 STYLE = ("text{fill:#333}.small{font-size:10px}.end{text-anchor:end}.middle{text-anchor:middle}"
          ".title{font-weight:bold}polyline{fill:none;stroke-width:2}.tail{stroke-dasharray:4 3}")
 # Of a chart, its plot inside it, and the picture.
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 400, 260, 62, 30, 14, 30
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 400, 274, 74, 30, 14, 44
 COLUMNS, LEGEND = 2, 30
 
 
@@ -56,7 +56,11 @@ class Chart:
         return self.y + HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM)
 
     def frame(self, title, unit):
-        self.svg.text(self.x + LEFT, self.y + 18, "%s, %s" % (title, unit), "title")
+        self.svg.text(self.x + LEFT, self.y + 18, title, "title")
+        self.svg.text(self.x + (LEFT + WIDTH - RIGHT) / 2, self.y + HEIGHT - 12, "clients", "small middle")
+        self.svg.add('<g transform="rotate(-90 %.1f %.1f)">', self.x + 22, self.y + HEIGHT / 2)
+        self.svg.text(self.x + 22, self.y + HEIGHT / 2, unit, "small middle")
+        self.svg.add("</g>")
         for power in range(self.low, self.high + 1):
             at = self.up(10 ** power)
             self.svg.add('<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#ddd"/>',
@@ -78,10 +82,11 @@ def draw(charts, unit, note):
     height = LEGEND + HEIGHT * math.ceil(len(charts) / COLUMNS)
     svg = Svg(COLUMNS * WIDTH, height, STYLE)
     for i, way in enumerate(NAMES):
-        svg.add('<rect x="%d" y="10" width="18" height="4" fill="%s"/>', LEFT + 90 * i,
+        svg.add('<rect x="%d" y="10" width="18" height="4" fill="%s"/>', LEFT + 130 * i,
                 COLOURS[way])
-        svg.text(LEFT + 24 + 90 * i, 17, way)
-    svg.text(LEFT + 24 + 90 * len(NAMES), 17, note)
+        svg.text(LEFT + 24 + 130 * i, 17, LABELS[way])
+    if note:
+        svg.text(LEFT + 130 * len(NAMES), 17, note)
     for i, (title, lines) in enumerate(charts.items()):
         chart = Chart(svg, i % COLUMNS * WIDTH, LEGEND + i // COLUMNS * HEIGHT, lines)
         chart.frame(title, unit)
@@ -94,8 +99,8 @@ def save(rows, folder):
     """Draws what there are rows for."""
     os.makedirs(folder, exist_ok=True)
     for name, quantities, unit, note in (
-            ("throughput", (THROUGHPUT,), "launches a second", "by the number of clients"),
-            ("latency", (LATENCY, TAIL), "us", "median, and p99 dashed, by the number of clients")):
+            ("throughput", (THROUGHPUT,), "kernels per second, all clients", ""),
+            ("latency", (LATENCY, TAIL), "time of a round, microseconds", "median; dashed: p99")):
         charts = lines_of(rows, quantities)
         if charts:
             draw(charts, unit, note).save(os.path.join(folder, name + ".svg"))

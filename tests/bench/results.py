@@ -8,10 +8,10 @@ import time
 
 import goals
 from harness import Skip
-from ways import NAMES, NATIVE, OURS, THEIRS
+from ways import LABELS, NAMES, NATIVE, OURS, THEIRS
 
 LINE = "%-52s %-5s %12s %12s %12s  %8s %8s  %s"
-HEADER = LINE % ("", "", *NAMES, "/" + NATIVE, "/" + THEIRS, "goal")
+HEADER = LINE % ("", "", *LABELS.values(), "/native", "/NVIDIA", "goal")
 
 
 class OutOfTime(BaseException):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways in which programs reach the GPU: natively, through the vendor's MPS, through ours.
+"""The ways in which programs reach the GPU: natively, through NVIDIA's MPS, through Warpshare.
 
     with open_ways(is_real, NAMES, results) as ways:
         ways[0].start([mps.program("bench"), "serve"])
@@ -23,6 +23,8 @@ VENDOR = "nvidia-cuda-mps-control"
 # The software GPU's own gigabyte is too small for large copies of several programs.
 SOFTGPU = {"SOFTGPU_MEMORY_MIB": "4096"}
 NATIVE, THEIRS, OURS = NAMES = ("native", "vendor", "ours")
+# What tables and pictures call them; README.md does the same.
+LABELS = {NATIVE: "native", THEIRS: "NVIDIA's MPS", OURS: "Warpshare"}
 SETTINGS = {}  # of our daemon, beside those of a test
 
 

@@ -105,6 +105,15 @@ def test_no_dead_link():
     equal(dead_links(harness.ROOT), [])
 
 
+def test_pictures():
+    """Each is on a page, and calls the service and NVIDIA's by the names of README's tables."""
+    shown = {there for path in pages() for there, _ in links(path)}
+    for path in glob.glob(harness.ROOT + "/docs/**/*.svg", recursive=True):
+        assert path in shown, name(path) + " is on no page"
+        words = {text.strip() for text in re.findall(r"<text[^>]*>([^<]*)<", read(path))}
+        equal(words & {"ours", "vendor", "here", "the service", "MPS"}, set(), name(path))
+
+
 def test_each_page_is_reachable():
     found, left = set(), [harness.ROOT + "/README.md"]
     while left:
