@@ -88,6 +88,7 @@ void server_notify_devices(struct server *server)
 
 static void log_driver_version(void)
 {
+	const struct driver_facts *facts = driver_facts();
 	char text[64] = "";
 	FILE *file = fopen("/sys/module/nvidia/version", "re");
 
@@ -99,12 +100,10 @@ static void log_driver_version(void)
 		log_line("Display Driver version: %s", text);
 	log_line("CUDA driver: %s, CUDA %d.%d", driver_path(), driver_version() / 1000,
 		driver_version() % 1000 / 10);
-	if (driver_version() != DRIVER_FACTS_VERSION)
+	if (driver_version() != facts->version)
 		log_line("This server was measured with driver %d (CUDA %d.%d). With another "
-			 "driver, "
-			 "calls may wait longer while a client blocks a stream",
-			DRIVER_FACTS_BRANCH, DRIVER_FACTS_VERSION / 1000,
-			DRIVER_FACTS_VERSION % 1000 / 10);
+			 "driver, calls may wait longer while a client blocks a stream",
+			facts->branch, facts->version / 1000, facts->version % 1000 / 10);
 }
 
 /* cuInit() has returned. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "disable.h"
+#include "driver_facts.h"
 #include "find_cuda.h"
 #include "server/util/log.h"
 
@@ -58,6 +59,7 @@ int driver_open(void)
 			DRIVER_VERSION_MIN / 1000, DRIVER_VERSION_MIN % 1000 / 10);
 		return -ELIBBAD;
 	}
+	driver_facts_choose(version);
 	return 0;
 }
 

@@ -3,66 +3,82 @@
 #define DRIVER_FACTS_H
 
 /*
- * What this server relies on that no document of the driver says. All figures were
- * measured with driver 580 (CUDA 13.0), on an H200 where no other GPU is named. The
- * program named beside a figure, in tests/programs/driver_api, measures it again.
+ * What this server relies on that no document of the driver says: one row of figures for each
+ * measured version of the driver. `tests/gpu/facts' measures the row of the driver at hand;
+ * docs/hacking.md says how to add one. An H200 gave the figures, where no other GPU is named.
+ *
+ * With a driver that has no row the server works in the same way, but a figure may be wrong:
+ * calls may then wait beside blocked streams. server.log has a line that says so.
  *
  * driver.c also calls two functions of a private table: driver_read_topology().
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Hardware queues of a context, with the CUDA_DEVICE_MAX_CONNECTIONS that the daemon sets: the
+ * most that the driver takes.
+ */
+#define DRIVER_QUEUES_MAX 32u
+
+struct driver_facts {
+	int version; /* what cuDriverGetVersion() says */
+	int branch;  /* the driver's own number */
+
+	/* Streams that may be blocked while work of all other streams runs. */
+	uint32_t n_queues_blocked;
+
+	/* Calls that a queue takes. The next call waits, with the driver's lock held. */
+	uint32_t n_queue_calls;
+
+	/*
+	 * Channels of a green context: one for each stream. When they are taken, the driver makes
+	 * more at once, which waits for all that is on the GPU, with its lock held. Freed channels
+	 * are used again. A primary context has channels as well, also one for each branch of an
+	 * executable graph; the server does not rely on their number (channel_budget.h).
+	 */
+	uint32_t n_channels_green;
+
+	/* Kernels of executable graphs for which a context has memory at first. */
+	uint32_t n_graph_kernels;
+
+	/*
+	 * Memory of the GPU that an executable graph takes for each node in the body of a
+	 * conditional node. When the graph ends, the driver keeps this memory for later graphs.
+	 */
+	uint64_t body_node_memory;
+};
+
+/* The row of this driver, from driver_open() on: see driver_facts_find(). */
+const struct driver_facts *driver_facts(void);
+
+/* Called by driver_open(). */
+void driver_facts_choose(int version);
+
+/*
+ * The row of that version; without one, the row of the newest version before it, or else the
+ * oldest row. The rows are in the order of their versions.
+ */
+const struct driver_facts *driver_facts_find(
+	const struct driver_facts *rows, size_t n_rows, int version);
+
+/* All rows, for tests. */
+const struct driver_facts *driver_facts_all(size_t *ret_n);
+
+/*
+ * Facts without a figure, measured with driver 580:
  *
- * With another driver the server works in the same way, but a figure may be wrong:
- * calls may then wait beside blocked streams. server.log has a line that says so.
- */
-
-/* What cuDriverGetVersion() says of the measured driver, and the driver's own number. */
-#define DRIVER_FACTS_VERSION 13000
-#define DRIVER_FACTS_BRANCH 580
-
-/*
- * Hardware queues of a context, with the CUDA_DEVICE_MAX_CONNECTIONS that the daemon sets.
- * At 12 blocked streams some work of other streams is put behind them at times, at 20
- * kernels are, and at 32 nothing runs. (driver_queues.c)
- */
-#define DRIVER_QUEUES 32u
-#define DRIVER_QUEUES_BLOCKED 8u
-
-/* Calls that a queue takes. The next call waits, with the driver's lock held. (driver_waits.c) */
-#define DRIVER_QUEUE_CALLS 1020u
-
-/*
- * Channels: one for each stream and each branch of an executable graph. A context has this
- * many at first. When they are taken, the driver makes more at once, which waits for all that
- * is on the GPU, with its lock held. Freed channels are used again. (driver_waits.c)
- */
-#define DRIVER_CHANNELS 36u
-#define DRIVER_CHANNELS_MORE 45u
-
-/* The same of a green context, measured on an H100; graphs use the primary context's channels. */
-#define DRIVER_CHANNELS_GREEN 40u
-
-/* Kernels of executable graphs for which a context has memory at first. (driver_waits.c) */
-#define DRIVER_GRAPH_KERNELS 4160u
-
-/*
- * Memory of the GPU that an executable graph takes for each node in the body of a conditional
- * node. When the graph ends, the driver keeps this memory for later graphs.
- * (driver_keeps.c)
- */
-#define DRIVER_BODY_NODE_MEMORY (60ull << 10)
-
-/*
  * A loop (a conditional node of type WHILE) beside kernels of other streams can end a context with
  * CUDA_ERROR_LAUNCH_FAILED, also in a native process: in 10 of 10 runs of loops of 500 or 5 000
  * rounds beside six or seven threads that launch kernels, graphs or IF and SWITCH nodes, in each
  * run of three loops of 500 rounds, and in each run of clients of the vendor's service. It did not
  * do so beside copies, alone in its context, or in the one run with kernels of 20 us in its body.
  * IF and SWITCH nodes never did so. H100, driver 580.159.04. (graph_loops.cu)
- */
-
-/* Host memory that the driver leaks with each green context that is made and ended.
- * (driver_growth.c) */
-#define DRIVER_GREEN_LEAK ((16u << 20) / 10)
-
-/*
+ *
+ * The driver leaks 1.6 MiB of host memory with each green context that is made and ended.
+ * (driver_growth.c)
+ *
  * Calls that wait for all that is on the GPU, with the driver's lock held (driver_waits.c):
  * loading and unloading code, unpinning memory, raising the stack, the first launch of a
  * kernel with more local memory than any before, the first change of an attribute of a

@@ -14,6 +14,7 @@
 #include "server/session/counting.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
+#include "server/driver/driver_facts.h"
 #include "server/schedule/background.h"
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/closed_gpu.h"
@@ -223,7 +224,7 @@ static CUresult set_priorities(const struct graph *graph)
 static bool take_body_nodes(struct session *session, const struct graph *graph)
 {
 	struct session_device *sdev = graph->sdev;
-	uint64_t size = graph->n_body_nodes * DRIVER_BODY_NODE_MEMORY;
+	uint64_t size = graph->n_body_nodes * driver_facts()->body_node_memory;
 
 	return graph_end_take_body_nodes(graph->ending, sdev->memory, graph->n_body_nodes) ||
 	       (lease_extend(session, sdev->device->ordinal, size) &&

@@ -19,9 +19,8 @@
 #include "server/driver/driver_facts.h"
 #include "server/device/device.h"
 
-#define BLOCKED_MAX DRIVER_QUEUES_BLOCKED
-#define BLOCKED_MAX_LARGE                                                                          \
-	(BLOCKED_MAX - 2) /* for a session beyond its share, counting all others */
+/* Less for a session beyond its share, counting all others. */
+#define LARGE_LESS 2
 #define SESSION_MAX 6u
 #define SESSION_SHARE 2u /* reserved per session with a semaphore: two streams that take turns */
 #define SPINS 30         /* of some microseconds, before the first sleep */
@@ -38,7 +37,7 @@ atomic_uint blocked_n;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t placing = PTHREAD_MUTEX_INITIALIZER; /* before `lock' */
 static unsigned n_calls, n_wanted; /* exclusive calls: those made, those wanted; under the lock */
-static struct entry entries[BLOCKED_MAX]; /* blocked_n of them; under the lock */
+static struct entry entries[DRIVER_QUEUES_MAX]; /* blocked_n of them; under the lock */
 
 static bool is_passed(const struct entry *entry)
 {
@@ -100,7 +99,7 @@ static bool has_space(const struct session *session)
 	if (n_calls > 0 || (n_wanted > 0 && n == 1) || n > SESSION_MAX)
 		return false;
 	return count_others(session) + MAX(n, SESSION_SHARE) <=
-	       (n <= SESSION_SHARE ? BLOCKED_MAX : BLOCKED_MAX_LARGE);
+	       driver_facts()->n_queues_blocked - (n <= SESSION_SHARE ? 0 : LARGE_LESS);
 }
 
 /* The client to which a blocked stream belongs. */

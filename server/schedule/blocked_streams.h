@@ -38,7 +38,6 @@
 #include <stdint.h>
 
 #include "server/driver/driver.h"
-#include "server/driver/driver_facts.h"
 #include "server/driver/session_stream.h"
 
 struct device;
@@ -80,12 +79,11 @@ void exclusive_call_end(void);
 /*
  * How many calls a stream may have in its queue, which it may share with other streams, since it
  * was last seen at rest: while any stream is blocked, and, for a stream of a session that is
- * blocked itself, as many as a program may expect.
+ * blocked itself, as many as a program may expect; less than n_queue_calls of every driver, so the
+ * queue of a stream is never full (driver_facts.h).
  */
 #define BLOCKED_BESIDE_MAX 64u
 #define BLOCKED_BEHIND_MAX 700u
-
-_Static_assert(BLOCKED_BEHIND_MAX < DRIVER_QUEUE_CALLS, "the queue of a stream is never full");
 
 /*
  * A stream that has more calls waits until it is at rest, no stream is blocked any more, or the

@@ -29,7 +29,7 @@
 #define CHANNEL_BUDGET_RESERVED 80u
 #define CHANNEL_BUDGET_BLOCKED 80u
 /* How many nodes the driver can hold from the start, with a reserve. */
-#define CHANNEL_BUDGET_NODES (DRIVER_GRAPH_KERNELS - 64)
+#define CHANNEL_BUDGET_NODES (driver_facts()->n_graph_kernels - 64)
 /* Of those that it can hold, these are for sessions that are blocked themselves. */
 #define CHANNEL_BUDGET_NODES_BLOCKED 1024u
 /* For how many nodes memory is made in advance: about 2 KiB and 6 us each. */

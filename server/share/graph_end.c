@@ -57,7 +57,7 @@ bool graph_end_take_body_nodes(struct graph_end *end, struct device_quota *memor
 		return true;
 	if (!account_take(end, RESOURCE_BODY_NODES, n_nodes))
 		return false;
-	if (!device_quota_charge(memory, n_nodes * DRIVER_BODY_NODE_MEMORY)) {
+	if (!device_quota_charge(memory, n_nodes * driver_facts()->body_node_memory)) {
 		account_give(end, RESOURCE_BODY_NODES, n_nodes);
 		return false;
 	}
@@ -71,7 +71,7 @@ static void give_all(struct graph_end *end)
 	account_give(end, RESOURCE_GRAPHS, 1);
 	account_give(end, RESOURCE_GRAPH_NODES, end->n_nodes);
 	account_give(end, RESOURCE_BODY_NODES, end->n_body_nodes);
-	device_quota_refund(end->memory, end->n_body_nodes * DRIVER_BODY_NODE_MEMORY);
+	device_quota_refund(end->memory, end->n_body_nodes * driver_facts()->body_node_memory);
 	device_quota_unref(end->memory);
 }
 

@@ -21,8 +21,9 @@
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/quiet.h"
 
-/* Each green context has its own channels for its streams. Graphs take the GPU's. */
-#define CHANNELS (DRIVER_CHANNELS_GREEN - 4)
+/* Each green context has its own channels for its streams, less a reserve. Graphs take the GPU's.
+ */
+#define CHANNELS_LEFT 4u
 
 /*
  * The green context of a share gets this many channels in advance, in 27 MiB of the GPU's
@@ -410,7 +411,7 @@ static CUresult green_make_real(
 {
 	CUresult result = CUDA_SUCCESS;
 
-	atomic_init(&green->n_channels, CHANNELS);
+	atomic_init(&green->n_channels, driver_facts()->n_channels_green - CHANNELS_LEFT);
 	if (!account_take(green, RESOURCE_GREENS, 1))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!take_kept(green))

@@ -179,6 +179,27 @@ def test_estimates():
     contains(done.stdout, "driver_keeps: ok")
 
 
+def test_facts():
+    """tests/gpu/facts prints a row of driver_facts.c, with what the software GPU does as a driver."""
+    if mps.SLOW > 1:
+        raise harness.Skip("the programs cannot load a library with a sanitizer")
+    for name in ("driver_facts", "driver_queues"):
+        mps.program(name)
+    env = dict(mps.clean_environment(), LD_LIBRARY_PATH=os.path.dirname(mps.SOFTGPU),
+               MPS_BUILD=harness.BUILD)
+    done = subprocess.run([os.path.join(harness.ROOT, "tests", "gpu", "facts"), "--rounds", "2"],
+                          env=env, capture_output=True, text=True, timeout=100, check=False)
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    with open(os.path.join(harness.ROOT, "server", "driver", "driver_facts.c"),
+              encoding="utf-8") as file:
+        fields = re.search(r"\t\{\n(\t\t\.\w+ = \d+,\n)+\t\},\n", file.read()).group(0)
+    shape = re.compile(r"= \d+,")
+    equal(shape.sub("", done.stdout), shape.sub("", fields))
+    for line in (".version = 13000,", ".n_graph_kernels = 4160,", ".n_queues_blocked = 8,"):
+        contains(done.stdout, line)
+    contains(done.stderr, "body_node_memory: measured 0, in server/driver/driver_facts.c 61440")
+
+
 def test_invalid_numbers():
     """A wrong value of the variable is logged, and the default is used."""
     for said in ("0", "-1", "many", "1x", "99999999999"):

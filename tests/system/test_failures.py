@@ -286,7 +286,7 @@ def test_old_driver():
 def test_other_driver():
     """What was measured with one driver is said not to be known of another."""
     line = "This server was measured with driver"
-    for version, is_said in (("12080", True), ("13000", False)):
+    for version, is_said in (("12080", True), ("13000", False), ("14000", True)):
         with mps.Service({"SOFTGPU_DRIVER_VERSION": version}) as service:
             service.run_ok("driver")
             equal(line in service.server_log(), is_said, version)

@@ -86,7 +86,7 @@ static void test_nested(void **state)
 	edge(1, 2);
 	assert_int_equal(instantiate(5, &error_node), CUDA_SUCCESS);
 	memory = session_graph(harness.session, GRAPH)->sdev->memory;
-	assert_int_equal(quota_used(&memory->quota), 3 * DRIVER_BODY_NODE_MEMORY);
+	assert_int_equal(quota_used(&memory->quota), 3 * driver_facts()->body_node_memory);
 	assert_int_equal(account_taken(harness.session->account, RESOURCE_GRAPH_NODES), 5 + 3);
 	/* An executable graph keeps its conditional nodes. */
 	conditional(2, 1, 1);
