@@ -318,6 +318,7 @@ install: all softgpu
 	sed 's|@VERSION@|$(VERSION)|; s|@PIPE_DIRECTORY@|$(PIPE_DIRECTORY)|' daemon/dist/mps.pc.in \
 		>$(SHARE)/pkgconfig/mps.pc
 	install -m 644 daemon/dist/completion/mps-control.bash $(SHARE)/bash-completion/completions/mps-control
+	ln -sf mps-control $(SHARE)/bash-completion/completions/mps-top
 	install -m 644 daemon/dist/completion/mps-run.bash $(SHARE)/bash-completion/completions/mps-run
 	install -m 644 daemon/dist/completion/_mps-control daemon/dist/completion/_mps-run $(SHARE)/zsh/site-functions
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 120 s
-"""Completion of mps-control and mps-run in bash and zsh: all that the help names is offered."""
+"""Completion of mps-control, mps-top and mps-run in bash and zsh: all that the help names is offered."""
 
+import glob
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from harness import contains, equal
 
 FOLDER = harness.ROOT + "/daemon/dist/completion/"
 RUN = mps.BUILD + "/bin/mps-run"
+TOP = mps.BUILD + "/bin/mps-top"
 
 BASH = """
 source "$1"; function=$2; shift 2
@@ -36,10 +38,15 @@ source $file
 """
 
 
+def file_of(program):
+    """The completion of mps-top is in the file of mps-control."""
+    return os.path.basename(program).replace("mps-top", "mps-control")
+
+
 def bash(program, *words, env=None):
     """What bash offers for the last word."""
     name = os.path.basename(program)
-    done = subprocess.run(["bash", "--norc", "-c", BASH, "bash", FOLDER + name + ".bash",
+    done = subprocess.run(["bash", "--norc", "-c", BASH, "bash", FOLDER + file_of(program) + ".bash",
                            "_" + name.replace("-", "_"), program, *words], capture_output=True,
                           text=True, env=env, timeout=60, check=False)
     equal(done.stderr, "")
@@ -49,7 +56,7 @@ def bash(program, *words, env=None):
 def zsh(program, *words, env=None):
     """What zsh offers, whatever the last word begins with: zsh itself filters."""
     shell = mps.need_program("zsh")
-    done = subprocess.run([shell, "-f", "-c", ZSH, "zsh", FOLDER + "_" + os.path.basename(program),
+    done = subprocess.run([shell, "-f", "-c", ZSH, "zsh", FOLDER + "_" + file_of(program),
                            program, *words], capture_output=True, text=True, env=env, timeout=60,
                           check=False)
     equal(done.stderr, "")
@@ -121,6 +128,31 @@ def test_zsh():
     check_answers(zsh)
     for words in (["-c"], ["--config"], ["check-config"], ["-c", "x", "check-config"]):
         equal(zsh(mps.CONTROL, *words, ""), {"FILES"})
+
+
+def top_options():
+    """Those of the usage that a wrong option prints."""
+    said = subprocess.run([TOP, "-x"], capture_output=True, text=True, check=False).stderr
+    found = set(re.findall(r"(?<=\[)--?\w+", said))
+    assert len(found) >= 4, said
+    return found
+
+
+def test_top():
+    for offer in bash, zsh:
+        equal(offer(TOP, ""), top_options())
+        equal(offer(TOP, "--once", ""), top_options())
+
+
+def test_every_program_is_completed():
+    """But for those that the daemon starts."""
+    found = {os.path.basename(path) for path in glob.glob(mps.BUILD + "/bin/mps-*")}
+    for files, pattern in (FOLDER + "*.bash", r"^complete -F \w+ (.*)$"), (FOLDER + "_*", r"^#compdef (.*)$"):
+        completed = set()
+        for path in glob.glob(files):
+            with open(path, encoding="utf-8") as file:
+                completed |= set(" ".join(re.findall(pattern, file.read(), re.M)).split())
+        equal(found - completed, {"mps-server", "mps-exporter"}, files)
 
 
 def run_options():

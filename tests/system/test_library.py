@@ -291,7 +291,7 @@ def check_installed(prefix):
                  "share/man/man8/mps-server.8", "share/man/man7/libmpsclient.7", "lib/mps/mps-check",
                  "lib/mps/softgpu/libcuda.so.1",
                  "share/bash-completion/completions/mps-control",
-                 "share/bash-completion/completions/mps-run", "share/zsh/site-functions/_mps-control",
+                 "share/bash-completion/completions/mps-run", "share/bash-completion/completions/mps-top", "share/zsh/site-functions/_mps-control",
                  "share/zsh/site-functions/_mps-run", "lib/systemd/system/mps-control.service",
                  "lib/systemd/system/mps-control.socket", "lib/tmpfiles.d/mps-control.conf",
                  "lib/sysusers.d/mps-control.conf"):

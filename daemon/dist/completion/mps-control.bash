@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Completion of mps-control for bash. The options and commands are those that the installed
+# Completion of mps-control and mps-top for bash. The options and commands are those that the installed
 # mps-control prints with -h, so a new command needs no change here.
 
 # Lines "NAME USAGE" of the help: two spaces separate them from their description.
@@ -69,4 +69,12 @@ _mps_control() {
 		"$(_mps_control_candidates "${COMP_WORDS[@]:0:COMP_CWORD}")" -- "${COMP_WORDS[COMP_CWORD]}")
 }
 
+# It takes what `mps-control top' takes.
+_mps_top() {
+	local IFS=$' \t\n'
+	mapfile -t COMPREPLY < <(compgen -W \
+		"$(_mps_control_candidates "${COMP_WORDS[0]%top}control" top)" -- "${COMP_WORDS[COMP_CWORD]}")
+}
+
 complete -F _mps_control mps-control nvidia-cuda-mps-control
+complete -F _mps_top mps-top
