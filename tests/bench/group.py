@@ -7,9 +7,11 @@
 The program is bench.cu, or another with the same orders and answers (models.py).
 """
 
+import contextlib
 import os
 import re
 import sys
+import threading
 import time
 
 import mps
@@ -17,7 +19,8 @@ from ways import end_all
 
 # Time to read the order and to run the first rounds: of any number, and of each process.
 LEAD_S, LEAD_EACH_S = 0.05, 0.01
-
+# To start a process.
+START_S = 120
 
 # The command of a Group that runs models.
 MODELS_PROGRAM = [sys.executable, os.path.join(os.path.dirname(__file__), "models.py")]
@@ -32,8 +35,9 @@ class Group:
         try:
             for _ in range(count):
                 self.processes.append(way.start(command, env))
-            self.start_ms = [self.values(process, "start_ms=")["start_ms"]
-                             for process in self.processes]
+            with self.limited(START_S):
+                self.start_ms = [self.values(process, "start_ms=")["start_ms"]
+                                 for process in self.processes]
         except BaseException:
             self.end()
             raise
@@ -48,6 +52,19 @@ class Group:
         end_all(self.processes)
         self.processes = []
 
+    @contextlib.contextmanager
+    def limited(self, seconds):
+        """Kills the processes unless the block ends in that time; then, their answers fail."""
+        def kill():
+            for process in list(self.processes):
+                process.kill()
+        timer = threading.Timer(seconds, kill)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
     def values(self, process, last):
         """The numbers of the lines key=value up to the line that begins with `last'."""
         text = ""
@@ -60,9 +77,11 @@ class Group:
         raise AssertionError("%s, a process of %s ended: %s" % (
             self.way.name, process.args[0], text + end_all([process])[0][-2000:]))
 
-    def ask(self, what, seconds, at):
+    def ask(self, what, seconds, at, *times):
+        """`times' are those that may follow in an order: to settle, to work, to pause."""
+        order = " ".join([what, *("%f" % number for number in (seconds, at, *times))])
         for process in self.processes:
-            process.stdin.write("%s %f %f\n" % (what, seconds, at))
+            process.stdin.write(order + "\n")
 
     def answers(self):
         return [self.values(process, "done") for process in self.processes]

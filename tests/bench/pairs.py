@@ -1,109 +1,222 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inference beside training: as equals, and with training in the background.
+"""A foreground client beside a background one: what the first feels, and what the second loses.
 
-A client is in the background by CUDA_MPS_CLIENT_PRIORITY. Natively there is no such thing.
+A client is in the background by CUDA_MPS_CLIENT_PRIORITY. Natively there is no such thing: both
+are equals. Each kind of work has a process of its own in each way, which works when it is told to.
+In each pair, the foreground first works alone, then beside the background without a pause, then
+for a tenth of the time.
 """
 
+import collections
+import concurrent.futures
 import contextlib
 import statistics
 
-from group import MODELS_PROGRAM, Group, soon
+from group import MODELS_PROGRAM, START_S, Group, soon
 from rounds import alternate, divide
 
-ROUNDS = 2
+ROUNDS = 1
 
-INFERENCE = ("resnet", "decode", "serve_mlp", "serve_cnn")
-TRAINING = ("mlp", "train_cnn", "train_resnet", "train_transformer")
-# Each model is in two pairs.
-PAIRS = (("resnet", "mlp"), ("resnet", "train_transformer"), ("decode", "train_resnet"),
-         ("decode", "train_cnn"), ("serve_mlp", "train_transformer"), ("serve_mlp", "train_resnet"),
-         ("serve_cnn", "train_cnn"), ("serve_cnn", "mlp"))
-# Beside kernels that fill the GPU. Not in the means, which are of the eight pairs.
-FULL_PAIRS = (("resnet", "gemm"), ("decode", "gemm"))
-# A client in the background on half the SMs, in addition: only in these pairs.
-CAPPED = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}
+# `program': the command of its process; None: bench. `what': the order.
+Kind = collections.namedtuple("Kind", "what program")
 
-# The rows of ratios_of(), of each pair and of all.
-PAIR_ROWS = (": p99 / alone", " in background: p99 / alone", ": background / equal")
-CAPPED_ROWS = (" in background on half the SMs: p99 / alone", ": background on half the SMs / equal")
-MEAN_ROWS = ("inference beside training, p99 / alone",
-             "inference beside background training, p99 / alone",
-             "background training / plain sharing")
+FOREGROUNDS = {
+    "resnet18": Kind("resnet", MODELS_PROGRAM), "token": Kind("decode", MODELS_PROGRAM),
+    "encoder": Kind("encoder", MODELS_PROGRAM), "empty": Kind("burst", None),
+    "mpi": Kind("step", None)}
+BACKGROUNDS = {
+    "products4096": Kind("products4096", MODELS_PROGRAM),
+    "products8192": Kind("products8192", MODELS_PROGRAM),
+    "resnet50": Kind("train_resnet50", MODELS_PROGRAM),
+    "transformer": Kind("train_transformer", MODELS_PROGRAM),
+    "elementwise": Kind("elementwise", MODELS_PROGRAM), "prefill": Kind("prefill", MODELS_PROGRAM)}
+# On the software GPU.
+SOFTWARE_FOREGROUNDS = {"empty": FOREGROUNDS["empty"]}
+SOFTWARE_BACKGROUNDS = {"launches": Kind("burst", None)}
+
+# In seconds for each --seconds: each measurement; the time before it in which a share is found.
+ALONE, FULL, BESIDE, PAUSING = 4, 2, 8, 6
+SETTLE_S = 1
+# Before both begin to work, each does some steps.
+WARM_UP_S = 0.2
+# A foreground that pauses works a tenth of the time.
+WORK_S, PAUSE_S = 0.02, 0.18
+PAUSES_MIN = 3
+# The answers of a pair may be late by so much.
+LATE_S = 30
+
+# The rows of ratios_of(), of each pair, and of the mean of all.
+PAIR_ROWS = (": median / alone", ": p99 / alone", ": background / full speed",
+             ", pausing: first request / bound", ", pausing: background / full speed")
+MEAN_ROWS = ("beside background work, median / alone", "beside background work, p99 / alone",
+             "background beside a busy foreground / full speed",
+             "first request after a pause / bound",
+             "background beside a pausing foreground / full speed")
+WORST_ROW = "beside background work, p99 / alone, worst pair"
 
 
-class Couple:
-    """The processes of a way: inference, training as an equal, training in the background."""
+class Client:
+    """A process of a kind in a way. It is started again after its first failure."""
 
-    def __init__(self, way, stack):
-        def start(env=None):
-            return stack.enter_context(Group(way, 1, MODELS_PROGRAM, env))
-        self.inference, self.training = start(), {"equal": start()}
-        if way.background:
-            self.training["background"] = start(way.background)
-            self.training["capped"] = start(dict(way.background, **CAPPED))
-        self.make_models()
+    FAILURES_MAX = 2
 
-    def make_models(self):
-        """In all processes at the same time."""
-        wanted = [(self.inference, INFERENCE)]
-        wanted += [(group, TRAINING + ("gemm",)) for group in self.training.values()]
-        for group, models in wanted:
-            for what in models:
-                group.ask(what, 0, 0)
-        for group, models in wanted:
-            for _ in models:
-                group.answers()
+    def __init__(self, way, kind, env):
+        self.way, self.kind, self.env = way, kind, env
+        self.group, self.failures = None, 0
+        self.alone = {}  # figures that do not depend on the other client
 
-    def together(self, served, trained, seconds):
-        """p99 alone, then beside each kind of training, with the training's speed."""
-        found = {"alone": self.inference.measure(served, seconds)[0]["p99_us"]}
-        for kind, group in self.training.items():
-            if kind == "capped" and (served, trained) not in FULL_PAIRS:
-                continue
-            at = soon(2)
-            self.inference.ask(served, seconds, at)
-            group.ask(trained, seconds, at)
-            found[kind, "p99"] = self.inference.answers()[0]["p99_us"]
-            found[kind, "speed"] = group.answers()[0]["per_s"]
-        return found
+    def start(self):
+        """With its model, which takes each process a different time."""
+        if self.group:
+            return
+        assert self.failures < self.FAILURES_MAX, "%s has failed before, %s" % (
+            self.kind.what, self.way.name)
+        self.failures += 1
+        with contextlib.ExitStack() as stack:
+            group = stack.enter_context(Group(self.way, 1, self.kind.program, self.env))
+            with group.limited(START_S):
+                group.measure(self.kind.what, 0)
+            stack.pop_all()
+        self.group, self.failures = group, self.failures - 1
+
+    def end(self):
+        if self.group:
+            # It has no process any more if that has ended by itself, or was too late.
+            self.failures += not self.group.processes
+            self.group.end()
+        self.group = None
+
+    def ask(self, seconds, at, *times, what=None):
+        self.group.ask(what or self.kind.what, seconds, at, *times)
+
+    def answer(self):
+        return self.group.answers()[0]
+
+    def measure(self, seconds, *times, what=None):
+        self.ask(seconds, soon(1), *times, what=what)
+        return self.answer()
+
+
+def longest_us(client, seconds):
+    """The time of the background's longest kernel alone."""
+    if "longest" not in client.alone:
+        what = "longest_" + client.kind.what if client.kind.program else client.kind.what
+        client.alone["longest"] = client.measure(seconds, what=what)["us"]
+    return client.alone["longest"]
+
+
+def first_us(client, seconds):
+    """The time of the first request after a pause, alone."""
+    if "first" not in client.alone:
+        client.alone["first"] = client.measure(seconds, 0, WORK_S, PAUSE_S)["first_us"]
+    return client.alone["first"]
+
+
+def both(foreground, background, seconds, settle, *pauses):
+    """The answers of both, which work at the same time."""
+    at = soon(2) + WARM_UP_S
+    foreground.ask(seconds, at, settle, *pauses)
+    background.ask(seconds, at, settle)
+    return foreground.answer(), background.answer()
+
+
+def figures(foreground, background, unit, settle):
+    """All figures of a pair in one way."""
+    pausing_s = max(PAUSING * unit, PAUSES_MIN * (WORK_S + PAUSE_S))
+    bound = first_us(foreground, pausing_s) + longest_us(background, FULL * unit)
+    alone = foreground.measure(ALONE * unit)
+    full = background.measure(FULL * unit)
+    busy, beside_busy = both(foreground, background, BESIDE * unit, settle)
+    pausing, beside_pausing = both(foreground, background, pausing_s, 0, WORK_S, PAUSE_S)
+    return {"alone": alone["us"], "alone p99": alone["p99_us"], "full": full["per_s"],
+            "busy": busy["us"], "busy p99": busy["p99_us"], "beside busy": beside_busy["per_s"],
+            "first": pausing["first_us"], "bound": bound,
+            "beside pausing": beside_pausing["per_s"]}
+
+
+def together(foreground, background, unit, settle):
+    """The same, in bounded time. After a failure, an answer may be under way: both end."""
+    clients = foreground, background
+    seconds = (ALONE + FULL + BESIDE + 2 * PAUSING) * unit + settle + LATE_S
+    try:
+        for client in clients:
+            client.start()
+        with foreground.group.limited(seconds), background.group.limited(seconds):
+            return figures(foreground, background, unit, settle)
+    except BaseException:
+        for client in clients:
+            client.end()
+        raise
 
 
 def ratios_of(found):
     """What the rows of a pair tell, each as {way: [value]}."""
-    return (divide(found["equal", "p99"], found["alone"]),
-            divide(found["background", "p99"], found["alone"]),
-            divide(found["background", "speed"], found["equal", "speed"]))
+    return (divide(found["busy"], found["alone"]), divide(found["busy p99"], found["alone p99"]),
+            divide(found["beside busy"], found["full"]), divide(found["first"], found["bound"]),
+            divide(found["beside pausing"], found["full"]))
 
 
-def capped_ratios_of(found):
-    return (divide(found["capped", "p99"], found["alone"]),
-            divide(found["capped", "speed"], found["equal", "speed"]))
-
-
-def means(ratios):
-    """The mean of all pairs, of each way."""
+def of_all(ratios, choose):
+    """One value of all pairs, of each way."""
     names = {way for ratio in ratios for way in ratio}
-    return {way: [statistics.mean(ratio[way][0] for ratio in ratios if way in ratio)]
-            for way in names}
+    return {way: [choose(ratio[way][0] for ratio in ratios if way in ratio)] for way in names}
+
+
+def wanted_pairs(foregrounds, backgrounds, texts):
+    """`texts' are FOREGROUND:BACKGROUND,..., where an absent name means all; None: all pairs."""
+    pairs = [(one, other) for other in backgrounds for one in foregrounds]
+    found = set() if texts else set(pairs)
+    for text in texts.split(",") if texts else ():
+        one, _, other = text.partition(":")
+        chosen = {pair for pair in pairs if one in ("", pair[0]) and other in ("", pair[1])}
+        assert chosen, "there is no pair %s; foregrounds: %s; backgrounds: %s" % (
+            text, ", ".join(foregrounds), ", ".join(backgrounds))
+        found |= chosen
+    return [pair for pair in pairs if pair in found]
+
+
+class Clients:
+    """The processes of all ways."""
+
+    def __init__(self, ways, pairs, kinds):
+        self.of = {}
+        for way in ways:
+            for foreground, background in pairs:
+                self.of[way, foreground] = Client(way, kinds[foreground], None)
+                self.of[way, background] = Client(way, kinds[background], way.background)
+
+    def __enter__(self):
+        """Starts all at the same time. What fails here is tried again in its pairs."""
+        with concurrent.futures.ThreadPoolExecutor(len(self.of)) as pool:
+            for client in self.of.values():
+                pool.submit(client.start)
+        return self
+
+    def __exit__(self, *_):
+        for client in self.of.values():
+            client.end()
+
+    def together(self, way, pair, *times):
+        foreground, background = pair
+        return together(self.of[way, foreground], self.of[way, background], *times)
 
 
 def measure(ways, options, results):
-    seconds = 2 * options.seconds
+    foregrounds = FOREGROUNDS if options.is_real else SOFTWARE_FOREGROUNDS
+    backgrounds = BACKGROUNDS if options.is_real else SOFTWARE_BACKGROUNDS
+    settle = SETTLE_S if options.is_real else 0
+    pairs = wanted_pairs(foregrounds, backgrounds, options.pairs)
     told = []
-    with contextlib.ExitStack() as stack:
-        couples = {way: Couple(way, stack) for way in ways}
-        for pair in PAIRS + FULL_PAIRS:
-            name = "%s, training %s" % pair
+    with Clients(ways, pairs, {**foregrounds, **backgrounds}) as clients:
+        for pair in pairs:
+            name = "%s beside %s" % pair
             with results.attempt(name):
-                found = alternate(
-                    ways, ROUNDS, lambda way, pair=pair: couples[way].together(*pair, seconds))
-                ratios = ratios_of(found)
-                for row, ratio in zip(PAIR_ROWS, ratios):
+                found = alternate(ways, ROUNDS, lambda way, pair=pair: clients.together(
+                    way, pair, options.seconds, settle))
+                told.append(ratios_of(found))
+                for row, ratio in zip(PAIR_ROWS, told[-1]):
                     results.add(name + row, "", ratio)
-                if pair in PAIRS:
-                    told.append(ratios)
-                for row, ratio in zip(CAPPED_ROWS, capped_ratios_of(found)):
-                    if ratio:
-                        results.add(name + row, "", ratio)
     for row, ratios in zip(MEAN_ROWS, zip(*told)):
-        results.add(row, "", means(ratios))
+        results.add(row, "", of_all(ratios, statistics.mean))
+    if told:
+        results.add(WORST_ROW, "", of_all([ratios[1] for ratios in told], max))

@@ -61,15 +61,16 @@ def test_run():
     """Each part has all its rows, in the table and in the JSON, and the plots have all lines."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "bench.json")
-        code, text = bench("--parts", "one,clients,cpu", "--clients", "1,2", "--json", path,
+        code, text = bench("--parts", "one,clients,pairs,cpu", "--clients", "1,2", "--json", path,
                            "--plots", folder)
-        equal((code, text.splitlines()[-1]), (0, "3 passed, 0 failed"), text)
+        equal((code, text.splitlines()[-1]), (0, "4 passed, 0 failed"), text)
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
         wanted = [figure[3] for figure in one_client.FIGURES]
         wanted += [row for _, _, row in one_client.copy_rows(1 << 20)]
         wanted += ["start to first result on a warm server", "idle server with 2 clients",
-                   "1 client, empty kernel + sync", "2 clients, bursts of 64 launches, p99"]
+                   "1 client, empty kernel + sync", "2 clients, bursts of 64 launches, p99",
+                   *("empty beside launches" + row for row in pairs.PAIR_ROWS), pairs.WORST_ROW]
         rows = {row["row"]: row for row in found["rows"]}
         for name in wanted:
             contains(text, "\n%-52s " % name)
@@ -136,11 +137,17 @@ class FakeGroup:
     def __exit__(self, *_):
         pass
 
-    def ask(self, what, seconds, at):
+    def end(self):
+        pass
+
+    def limited(self, _seconds):
+        return contextlib.nullcontext()
+
+    def ask(self, what, seconds, at, *times):
         pass
 
     def answers(self):
-        return self.count * [{"us": 8 * self.factor, "p99_us": 16 * self.factor,
+        return self.count * [{"us": 8 * self.factor, "p99_us": 16 * self.factor, "first_us": 9,
                               "enqueue_us": 4 * self.factor, "per_s": 1000 / self.factor}]
 
     def measure(self, _what, _seconds):
@@ -151,7 +158,7 @@ def simulated():
     """The results of all parts with all ways, as on a GPU, without any process."""
     three = [Way(NATIVE, {})] + [Way(name, {}, {"PRIORITY": "1"}, lambda: [1])
                                  for name in (THEIRS, OURS)]
-    options = argparse.Namespace(is_real=True, clients=[1, 8, 16, 48], seconds=0.1)
+    options = argparse.Namespace(is_real=True, clients=[1, 8, 16, 48], seconds=0.1, pairs=None)
     results = Results()
     with contextlib.ExitStack() as stack:
         for module in (one_client, clients, neighbours, pytorch, pairs, cpu):
@@ -181,11 +188,53 @@ def test_goals():
     goal = goals.Goal("x", THEIRS, goals.AT_LEAST, 2)
     equal(goals.judge(goal, {NATIVE: 1, OURS: 3}), goals.NOT_MEASURED)
     equal(goals.judge(goal, {THEIRS: 1.5, OURS: 3}), goals.MET)
-    in_background = [row for row in results.rows if "background" in row.name]
-    equal({tuple(sorted(row.medians)) for row in in_background}, {(OURS, THEIRS)})
+    equal(len([row for row in results.rows if row.name.endswith(": p99 / alone")]),
+          len(pairs.FOREGROUNDS) * len(pairs.BACKGROUNDS))
     with tempfile.TemporaryDirectory() as folder:
         plots.save(results.rows, folder)
         equal(polylines(folder + "/throughput.svg"), len(NAMES) * len(clients.KINDS))
+
+
+def test_wanted_pairs():
+    """--pairs names pairs, or all pairs of a foreground or of a background."""
+    def wanted(texts):
+        return [":".join(pair) for pair in pairs.wanted_pairs("ab", "xy", texts)]
+    equal(wanted(None), ["a:x", "b:x", "a:y", "b:y"])
+    equal(wanted("b:y,a:"), ["a:x", "a:y", "b:y"])
+    equal(wanted(":x"), ["a:x", "b:x"])
+    try:
+        wanted("a:x,c:x")
+        raise ValueError("no error")
+    except AssertionError as error:
+        contains(str(error), "there is no pair c:x; foregrounds: a, b; backgrounds: x, y")
+
+
+# It answers any order; asked to do `stuck' for some time, it never answers.
+ANSWERING = r"""
+import sys, time
+print("start_ms=1", flush=True)
+for line in sys.stdin:
+    if line.split()[0] == "stuck" and float(line.split()[1]):
+        time.sleep(1000)
+    print("us=2\np99_us=4\nfirst_us=3\nper_s=5\ndone", flush=True)
+"""
+
+
+def test_pair_that_hangs():
+    """Its processes end; a process is started once more, and no answer is taken for another's."""
+    way = Way(OURS, dict(os.environ))
+    good, stuck = (pairs.Client(way, pairs.Kind(what, [sys.executable, "-c", ANSWERING]), None)
+                   for what in ("good", "stuck"))
+    with mock.patch.object(pairs, "LATE_S", 0.5), mock.patch.object(pairs, "WARM_UP_S", 0):
+        equal(pairs.together(good, good, 0, 0)["bound"], 3 + 2)
+        ended = "%s, a process of %s ended" % (OURS, sys.executable)
+        for error in (ended, ended, "stuck has failed before"):
+            try:
+                pairs.together(good, stuck, 0.01, 0)
+                raise ValueError("no error")
+            except AssertionError as found:
+                contains(str(found), error)
+            equal((good.group, stuck.group), (None, None))
 
 
 def test_document():
