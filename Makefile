@@ -34,6 +34,10 @@ UNPACKERS ?= $(call static,lz4) $(call static,zstd)
 # Empty where the library is missing: the daemon then knows no service manager.
 SYSTEMD ?= $(if $(wildcard /usr/include/systemd/sd-daemon.h),-lsystemd)
 
+# Empty where the library is missing: names of C++ functions then stay as they are.
+DEMANGLER ?= $(addprefix -Wl$(comma)-u$(comma)__gcclibcxx_demangle_callback ,$(filter /%,$(shell \
+	$(CC) -print-file-name=libstdc++.a)))
+
 JANSSON ?= $(call static,jansson)
 # The terminal of mps-top; tinfo is a part of ncurses.
 NCURSES ?= $(foreach l,ncursesw tinfo,$(call static,$(l)))
@@ -142,7 +146,7 @@ SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entr
 
 # Programs of the daemon's folder: each is the room of its name, and what that needs of the archive.
 $(eval $(call archive,daemon,$(call objects,daemon,$(filter-out %/main.c,$(DAEMON_SRC)))))
-DAEMON_LIBS := $(LIBUV) $(JANSSON) $(SYSTEMD)
+DAEMON_LIBS := $(LIBUV) $(JANSSON) $(SYSTEMD) $(DEMANGLER)
 
 $(BUILD)/bin/mps-control: $(call objects,daemon,daemon/main.c) $(call archives,daemon proto-daemon)
 	@mkdir -p $(@D)

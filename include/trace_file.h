@@ -49,7 +49,7 @@ enum trace_kind {
 #define TRACE_MIXED 8u
 
 /* Longer names of kernels are cut; the NUL is included. */
-#define TRACE_NAME_MAX 128u
+#define TRACE_NAME_MAX 256u
 
 struct trace_record {
 	uint64_t start_ns; /* CLOCK_MONOTONIC */

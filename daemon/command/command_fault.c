@@ -15,6 +15,7 @@
 #include "command_scope.h"
 #include "commands.h"
 #include "quote.h"
+#include "daemon/text/demangle.h"
 #include "daemon/text/tokenize.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/conn.h"
@@ -73,6 +74,7 @@ static void reply_fault_device(struct conn *conn, const struct fault *fault)
 static void reply_fault(struct conn *conn, const struct fault *fault)
 {
 	char time[LOG_TIME_MAX], address[ADDRESS_TEXT];
+	struct demangled function;
 	struct quoted kernel;
 
 	log_format_time(&fault->time, time);
@@ -87,7 +89,8 @@ static void reply_fault(struct conn *conn, const struct fault *fault)
 		command_reply(conn, "Suspects  %u more", fault->n_suspects - fault->n);
 	command_reply(conn, "Known by  %s", fault_how_text(fault));
 	if (fault_kernel(conn, fault)[0])
-		command_reply(conn, "Kernel    %s, its last launch", quote(&kernel, fault->kernel));
+		command_reply(conn, "Kernel    %s, its last launch",
+			quote(&kernel, demangle(&function, fault->kernel)));
 	else
 		command_reply(conn, "Kernel    not known");
 	command_reply(conn, "Address   %s", address);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "bounds.h"
+#include "daemon/text/demangle.h"
 
 /* The layout's number of streams (layout.h), as the daemon knows nothing else of it. */
 #define STREAM_MAX 4096u
@@ -104,15 +105,41 @@ static const char *kind_name(unsigned kind)
 	return names[kind];
 }
 
-static json_t *name_json(const struct trace_chunk *chunk, const struct trace_record *record)
+/* A kernel's name: as its file of machine code has it, and as its source has it. */
+struct function {
+	uint32_t offset; /* in the chunk's names; 0: none */
+	char symbol[TRACE_NAME_MAX];
+	struct demangled demangled;
+	const char *name; /* the symbol itself, if it is not mangled */
+};
+
+/* Records in a row often have one name. */
+static void read_function(
+	struct function *function, const struct trace_chunk *chunk, uint32_t offset)
 {
-	char name[TRACE_NAME_MAX + 16];
+	if (function->offset == offset)
+		return;
+	function->offset = offset;
+	snprintf(function->symbol, sizeof(function->symbol), "%s", chunk->names + offset);
+	function->name = demangle(&function->demangled, function->symbol);
+}
+
+static json_t *name_json(const struct function *function, const struct trace_record *record)
+{
+	char name[DEMANGLED_MAX + 16];
 
 	if (record->name == 0)
 		return json_string(kind_name(record->kind));
-	snprintf(name, sizeof(name), "%.*s%s", (int)TRACE_NAME_MAX - 1, chunk->names + record->name,
+	snprintf(name, sizeof(name), "%s%s", function->name,
 		record->flags & TRACE_MIXED ? " and others" : "");
 	return json_text(name);
+}
+
+static json_t *symbol_json(const struct function *function, const struct trace_record *record)
+{
+	bool is_mangled = record->name != 0 && function->name != function->symbol;
+
+	return is_mangled ? json_text(function->symbol) : NULL;
 }
 
 static json_t *flag_json(const struct trace_record *record, unsigned flag)
@@ -120,11 +147,11 @@ static json_t *flag_json(const struct trace_record *record, unsigned flag)
 	return record->flags & flag ? json_true() : NULL;
 }
 
-static json_t *args_json(const struct trace_record *record)
+static json_t *args_json(const struct function *function, const struct trace_record *record)
 {
 	bool is_launch = record->kind == TRACE_LAUNCH, is_work = record->kind <= TRACE_WORK_MAX;
 
-	return json_pack("{s:o* s:o* s:o* s:o*}",
+	return json_pack("{s:o* s:o* s:o* s:o* s:o*}", "symbol", symbol_json(function, record),
 		is_launch                     ? "launches"
 		: record->kind == TRACE_GRAPH ? "nodes"
 					      : "bytes",
@@ -133,17 +160,18 @@ static json_t *args_json(const struct trace_record *record)
 		"refused", flag_json(record, TRACE_REFUSED));
 }
 
-static json_t *event(const struct trace_chunk *chunk, const struct trace_record *record)
+static json_t *event(const struct trace_head *head, const struct function *function,
+	const struct trace_record *record)
 {
 	bool is_slice = record->kind <= TRACE_WORK_MAX && !(record->flags & TRACE_UNTIMED);
 	bool is_of_process = record->kind >= TRACE_FAULT;
 
 	return json_pack("{s:s s:o s:s s:o s:o s:o s:o s:o}", "ph", is_slice ? "X" : "i", "name",
-		name_json(chunk, record), "cat", kind_name(record->kind), "pid",
-		json_integer(chunk->head.pid), "tid", json_integer(record->stream), "ts",
+		name_json(function, record), "cat", kind_name(record->kind), "pid",
+		json_integer(head->pid), "tid", json_integer(record->stream), "ts",
 		time_json(record->start_ns), is_slice ? "dur" : "s",
 		is_slice ? time_json(record->duration_ns) : json_string(is_of_process ? "p" : "t"),
-		"args", args_json(record));
+		"args", args_json(function, record));
 }
 
 /* The rest of the client's events is missing. */
@@ -158,11 +186,17 @@ static json_t *lost(const struct trace_head *head)
 json_t *trace_text(const struct trace_chunk *chunk)
 {
 	json_t *list = json_array();
+	struct function function = {0};
 
 	add_rows(&list, chunk);
-	for (uint32_t i = 0; i < chunk->head.n_records; i++)
-		if (record_ok(&chunk->records[i]))
-			json_add(&list, event(chunk, &chunk->records[i]));
+	for (uint32_t i = 0; i < chunk->head.n_records; i++) {
+		const struct trace_record *record = &chunk->records[i];
+
+		if (!record_ok(record))
+			continue;
+		read_function(&function, chunk, record->name);
+		json_add(&list, event(&chunk->head, &function, record));
+	}
 	if (chunk->head.n_lost > 0 && chunk->head.full_ns <= TIME_MAX_NS)
 		json_add(&list, lost(&chunk->head));
 	return list;

@@ -91,6 +91,7 @@ def test_one_at_work():
               (700, True, "0x100000000000", "_Z5storePi"))
         equal([(client["pid"], client["group"]) for client in fault["clients"]], [(process.pid, None)])
         text = service.command("get_last_fault").stdout
+        equal(field(text, "Kernel"), '"store(int*)", its last launch')
         contains(field(text, "Client"), '%d "' % process.pid)
         contains(field(text, "Client"), 'fault" of user %d, group none' % os.getuid())
         contains(field(text, "Result"), "CUDA_ERROR_ILLEGAL_ADDRESS (700)")

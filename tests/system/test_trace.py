@@ -141,7 +141,8 @@ def test_two_programs():
                     for name in (*KINDS.values(), *BYTES.values())}
             equal(dict(trace.counters(process.pid)), {k: v for k, v in want.items() if v})
             kernels = [e for e in trace.of(process.pid) if e["cat"] == "kernel"]
-            equal({event["name"] for event in kernels}, {"_Z5touchPc"})
+            equal({(event["name"], event["args"]["symbol"]) for event in kernels},
+                  {("touch(char*)", "_Z5touchPc")})
             for event in trace.of(process.pid):
                 assert before * 1e6 <= event["ts"] <= after * 1e6, (event, before, after)
                 assert "untimed" not in event["args"], event
@@ -225,7 +226,7 @@ def test_fault():
         equal(trace.about["ended_servers"], 1)
         contains(trace.marks(process.pid), "GPU fault")
         launched, = [event for event in trace.of(process.pid) if event["cat"] == "kernel"]
-        equal(launched["name"], "_Z5storePi")
+        equal((launched["name"], launched["args"]["symbol"]), ("store(int*)", "_Z5storePi"))
         equal(launched["args"].get("unfinished"), True, launched)
         bystander.kill()
 

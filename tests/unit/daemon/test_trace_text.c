@@ -76,6 +76,26 @@ static void test_events(_unused_ void **state)
 					     "\"ts\":2.0,\"s\":\"p\",\"args\":{}}]");
 }
 
+/* A mangled name is shown as the source has it; the symbol is beside it. */
+static void test_symbols(_unused_ void **state)
+{
+	begin();
+	strcpy(chunk.names + 7, "_Z5storePi");
+	chunk.head.names_size = 18;
+	add((struct trace_record){.kind = TRACE_LAUNCH, .name = 7, .count = 2});
+	add((struct trace_record){
+		.kind = TRACE_LAUNCH, .name = 7, .count = 1, .flags = TRACE_MIXED});
+	check("[" PROCESS "," STREAM(
+		"0", "NULL stream of GPU 0") ",{\"ph\":\"X\",\"name\":\"store(int*)\",\"cat\":"
+					     "\"kernel\",\"pid\":7,\"tid\":0,\"ts\":0.0,\"dur\":"
+					     "0.0,\"args\":{\"symbol\":\"_Z5storePi\","
+					     "\"launches\":2}}"
+					     ",{\"ph\":\"X\",\"name\":\"store(int*) and "
+					     "others\",\"cat\":\"kernel\",\"pid\":7,\"tid\":0,"
+					     "\"ts\":0.0,\"dur\":0.0,\"args\":{\"symbol\":"
+					     "\"_Z5storePi\",\"launches\":1}}]");
+}
+
 static void test_full(_unused_ void **state)
 {
 	begin();
@@ -166,6 +186,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_symbols),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_impossible),
 		cmocka_unit_test(test_any_bytes),
