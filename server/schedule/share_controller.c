@@ -14,436 +14,468 @@
 
 #define MS 1000000ull
 
-/*
- * Times age: work on all sizes gets slower and faster with the clocks of the GPU. If it gets
- * slower, the time on the floor tells: see base_of().
- */
-#define STALE_ALONE_NS (300000 * MS)
-#define STALE_NS (20000 * MS)
-/* A piece that takes longer says nothing about shares: the program itself waits. */
-#define LONGEST_NS (10000 * MS)
-/* No size is left for a larger one before pieces of so many and so long have shown it good. */
-#define QUIET_NS (150 * MS)
-#define QUIET_N 32u
-/* A measurement on the floor ends after so many pieces of the work, or after that time. */
-#define MEASURED_N 24u
-#define MEASURED_NS (100 * MS)
-/* A try or a measurement without pieces ends. */
-#define SILENT_NS (300 * MS)
-#define JUDGE_NS (1 * MS)
+/* An experiment without pieces ends. */
+#define SILENT_NS (400 * MS)
+/* Checks cost the background its speed, so there are few pairs of windows, and fewer later. */
+#define FIRST_CHECK_PAIRS 8u
+#define CHECK_PAIRS 4u
+#define CHECK_INTERVAL_NS (2000 * MS)
+#define CHECK_INTERVAL_MAX_NS (32000 * MS)
+/* Tries cost little: sizes that disturb much are left within a window. */
+#define TRY_PAIRS 24u
 #define BACK_OFF_NS (1000 * MS)
-#define BACK_OFF_MAX_NS (8000 * MS)
-#define PATIENCE_NS (4000 * MS)
-#define RESET_NS (2000 * MS)
+#define BACK_OFF_MAX_NS (16000 * MS)
+/* A foreground that gets slower by so much, in so many windows, brings a check. */
+#define ALARM 0.18f
+#define ALARM_N 2u
+#define LEVEL_PART 0.125f
+/* Other work brings one, too, after this time, which doubles if the work changes all the time. */
+#define WORK_NS (1000 * MS)
+#define WORK_MAX_NS (64000 * MS)
+/* Whatever brings checks, they do not follow faster. */
+#define CHECK_LEAST_NS (1000 * MS)
+/* After so long without background work, the next may be of another kind. */
+#define ABSENT_NS (500 * MS)
+/* What a foreground that works no more has felt counts no more. */
+#define GONE_NS (1000 * MS)
 
-/* Estimates forget: a piece counts at least 1/MEMORY. */
-#define MEMORY 128u
-#define LEAST_N 4u
-/* A piece counts at most as twice the mean and at least as half of it. */
-#define OUTLIER 2.0f
-/* So many outliers in turn are no outliers: the time has changed. */
-#define OUTLIERS 4u
-/* Before pieces tell it: the deviation of work's time is about a tenth. */
-#define VARIANCE 0.01f
-
-#define DECAY_NS (250 * MS)
-#define DECAY 0.7f
-#define DECAYS_MAX 64u
-
-/* How far from the mean a size counts as too large: so many standard errors. */
+/* Before it is known: the variance of a difference, which counts as so many differences. */
+#define VARIANCE 0.0025f
+#define VARIANCE_N 4u
+#define DIFFERENCES_MAX 12u
+/* Standard errors that make a difference certain; more for a step over a size. */
 #define CERTAIN 2.0f
+#define VERY_CERTAIN 3.0f
+#define LEAP 1.4f
+/* A window is ended early after so many pieces, whose variance is assumed to be that. */
+#define EARLY_N 4u
+#define EARLY_VARIANCE 0.0144f
 
-static const unsigned char per_cent[SHARE_SIZES_MAX] = {10, 20, 30, 50, 70, 80, 90, 100};
+/* Of the groups; all SMs are the last size. */
+static const unsigned char per_cent[SHARE_SIZES_MAX - 1] = {10, 30, 50, 70, 80, 90, 100};
 #define FIRST_PER_CENT 80u
+
+static unsigned groups_of(const struct share_bounds *bounds, unsigned part)
+{
+	return (unsigned)((uint64_t)bounds->n_groups * part / 100);
+}
 
 unsigned share_sizes(const struct share_bounds *bounds, unsigned sizes[SHARE_SIZES_MAX])
 {
 	unsigned n_groups = MAX(bounds->n_groups, 1u), n = 0;
 	unsigned least = MIN(MAX(bounds->floor_groups, 1u), n_groups);
 
-	for (unsigned i = 0; i < SHARE_SIZES_MAX; i++) {
-		unsigned size = MAX((unsigned)((uint64_t)n_groups * per_cent[i] / 100), least);
+	for (unsigned i = 0; i < ARRAY_SIZE(per_cent); i++) {
+		unsigned size = MIN(MAX(groups_of(bounds, per_cent[i]), least), n_groups);
 
 		if (n == 0 || size > sizes[n - 1])
 			sizes[n++] = size;
 	}
+	sizes[n++] = n_groups + 1;
 	return n;
 }
 
 void share_controller_init(struct share_controller *controller, const struct share_bounds *bounds)
 {
-	unsigned first;
+	unsigned first = groups_of(bounds, FIRST_PER_CENT);
 
 	memset(controller, 0, sizeof(*controller));
 	controller->bounds = *bounds;
 	controller->n_sizes = share_sizes(bounds, controller->sizes);
-	first = (unsigned)((uint64_t)bounds->n_groups * FIRST_PER_CENT / 100);
-	while (controller->at + 1 < controller->n_sizes &&
-		controller->sizes[controller->at + 1] <= first)
-		controller->at++;
-	controller->good = controller->at;
+	while (controller->good + 2 < controller->n_sizes &&
+		controller->sizes[controller->good + 1] <= first)
+		controller->good++;
+	controller->at = controller->good;
 	for (unsigned i = 0; i < SHARE_SIZES_MAX; i++)
 		controller->back_off_ns[i] = BACK_OFF_NS;
-	controller->measure_back_off_ns = BACK_OFF_NS;
+	controller->check_interval_ns = CHECK_INTERVAL_NS;
+	controller->work_interval_ns = WORK_NS;
 }
 
-/* ---- times of work */
+/* ---- differences */
 
-static bool is_known(const struct share_time *time, uint64_t now, uint64_t stale_ns)
+static void difference_add(struct share_difference *difference, float value)
 {
-	return time->n >= LEAST_N && now - time->noted_ns < stale_ns;
+	float part = value - difference->mean;
+
+	if (difference->n == 0)
+		difference->variance = VARIANCE;
+	else
+		difference->variance +=
+			(part * part - difference->variance) / (float)(difference->n + VARIANCE_N);
+	difference->n = MIN(difference->n + 1, DIFFERENCES_MAX);
+	difference->mean += part / (float)difference->n;
 }
 
-static void time_note(struct share_time *time, float ns, uint64_t now)
+/* The square of the standard error. */
+static float difference_error(const struct share_difference *difference)
 {
-	bool is_outlier = ns > time->mean_ns * OUTLIER || ns * OUTLIER < time->mean_ns;
-	float part;
-
-	time->n_outliers = time->n > 0 && is_outlier ? time->n_outliers + 1 : 0;
-	if (time->n == 0 || time->n_outliers == OUTLIERS)
-		*time = (struct share_time){.mean_ns = ns, .variance = VARIANCE};
-	if (now - time->noted_ns >= STALE_NS)
-		time->n = MIN(time->n, LEAST_N);
-	ns = MIN(MAX(ns, time->mean_ns / OUTLIER), time->mean_ns * OUTLIER);
-	time->n++;
-	time->noted_ns = now;
-	part = (ns - time->mean_ns) / time->mean_ns;
-	/* The assumed variance counts as a few pieces. */
-	time->variance += (part * part - time->variance) / (float)MIN(time->n + LEAST_N, MEMORY);
-	time->mean_ns += (ns - time->mean_ns) / (float)MIN(time->n, MEMORY);
+	return difference->n > 0 ? difference->variance / (float)difference->n : 0;
 }
 
-/* The square of the standard error of the mean, relative to it. */
-static float error_of(const struct share_time *time)
+static bool is_certain(float distance, float error, float how)
 {
-	return time->variance / (float)MIN(time->n, MEMORY);
+	return distance > 0 && distance * distance > how * how * error;
 }
 
-/*
- * What a work's time is compared with; NULL: nothing is known. It is the time alone. If no size
- * comes close to that, even the floor, it is the time on the floor: the background gives up
- * nothing that does not help.
- */
-static const struct share_time *base_of(
-	const struct share_controller *controller, const struct share_work *work)
-{
-	const struct share_time *alone = &work->alone, *least = &work->beside[0];
-	bool is_least_known = is_known(least, controller->now_ns, STALE_NS);
-	float most = 1.0f + (float)controller->bounds.target / 1000.0f;
-
-	if (!is_known(alone, controller->now_ns, STALE_ALONE_NS))
-		return is_least_known ? least : alone->n >= LEAST_N ? alone : NULL;
-	return is_least_known && least->mean_ns > alone->mean_ns * most ? least : alone;
-}
-
-/* Whether that is recent enough to go without a measurement. */
-static bool is_base_known(const struct share_controller *controller, const struct share_work *work)
-{
-	return is_known(&work->alone, controller->now_ns, STALE_ALONE_NS) ||
-	       is_known(&work->beside[0], controller->now_ns, STALE_NS);
-}
-
-/* ---- the works */
-
-static void decay(struct share_controller *controller)
-{
-	uint64_t n = (controller->now_ns - controller->decayed_ns) / DECAY_NS;
-	float factor = 1.0f;
-
-	if (n == 0)
-		return;
-	for (uint64_t i = 0; i < MIN(n, DECAYS_MAX); i++)
-		factor *= DECAY;
-	for (unsigned i = 0; i < SHARE_WORKS_MAX; i++)
-		controller->works[i].busy_ns *= factor;
-	controller->decayed_ns = controller->now_ns;
-}
-
-/* Finds the work, or takes the place of the one that took the least time lately. */
-static struct share_work *work_get(
-	struct share_controller *controller, uint32_t foreground, uint64_t work)
-{
-	struct share_work *least = controller->works;
-
-	for (unsigned i = 0; i < SHARE_WORKS_MAX; i++) {
-		struct share_work *one = &controller->works[i];
-
-		if (one->born_ns > 0 && one->work == work && one->foreground == foreground)
-			return one;
-		if (one->born_ns == 0 ? least->born_ns > 0
-				      : least->born_ns > 0 && one->busy_ns < least->busy_ns)
-			least = one;
-	}
-	*least = (struct share_work){
-		.work = work, .foreground = foreground, .born_ns = MAX(controller->now_ns, 1u)};
-	return least;
-}
-
-/* ---- the slowdown of each foreground */
-
-struct feeling {
-	uint32_t foreground;
-	float busy_ns, told_ns; /* of all its works, and of those whose slowdown is known */
-	float slowdown, error;  /* sums, weighted by time */
-	unsigned n;             /* pieces */
-};
-
+/* The slowdown of the foreground that feels the most. */
 struct verdict {
-	/* The worst foreground's, and the square of its standard error; slowdown 0: not known. */
-	float slowdown, error;
-	unsigned n;
+	float mean, error;           /* of the worst one */
+	bool is_known, is_too_large; /* for at least one */
+	bool is_fine;                /* for all, certainly */
 };
 
-static struct feeling *feeling_of(struct feeling *feelings, unsigned *n, uint32_t foreground)
+/* What the experiment, or the check before it, tells about a foreground. */
+static bool felt_by(const struct share_controller *controller, unsigned index,
+	enum share_phase phase, float *ret_mean, float *ret_error)
 {
-	for (unsigned i = 0; i < *n; i++)
-		if (feelings[i].foreground == foreground)
-			return &feelings[i];
-	/* The last ones count as one. */
-	if (*n == SHARE_FOREGROUNDS_MAX)
-		return &feelings[*n - 1];
-	feelings[*n] = (struct feeling){.foreground = foreground};
-	return &feelings[(*n)++];
+	const struct share_feeling *feeling = &controller->feelings[index];
+	uint64_t noted_ns = controller->window.foregrounds[index].noted_ns;
+
+	if (noted_ns == 0 || controller->now_ns - noted_ns >= GONE_NS)
+		return false;
+	*ret_mean = feeling->check.mean;
+	*ret_error = difference_error(&feeling->check);
+	if (phase != SHARE_TRIES)
+		return feeling->check.n > 0;
+	/* Being faster than on the floor is no licence to slow it down. */
+	*ret_mean = MAX(*ret_mean, 0) + feeling->try.mean;
+	*ret_error += difference_error(&feeling->try);
+	return feeling->try.n > 0;
 }
 
-static void feeling_add(struct feeling *feeling, const struct share_work *work,
-	const struct share_time *time, const struct share_time *base)
+static struct verdict verdict_of(const struct share_controller *controller, enum share_phase phase)
 {
-	float ratio, weight = work->busy_ns;
+	float target = share_pace(1.0f + (float)controller->bounds.target / 1000.0f);
+	struct verdict verdict = {.mean = -2, .is_fine = true};
 
-	feeling->busy_ns += weight;
-	if (!base || time->n < 2)
-		return;
-	ratio = time->mean_ns / base->mean_ns;
-	feeling->told_ns += weight;
-	feeling->slowdown += weight * ratio;
-	feeling->n += time->n;
-	if (time != base)
-		feeling->error +=
-			weight * weight * ratio * ratio * (error_of(time) + error_of(base));
-}
+	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
+		float mean, error;
 
-/* Compares with the time alone, if known, or with what is best to compare with. */
-static struct verdict judge(const struct share_controller *controller, bool is_with_alone)
-{
-	struct feeling feelings[SHARE_FOREGROUNDS_MAX];
-	struct verdict worst = {.slowdown = 0};
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < SHARE_WORKS_MAX; i++) {
-		const struct share_work *work = &controller->works[i];
-		const struct share_time *base = base_of(controller, work);
-
-		if (is_with_alone && work->alone.n >= LEAST_N)
-			base = &work->alone;
-		if (work->busy_ns > 0)
-			feeling_add(feeling_of(feelings, &n, work->foreground), work,
-				&work->beside[controller->at], base);
-	}
-	for (unsigned i = 0; i < n; i++) {
-		const struct feeling *one = &feelings[i];
-
-		/* Known of a third of the time, at least. */
-		if (one->n < LEAST_N || one->told_ns * 3 < one->busy_ns ||
-			one->slowdown <= worst.slowdown * one->told_ns)
+		if (!felt_by(controller, i, phase, &mean, &error))
 			continue;
-		worst = (struct verdict){.slowdown = one->slowdown / one->told_ns,
-			.error = one->error / (one->told_ns * one->told_ns),
-			.n = one->n};
+		verdict.is_known = true;
+		verdict.is_too_large |= is_certain(mean - target, error, CERTAIN);
+		verdict.is_fine &= is_certain(target - mean, error, CERTAIN);
+		if (mean > verdict.mean) {
+			verdict.mean = mean;
+			verdict.error = error;
+		}
 	}
-	return worst;
+	return verdict;
 }
 
 /* ---- changes of size */
 
-static void go(struct share_controller *controller, unsigned at, enum share_phase phase)
+static void go(struct share_controller *controller, unsigned at)
+{
+	controller->at = at;
+	controller->noted_ns = controller->now_ns;
+	share_window_begin(&controller->window);
+}
+
+static void forget_checks(struct share_controller *controller)
+{
+	controller->checks_done = 0;
+	controller->check_interval_ns = CHECK_INTERVAL_NS;
+	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
+		controller->feelings[i].check = (struct share_difference){.n = 0};
+		controller->feelings[i].n_high = 0;
+	}
+}
+
+static void check_soon(struct share_controller *controller)
+{
+	controller->check_ns = MIN(controller->check_ns, controller->checked_ns + CHECK_LEAST_NS);
+}
+
+/* The present size becomes another one. */
+static void settle(struct share_controller *controller, unsigned good, uint64_t check_ns)
+{
+	controller->check_ns = controller->now_ns + check_ns;
+	controller->check_interval_ns = CHECK_INTERVAL_NS;
+	controller->good = good;
+	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++)
+		controller->feelings[i].has_before = false;
+}
+
+static void experiment_end(struct share_controller *controller)
+{
+	controller->phase = SHARE_STAYS;
+	go(controller, controller->good);
+}
+
+static void experiment_begin(
+	struct share_controller *controller, enum share_phase phase, unsigned at)
 {
 	controller->phase = phase;
-	controller->since_ns = controller->noted_ns = controller->now_ns;
-	controller->busy_ns = 0;
-	if (at == controller->at)
-		return;
-	controller->at = at;
-	/* What is known of that size may be old. */
-	for (unsigned i = 0; i < SHARE_WORKS_MAX; i++)
-		controller->works[i].beside[at].n = 0;
-}
-
-/* How much of the foregrounds' time is work that satisfies that. */
-static bool most_work(const struct share_controller *controller,
-	bool (*is_such)(const struct share_controller *, const struct share_work *))
-{
-	float all = 0, such = 0;
-
-	for (unsigned i = 0; i < SHARE_WORKS_MAX; i++) {
-		const struct share_work *work = &controller->works[i];
-
-		all += work->busy_ns;
-		if (work->busy_ns > 0 && is_such(controller, work))
-			such += work->busy_ns;
+	controller->n_pairs = controller->n_windows = 0;
+	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
+		controller->feelings[i].has_other = false;
+		if (phase == SHARE_TRIES)
+			controller->feelings[i].try = (struct share_difference){.n = 0};
 	}
-	return such * 2 > all;
+	if (phase == SHARE_TRIES)
+		controller->n_tries++;
+	else
+		controller->n_checks++;
+	if (phase == SHARE_CHECKS)
+		controller->checked_ns = controller->now_ns;
+	go(controller, at);
 }
 
-static bool is_new(const struct share_controller *controller, const struct share_work *work)
+static void refuse(struct share_controller *controller, unsigned at)
 {
-	return work->born_ns > controller->reset_ns;
+	controller->n_too_large++;
+	controller->retry_ns[at] = controller->now_ns + controller->back_off_ns[at];
+	controller->back_off_ns[at] = MIN(2 * controller->back_off_ns[at], BACK_OFF_MAX_NS);
 }
 
-static bool is_measured(const struct share_controller *controller, const struct share_work *work)
+/* ---- checks */
+
+static void go_down(struct share_controller *controller, const struct verdict *verdict)
 {
-	(void)controller;
-	return work->beside[0].n >= MEASURED_N;
+	float leap = share_pace(LEAP);
+	unsigned step = is_certain(verdict->mean - leap, verdict->error, VERY_CERTAIN) ? 2 : 1;
+
+	refuse(controller, controller->good);
+	settle(controller, controller->good - MIN(step, controller->good), 0);
+	forget_checks(controller);
+	experiment_end(controller);
 }
 
-/* A foreground that does other work may bear other sizes. */
-static void forget_back_offs(struct share_controller *controller)
+static void check_conclude(struct share_controller *controller)
 {
-	if (controller->now_ns - controller->reset_ns < RESET_NS || !most_work(controller, is_new))
+	struct verdict verdict = verdict_of(controller, SHARE_CHECKS);
+	float target = share_pace(1.0f + (float)controller->bounds.target / 1000.0f);
+	unsigned most = controller->checks_done > 0 ? CHECK_PAIRS : FIRST_CHECK_PAIRS;
+	bool is_last = controller->n_pairs >= most || controller->n_windows >= 2 * most;
+
+	if (verdict.is_too_large ||
+		(is_last && is_certain(verdict.mean - target, verdict.error, CERTAIN / 2))) {
+		go_down(controller, &verdict);
 		return;
-	controller->reset_ns = controller->now_ns;
-	controller->measure_ns = 0;
-	controller->measure_back_off_ns = BACK_OFF_NS;
+	}
+	if (!is_last && !(verdict.is_known && verdict.is_fine && controller->n_pairs >= 2))
+		return;
+	controller->checks_done++;
+	controller->check_ns = controller->now_ns + controller->check_interval_ns;
+	controller->check_interval_ns =
+		MIN(2 * controller->check_interval_ns, CHECK_INTERVAL_MAX_NS);
+	experiment_end(controller);
+}
+
+/* ---- tries */
+
+/* The size that was tried is the present one now. */
+static void accept(struct share_controller *controller)
+{
+	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
+		struct share_feeling *feeling = &controller->feelings[i];
+
+		feeling->check.mean += feeling->try.mean;
+		feeling->check.n = MIN(feeling->check.n, feeling->try.n);
+		feeling->level += feeling->try.mean;
+	}
+	settle(controller, controller->good + 1, CHECK_INTERVAL_NS / 2);
+	experiment_end(controller);
+}
+
+static void try_conclude(struct share_controller *controller)
+{
+	struct verdict verdict = verdict_of(controller, SHARE_TRIES);
+	float target = share_pace(1.0f + (float)controller->bounds.target / 1000.0f);
+	bool is_last = controller->n_pairs >= TRY_PAIRS || controller->n_windows >= 2 * TRY_PAIRS;
+
+	if (verdict.is_too_large || (is_last && verdict.mean > target * 3 / 4)) {
+		refuse(controller, controller->good + 1);
+		experiment_end(controller);
+	} else if (verdict.is_known && (is_last || (verdict.is_fine && controller->n_pairs >= 4))) {
+		accept(controller);
+	} else if (is_last) {
+		experiment_end(controller);
+	}
+}
+
+/* Whether a few pieces show that the size that is tried is too large. */
+static bool is_early_end(const struct share_controller *controller, unsigned index)
+{
+	const struct share_foreground *one = &controller->window.foregrounds[index];
+	const struct share_feeling *feeling = &controller->feelings[index];
+	float target = share_pace(1.0f + (float)controller->bounds.target / 1000.0f), pace;
+
+	return controller->phase == SHARE_TRIES && controller->at != controller->good &&
+	       feeling->has_before && one->n >= EARLY_N &&
+	       share_window_pace(&controller->window, index, &pace) &&
+	       is_certain(pace - feeling->before - target, EARLY_VARIANCE / (float)one->n,
+		       VERY_CERTAIN);
+}
+
+/* ---- what happens after a window of the present size */
+
+/* The pace of a foreground in such a window. */
+static void feel(struct share_controller *controller, struct share_feeling *feeling, float pace)
+{
+	bool is_high = feeling->has_before && pace - feeling->level > ALARM;
+
+	feeling->level =
+		feeling->has_before ? feeling->level + LEVEL_PART * (pace - feeling->level) : pace;
+	feeling->n_high = is_high ? feeling->n_high + 1 : 0;
+	if (feeling->n_high < ALARM_N)
+		return;
+	feeling->level = pace;
+	forget_checks(controller);
+	check_soon(controller);
+}
+
+/* Uses a window of the present size; returns whether an experiment has a new difference. */
+static bool window_use(struct share_controller *controller)
+{
+	bool is_used = false;
+
+	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
+		struct share_feeling *feeling = &controller->feelings[i];
+		bool is_known;
+		float pace, difference;
+
+		is_known = share_window_pace(&controller->window, i, &pace);
+		if (is_known && feeling->has_before && feeling->has_other) {
+			difference = feeling->other - (feeling->before + pace) / 2;
+			if (controller->phase == SHARE_CHECKS)
+				difference_add(&feeling->check, -difference);
+			else
+				difference_add(&feeling->try, difference);
+			is_used = true;
+		}
+		if (is_known)
+			feel(controller, feeling, pace);
+		feeling->has_other = false;
+		feeling->has_before = is_known;
+		feeling->before = is_known ? pace : 0;
+	}
+	return is_used;
+}
+
+/* Whatever was known of sizes may be wrong. */
+static void forget_sizes(struct share_controller *controller)
+{
+	forget_checks(controller);
+	check_soon(controller);
 	for (unsigned i = 0; i < SHARE_SIZES_MAX; i++) {
 		controller->retry_ns[i] = 0;
 		controller->back_off_ns[i] = BACK_OFF_NS;
 	}
 }
 
-static void refuse(struct share_controller *controller, unsigned at)
+static void look_for_new_work(struct share_controller *controller)
 {
-	controller->retry_ns[at] = controller->now_ns + controller->back_off_ns[at];
-	controller->back_off_ns[at] = MIN(2 * controller->back_off_ns[at], BACK_OFF_MAX_NS);
-}
+	uint64_t passed_ns = controller->now_ns - controller->work_ns;
 
-/* The present size is too large by that slowdown. */
-static void go_down(struct share_controller *controller, float excess, float target)
-{
-	unsigned step = excess > 8 * target ? 2 : 1, at = controller->at;
-
-	controller->n_too_large++;
-	refuse(controller, at);
-	at = controller->phase == SHARE_TRIES ? controller->good : at - MIN(step, at);
-	controller->good = at;
-	go(controller, at, SHARE_STAYS);
-}
-
-static bool is_quiet(const struct share_controller *controller, const struct verdict *verdict)
-{
-	return verdict->n >= QUIET_N && controller->busy_ns >= QUIET_NS;
-}
-
-static void consider_size(struct share_controller *controller)
-{
-	float target = (float)controller->bounds.target / 1000.0f;
-	struct verdict verdict = judge(controller, false);
-	float excess = verdict.slowdown - 1.0f;
-	unsigned next = controller->at + 1;
-
-	if (verdict.slowdown <= 0)
+	if (passed_ns < controller->work_interval_ns ||
+		!share_window_is_new_work(&controller->window, controller->work_ns))
 		return;
-	if (controller->at > 0 && excess > target &&
-		(excess - target) * (excess - target) > CERTAIN * CERTAIN * verdict.error) {
-		go_down(controller, excess, target);
-		return;
-	}
-	if (!is_quiet(controller, &verdict))
-		return;
-	controller->good = controller->at;
-	controller->phase = SHARE_STAYS;
-	/* Between the target and its half, a larger size has little to gain. */
-	if (excess < (controller->now_ns - controller->since_ns < PATIENCE_NS ? target / 2
-									      : target) &&
-		next < controller->n_sizes && controller->now_ns >= controller->retry_ns[next]) {
-		controller->n_tries++;
-		go(controller, next, SHARE_TRIES);
-	}
+	controller->work_interval_ns = passed_ns < 4 * controller->work_interval_ns
+					       ? MIN(2 * controller->work_interval_ns, WORK_MAX_NS)
+					       : WORK_NS;
+	controller->work_ns = controller->now_ns;
+	forget_sizes(controller);
 }
 
-static void measure_end(struct share_controller *controller)
+static void experiment_choose(struct share_controller *controller)
 {
-	bool is_done = most_work(controller, is_measured);
+	struct verdict verdict = verdict_of(controller, SHARE_CHECKS);
+	float target = share_pace(1.0f + (float)controller->bounds.target / 1000.0f);
+	unsigned next = controller->good + 1;
 
-	controller->measure_ns = controller->now_ns + controller->measure_back_off_ns;
-	controller->measure_back_off_ns =
-		is_done ? BACK_OFF_NS : MIN(2 * controller->measure_back_off_ns, STALE_NS);
-	go(controller, controller->good, SHARE_STAYS);
+	look_for_new_work(controller);
+	if (controller->good > 0 && controller->now_ns >= controller->check_ns)
+		experiment_begin(controller, SHARE_CHECKS, 0);
+	else if (next < controller->n_sizes && controller->now_ns >= controller->retry_ns[next] &&
+		 verdict.mean < target * 3 / 4)
+		experiment_begin(controller, SHARE_TRIES, next);
+	else
+		share_window_begin(&controller->window);
 }
 
-/* Whether a measurement has begun: the time of most work is not known. */
-static bool measure_begin(struct share_controller *controller)
+static void window_end(struct share_controller *controller)
 {
-	if (controller->phase != SHARE_STAYS || controller->at == 0 ||
-		controller->busy_ns < MEASURED_NS / 4 ||
-		controller->now_ns < controller->measure_ns || most_work(controller, is_base_known))
-		return false;
-	controller->n_measurements++;
-	go(controller, 0, SHARE_MEASURES);
-	return true;
-}
+	controller->n_windows++;
+	if (controller->at != controller->good) {
+		for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
+			struct share_feeling *feeling = &controller->feelings[i];
 
-static void consider(struct share_controller *controller)
-{
-	if (controller->phase == SHARE_MEASURES) {
-		if (controller->busy_ns >= MEASURED_NS || most_work(controller, is_measured))
-			measure_end(controller);
+			feeling->has_other =
+				share_window_pace(&controller->window, i, &feeling->other);
+		}
+		go(controller, controller->good);
 		return;
 	}
-	forget_back_offs(controller);
-	if (!measure_begin(controller))
-		consider_size(controller);
+	controller->n_pairs += window_use(controller);
+	if (controller->phase == SHARE_CHECKS)
+		check_conclude(controller);
+	else if (controller->phase == SHARE_TRIES)
+		try_conclude(controller);
+	if (controller->phase == SHARE_CHECKS)
+		go(controller, 0);
+	else if (controller->phase == SHARE_TRIES)
+		go(controller, controller->good + 1);
+	else
+		experiment_choose(controller);
 }
 
 /* ---- what others see */
 
-static void look_at_clock(struct share_controller *controller, uint64_t now)
+/* Notes whether background work was there; its kind may be another one after an absence. */
+static void look_at_background(struct share_controller *controller, bool is_there)
 {
-	controller->now_ns = MAX(controller->now_ns, now);
-	decay(controller);
+	if (!is_there && controller->absent_ns == 0) {
+		controller->absent_ns = MAX(controller->now_ns, 1u);
+	} else if (is_there && controller->absent_ns > 0) {
+		if (controller->now_ns - controller->absent_ns >= ABSENT_NS)
+			forget_sizes(controller);
+		controller->absent_ns = 0;
+	}
 }
 
 void share_controller_note(struct share_controller *controller, uint32_t foreground, uint64_t work,
 	uint64_t ns, unsigned groups, uint64_t now)
 {
-	unsigned at = controller->n_sizes;
-	struct share_work *own;
+	bool is_in = groups == controller->sizes[controller->at], is_new;
+	unsigned index;
 
-	look_at_clock(controller, now);
-	if (ns == 0 || ns > LONGEST_NS)
+	controller->now_ns = MAX(controller->now_ns, now);
+	if (ns == 0)
 		return;
-	while (at > 0 && groups < controller->sizes[at - 1])
-		at--;
-	if (groups > 0 && at == 0)
+	look_at_background(controller, groups > 0);
+	index = share_window_note(&controller->window, foreground, work, (float)ns, is_in,
+		controller->now_ns, &is_new);
+	if (is_new) {
+		controller->feelings[index] = (struct share_feeling){.has_before = false};
+		check_soon(controller);
+	}
+	if (!is_in)
 		return;
-	own = work_get(controller, foreground, work);
-	own->busy_ns += (float)ns;
-	time_note(groups == 0 ? &own->alone : &own->beside[at - 1], (float)ns, controller->now_ns);
-	if (groups == 0 || at - 1 != controller->at)
-		return;
-	controller->busy_ns += ns;
 	controller->noted_ns = controller->now_ns;
-	if (controller->now_ns - controller->judged_ns < JUDGE_NS)
-		return;
-	controller->judged_ns = controller->now_ns;
-	consider(controller);
+	if (is_early_end(controller, index)) {
+		refuse(controller, controller->at);
+		experiment_end(controller);
+	} else if (share_window_is_over(&controller->window, controller->now_ns)) {
+		window_end(controller);
+	}
 }
 
 unsigned share_controller_groups(struct share_controller *controller, uint64_t now)
 {
-	look_at_clock(controller, now);
+	controller->now_ns = MAX(controller->now_ns, now);
 	if (controller->phase != SHARE_STAYS &&
-		controller->now_ns - controller->noted_ns >= SILENT_NS) {
-		if (controller->phase == SHARE_MEASURES)
-			measure_end(controller);
-		else
-			go(controller, controller->good, SHARE_STAYS);
-	}
+		controller->now_ns - controller->noted_ns >= SILENT_NS)
+		experiment_end(controller);
 	return controller->sizes[controller->at];
 }
 
 unsigned share_controller_slowdown(const struct share_controller *controller)
 {
-	float slowdown = judge(controller, true).slowdown * 1000.0f;
+	struct verdict verdict = verdict_of(controller, SHARE_CHECKS);
 
-	return slowdown < 4e9f ? (unsigned)(slowdown + 0.5f) : UINT32_MAX;
+	return verdict.is_known ? (unsigned)(share_ratio(verdict.mean) * 1000 + 0.5f) : 0;
 }

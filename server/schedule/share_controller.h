@@ -4,13 +4,19 @@
 
 /*
  * Finds how many groups of SMs background work may use while a foreground works: the most with
- * which no foreground is slower than alone by more than the target. One for each GPU.
+ * which no foreground is slower than beside background work on the floor by more than the target.
+ * One for each GPU.
  *
- * The controller compares the times of equal work: alone, and beside background work on a share
- * of the GPU. It leaves a size as soon as the times show that a foreground is too slow, and tries
- * the next larger one after a quiet time. A size that was too large is tried again after a
- * back-off, which doubles. If work was not alone lately, the controller measures it beside
- * background work on the floor, for some milliseconds in some seconds.
+ * The controller makes experiments: short windows of two sizes in turn, until the difference of
+ * the foregrounds' paces is certain. It compares windows that follow each other, because the pace
+ * of the same program changes by a third within seconds. There are two kinds:
+ *
+ *   a check   compares the present size with the floor, the least that background work has. If a
+ *             foreground is too slow, a smaller size follows. Checks get rare while nothing
+ * changes. a try     compares the next larger size with the present one. A size that is too large
+ * is tried again after a back-off, which doubles. A large slowdown ends the try within a window.
+ *
+ * A new foreground, other work, and a foreground that suddenly gets slower bring a check at once.
  *
  * It has a fixed size and neither clock nor lock: times are parameters, and the caller holds a
  * lock of its own. Any values are safe; a time that goes back counts as the latest one.
@@ -19,36 +25,37 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "share_window.h"
+
 #define SHARE_SIZES_MAX 8u
-#define SHARE_WORKS_MAX 64u
-#define SHARE_FOREGROUNDS_MAX 16u
 
 struct share_bounds {
-	unsigned n_groups;     /* groups of SMs of the GPU */
+	unsigned n_groups;     /* groups of SMs into which the driver divides the GPU */
 	unsigned floor_groups; /* the background never has fewer; at least 1 */
 	unsigned target;       /* slowdown that is accepted, in thousandths */
 };
 
-/* The time of some work, from pieces of that work. */
-struct share_time {
-	float mean_ns, variance; /* without outliers; the variance is relative to the mean */
-	uint32_t n;              /* pieces; 0: not known */
-	uint32_t n_outliers;     /* the last ones in turn */
-	uint64_t noted_ns;       /* the last piece's end */
-};
-
-struct share_work {
-	uint64_t work;
-	uint32_t foreground;
-	float busy_ns;    /* the time that it took lately; the weight of this work */
-	uint64_t born_ns; /* the first piece's end */
-	struct share_time alone, beside[SHARE_SIZES_MAX];
-};
-
 enum share_phase {
 	SHARE_STAYS,
-	SHARE_TRIES,   /* a larger size than the last good one */
-	SHARE_MEASURES /* the time of work on the floor */
+	SHARE_CHECKS,
+	SHARE_TRIES
+};
+
+/* Differences of paces, measured several times. */
+struct share_difference {
+	float mean, variance;
+	unsigned n;
+};
+
+/* What is known of each foreground. */
+struct share_feeling {
+	bool has_before, has_other;
+	float before,
+		other;   /* the last windows' paces: of the present size, and of the other one */
+	float level;     /* of windows of the present size, on average */
+	unsigned n_high; /* the last ones, if these were far above it */
+	struct share_difference check; /* the present size less the floor */
+	struct share_difference try;   /* the size that is tried less the present one */
 };
 
 struct share_controller {
@@ -56,17 +63,20 @@ struct share_controller {
 	unsigned sizes[SHARE_SIZES_MAX], n_sizes;
 
 	enum share_phase phase;
-	unsigned at, good;            /* indexes of sizes: the present one, the last good one */
-	uint64_t now_ns, since_ns;    /* the latest time, and that of the last change of size */
-	uint64_t busy_ns;             /* of pieces since then, at the present size */
-	uint64_t noted_ns, judged_ns; /* the last one of these pieces, the last judgement */
-	uint64_t retry_ns[SHARE_SIZES_MAX]; /* a size is not tried before */
+	unsigned good; /* the present size, as an index of sizes */
+	unsigned at;   /* the same, or the size with which an experiment compares it */
+	unsigned n_pairs, n_windows;          /* of the experiment */
+	uint64_t now_ns, noted_ns;            /* the latest time, and the last piece in a window */
+	uint64_t check_ns, check_interval_ns; /* when the next check is due */
+	unsigned checks_done;                 /* of the present size */
+	uint64_t retry_ns[SHARE_SIZES_MAX];   /* a size is not tried before */
 	uint64_t back_off_ns[SHARE_SIZES_MAX];
-	uint64_t measure_ns, measure_back_off_ns; /* no measurement on the floor before */
-	uint64_t reset_ns;                        /* back-offs are of work since then */
-	uint64_t decayed_ns;
-	unsigned n_tries, n_measurements, n_too_large; /* for the trace and for tests */
-	struct share_work works[SHARE_WORKS_MAX];
+	uint64_t checked_ns; /* when the last check began */
+	uint64_t absent_ns;  /* since when there was no background work; 0: there is */
+	uint64_t work_ns, work_interval_ns;      /* the last reaction to other work */
+	unsigned n_checks, n_tries, n_too_large; /* for the trace and for tests */
+	struct share_feeling feelings[SHARE_FOREGROUNDS_MAX];
+	struct share_window window;
 };
 
 void share_controller_init(struct share_controller *controller, const struct share_bounds *bounds);
@@ -82,17 +92,20 @@ void share_controller_note(struct share_controller *controller, uint32_t foregro
 
 /*
  * Groups of SMs for the background while a foreground is at work: one of the sizes. Where
- * evidence is missing, the size that harmed no foreground last time, at first 80 %.
+ * evidence is missing, the size that harmed no foreground last time, at first 80 % of the SMs.
  */
 unsigned share_controller_groups(struct share_controller *controller, uint64_t now);
 
 /*
- * The worst foreground's slowdown at the present share, in thousandths of its time alone, or on
- * the floor if it was never alone. 1000: none; 0: not known.
+ * The worst foreground's slowdown at the present size, in thousandths of its time beside
+ * background work on the floor. 1000: none; 0: not known.
  */
 unsigned share_controller_slowdown(const struct share_controller *controller);
 
-/* The sizes among which a controller chooses, ascending. Returns how many. */
+/*
+ * The sizes among which a controller chooses, ascending. Returns how many. The groups leave some
+ * SMs of most GPUs out (12 of 132): a size of n_groups is all groups, and n_groups + 1 all SMs.
+ */
 unsigned share_sizes(const struct share_bounds *bounds, unsigned sizes[SHARE_SIZES_MAX]);
 
 #endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The paces of foregrounds. The caller's thread.
+ *
+ * Invariant: each known piece of work belongs to one foreground, and usual times are above 0.
+ */
+
+#include "share_window.h"
+
+#include "base.h"
+
+#define MS 1000000ull
+
+/* The usual time follows pieces slowly: a window of another share hardly changes it. */
+#define MEMORY 64u
+#define KNOWN_N 4u
+/* A piece changes the usual time at most as if it took twice or half of it. */
+#define OUTLIER 2.0f
+/* So many outliers in turn are no outliers: the work has changed. */
+#define OUTLIERS 8u
+
+#define DECAY_NS (250 * MS)
+#define DECAY 0.7f
+#define DECAYS_MAX 64u
+
+/* A window is long enough for the noise of a piece to count little, but short against drift. */
+#define WINDOW_NS (15 * MS)
+#define WINDOW_N 8u
+/* Of long pieces. */
+#define LONG_WINDOW_NS (100 * MS)
+#define LONG_WINDOW_N 4u
+#define PACE_N 3u
+
+static void usual_note(struct share_usual *usual, float ns)
+{
+	bool is_outlier = ns > usual->ns * OUTLIER || ns * OUTLIER < usual->ns;
+
+	usual->n_outliers = usual->n > 0 && is_outlier ? usual->n_outliers + 1 : 0;
+	if (usual->n == 0 || usual->n_outliers == OUTLIERS)
+		*usual = (struct share_usual){.ns = ns};
+	ns = MIN(MAX(ns, usual->ns / OUTLIER), usual->ns * OUTLIER);
+	usual->n++;
+	usual->ns += (ns - usual->ns) / (float)MIN(usual->n, MEMORY);
+}
+
+static void decay(struct share_window *window, uint64_t now)
+{
+	uint64_t n = (now - window->decayed_ns) / DECAY_NS;
+	float factor = 1.0f;
+
+	if (n == 0)
+		return;
+	for (uint64_t i = 0; i < MIN(n, DECAYS_MAX); i++)
+		factor *= DECAY;
+	for (unsigned i = 0; i < SHARE_WORKS_MAX; i++)
+		window->works[i].busy_ns *= factor;
+	window->decayed_ns = now;
+}
+
+/* Finds the work, or takes the place of the one that took the least time lately. */
+static struct share_work *work_get(
+	struct share_window *window, uint32_t foreground, uint64_t work, uint64_t now)
+{
+	struct share_work *least = window->works;
+
+	for (unsigned i = 0; i < SHARE_WORKS_MAX; i++) {
+		struct share_work *one = &window->works[i];
+
+		if (one->born_ns > 0 && one->work == work && one->foreground == foreground)
+			return one;
+		if (one->busy_ns < least->busy_ns || (one->born_ns == 0 && least->born_ns > 0))
+			least = one;
+	}
+	*least = (struct share_work){
+		.work = work, .foreground = foreground, .born_ns = MAX(now, 1u)};
+	return least;
+}
+
+static unsigned foreground_get(struct share_window *window, uint32_t id, bool *ret_is_new)
+{
+	unsigned oldest = 0;
+
+	*ret_is_new = false;
+	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
+		if (window->foregrounds[i].noted_ns > 0 && window->foregrounds[i].id == id)
+			return i;
+		if (window->foregrounds[i].noted_ns < window->foregrounds[oldest].noted_ns)
+			oldest = i;
+	}
+	window->foregrounds[oldest] = (struct share_foreground){.id = id};
+	*ret_is_new = true;
+	return oldest;
+}
+
+void share_window_begin(struct share_window *window)
+{
+	window->began_ns = 0;
+	window->n = 0;
+	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
+		struct share_foreground *one = &window->foregrounds[i];
+
+		one->weight_ns = one->sum = 0;
+		one->n = 0;
+	}
+}
+
+unsigned share_window_note(struct share_window *window, uint32_t foreground, uint64_t work,
+	float ns, bool is_in, uint64_t now, bool *ret_is_new)
+{
+	unsigned index = foreground_get(window, foreground, ret_is_new);
+	struct share_foreground *own = &window->foregrounds[index];
+	struct share_work *known = (decay(window, now), work_get(window, foreground, work, now));
+	struct share_usual *usual = known->usual.n >= KNOWN_N ? &known->usual : &own->others;
+
+	own->noted_ns = MAX(now, 1u);
+	known->busy_ns += ns;
+	if (is_in && usual->n >= KNOWN_N) {
+		own->weight_ns += usual->ns;
+		own->sum += usual->ns * share_pace(ns / usual->ns);
+		own->n++;
+		window->n++;
+		if (window->began_ns == 0)
+			window->began_ns = MAX(now, 1u);
+	}
+	if (usual == &own->others)
+		usual_note(&own->others, ns);
+	usual_note(&known->usual, ns);
+	return index;
+}
+
+bool share_window_is_over(const struct share_window *window, uint64_t now)
+{
+	uint64_t took_ns = now - window->began_ns;
+
+	return (window->n >= WINDOW_N && took_ns >= WINDOW_NS) ||
+	       (window->n >= LONG_WINDOW_N && took_ns >= LONG_WINDOW_NS);
+}
+
+bool share_window_pace(const struct share_window *window, unsigned index, float *ret_pace)
+{
+	const struct share_foreground *one = &window->foregrounds[index];
+
+	if (one->n < PACE_N)
+		return false;
+	*ret_pace = one->sum / one->weight_ns;
+	return true;
+}
+
+bool share_window_is_new_work(const struct share_window *window, uint64_t since_ns)
+{
+	float all = 0, new = 0;
+
+	for (unsigned i = 0; i < SHARE_WORKS_MAX; i++) {
+		all += window->works[i].busy_ns;
+		if (window->works[i].born_ns > since_ns)
+			new += window->works[i].busy_ns;
+	}
+	return new * 2 > all;
+}
