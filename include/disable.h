@@ -16,6 +16,7 @@
 #define DISABLE_VARIABLE "MPS_DISABLE"
 
 enum disable_word {
+	DISABLE_CLIENT,
 	DISABLE_DLOPEN,
 	DISABLE_HELPERS,
 	DISABLE_HOLD,
@@ -27,7 +28,7 @@ enum disable_word {
 };
 
 /* All words, themselves a list. */
-#define DISABLE_WORDS "dlopen, helpers, hold, quiet, registered, spin, turns"
+#define DISABLE_WORDS "client, dlopen, helpers, hold, quiet, registered, spin, turns"
 
 /* A line of the log about an unknown word: its length, as an int, and the word. */
 #define DISABLE_UNKNOWN                                                                            \

@@ -17,6 +17,7 @@
 #define SEPARATORS ", \t"
 
 static const char *const names[DISABLE_N_WORDS] = {
+	[DISABLE_CLIENT] = "client",
 	[DISABLE_DLOPEN] = "dlopen",
 	[DISABLE_HELPERS] = "helpers",
 	[DISABLE_HOLD] = "hold",

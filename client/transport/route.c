@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "disable.h"
 #include "find_cuda.h"
 #include "fork.h"
 #include "handshake.h"
@@ -40,8 +41,13 @@ static bool server_is_required(void)
 	return value && !strcmp(value, "1");
 }
 
-/* `is_odd': a daemon should have been there. */
-static enum route decide_native(const char *why_not, bool is_odd)
+/* Whether the program was told to be a client, or a daemon should have been there. */
+static bool is_unexpected(int r)
+{
+	return r != HANDSHAKE_NO_DAEMON || secure_getenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+static enum route decide_native(const char *why_not, bool is_warning)
 {
 	char why[FIND_CUDA_WHY_MAX];
 
@@ -50,7 +56,7 @@ static enum route decide_native(const char *why_not, bool is_odd)
 		failure = CUDA_ERROR_MPS_CONNECTION_FAILED;
 		return ROUTE_FAILED;
 	}
-	if (is_odd || secure_getenv("CUDA_MPS_PIPE_DIRECTORY"))
+	if (is_warning)
 		log_warn("%s: this process uses the GPU without MPS", why_not);
 	else
 		log_info("%s: this process uses the GPU without MPS", why_not);
@@ -68,9 +74,11 @@ static enum route decide_once(void)
 	char why[1024];
 	int r;
 
+	if (disable_has(DISABLE_CLIENT))
+		return decide_native(DISABLE_VARIABLE " has the word client", false);
 	r = server_link_open(&server, why, sizeof(why), &result);
 	if (r > 0)
-		return decide_native(why, r != HANDSHAKE_NO_DAEMON);
+		return decide_native(why, is_unexpected(r));
 	if (r < 0) {
 		log_error("%s", why);
 		failure = result;

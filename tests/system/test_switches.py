@@ -9,7 +9,7 @@ from harness import contains, equal
 
 WORDS = ("helpers", "hold", "quiet", "spin", "turns")
 UNKNOWN = ('The word "%s" in MPS_DISABLE is unknown and has no effect. '
-           "The known words: dlopen, helpers, hold, quiet, registered, spin, turns")
+           "The known words: client, dlopen, helpers, hold, quiet, registered, spin, turns")
 # Of the programs at the same time; 2 is background.
 PRIORITIES = ("0", "2", "2")
 
@@ -42,6 +42,16 @@ def test_each_off():
     for word in WORDS:
         run_at_random({"MPS_DISABLE": word})
     run_at_random({"MPS_BACKGROUND_DELAY_US": "0"})
+
+
+def test_no_client():
+    """MPS_DISABLE=client: the program uses the driver beside a daemon, and says nothing."""
+    with mps.Service() as service:
+        out, err = service.run_ok("process1", env={"MPS_DISABLE": "client"})
+        equal((out, err), ("process1: ok\n", ""))
+        equal(service.servers(), [])
+        service.run_ok("process1", env={"MPS_DISABLE": "clients"})
+        equal(len(service.servers()), 1)
 
 
 def test_unknown_words():
