@@ -17,6 +17,7 @@
 
 #include "client.h"
 #include "disable.h"
+#include "everywhere.h"
 #include "find_cuda.h"
 #include "fork.h"
 #include "handshake.h"
@@ -44,7 +45,23 @@ static bool server_is_required(void)
 /* Whether the program was told to be a client, or a daemon should have been there. */
 static bool is_unexpected(int r)
 {
-	return r != HANDSHAKE_NO_DAEMON || secure_getenv("CUDA_MPS_PIPE_DIRECTORY");
+	if (secure_getenv("CUDA_MPS_PIPE_DIRECTORY"))
+		return true;
+	/* The daemon of another user is there for that user's programs. */
+	if (r == HANDSHAKE_UNTRUSTED)
+		return !everywhere_has_loaded();
+	return r != HANDSHAKE_NO_DAEMON;
+}
+
+/* A machine with this library for every program may have no driver. */
+static enum route decide_no_driver(const char *why)
+{
+	if (everywhere_has_loaded())
+		log_info("cannot open libcuda.so.1: %s", why);
+	else
+		log_error("cannot open libcuda.so.1: %s", why);
+	failure = CUDA_ERROR_NO_DEVICE;
+	return ROUTE_FAILED;
 }
 
 static enum route decide_native(const char *why_not, bool is_warning)
@@ -60,12 +77,7 @@ static enum route decide_native(const char *why_not, bool is_warning)
 		log_warn("%s: this process uses the GPU without MPS", why_not);
 	else
 		log_info("%s: this process uses the GPU without MPS", why_not);
-	if (real_open(why, sizeof(why)) < 0) {
-		log_error("cannot open libcuda.so.1: %s", why);
-		failure = CUDA_ERROR_NO_DEVICE;
-		return ROUTE_FAILED;
-	}
-	return ROUTE_NATIVE;
+	return real_open(why, sizeof(why)) < 0 ? decide_no_driver(why) : ROUTE_NATIVE;
 }
 
 static enum route decide_once(void)

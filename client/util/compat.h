@@ -33,6 +33,7 @@
 	COMPAT_OLD(symbol)                                                                         \
 	extern __typeof__(symbol) symbol __attribute__((weak)); /* NOLINT: a declaration */
 
+COMPAT_WEAK(dladdr)
 COMPAT_WEAK(dlsym)
 COMPAT_WEAK(dlerror)
 COMPAT_WEAK(pthread_create)

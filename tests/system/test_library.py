@@ -189,6 +189,22 @@ def test_driver_by_other_names():
         contains(out, "libnone.so: cannot open shared object file")
 
 
+def test_no_driver():
+    """Without a driver, only a program that was told to use this library learns the reason."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(folder + "/mps/everywhere")
+        os.symlink(mps.LIBRARY, folder + "/mps/everywhere/libcuda.so.1")
+        program = compile_opener(folder, "opener")
+        for found, wanted in ((os.path.dirname(mps.LIBRARY), True), (folder + "/mps/everywhere", False)):
+            env = dict(mps.clean_environment(), LD_LIBRARY_PATH=found, MPS_DISABLE="client",
+                       MPS_CUDA_LIBRARY="/nowhere", LD_PRELOAD=":".join(mps.sanitizer_preload()))
+            done = subprocess.run([program, "libcuda.so.1"], env=env, capture_output=True, text=True,
+                                  timeout=60, check=False)
+            equal(done.stdout, "libcuda.so.1: 100\n", done.stderr)
+            equal("cannot open libcuda.so.1" in done.stderr, wanted, done.stderr)
+            equal(done.stderr.count("\n"), int(wanted), done.stderr)
+
+
 def test_driver_by_other_names_unseen():
     """A program with dlopen() from libc itself finds this library in mps-run's folders."""
     if mps.sanitizer_preload():
