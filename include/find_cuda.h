@@ -7,6 +7,7 @@
  * without it. A file with the note of the client library is never chosen.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,12 @@ struct find_cuda_note {
  * `why' says which paths were tried. Keeps no file open.
  */
 int find_cuda(char *ret_path, size_t path_size, char *why, size_t why_size);
+
+/*
+ * Whether the loader of this machine finds the client library before the real libcuda, in
+ * programs that were not told to use it (docs/everywhere.md).
+ */
+bool find_cuda_is_replaced(void);
 
 /* What to do if there is none: a sentence without its full stop, short enough for a frame. */
 const char *find_cuda_advice(void);

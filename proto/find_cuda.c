@@ -40,7 +40,13 @@ struct search {
 	char *why;
 	size_t why_size;
 	size_t why_used;
+	bool is_client;
 };
+
+/* What to do with a path of the loader's cache; true ends the search. */
+typedef bool visit_fn(struct search *search, const char *path);
+
+static const char is_ours[] = "the MPS client library itself";
 
 static const char *const folders[] = {
 #if defined(__x86_64__)
@@ -108,7 +114,7 @@ static const char *file_objection(const char *path)
 		if (!read_at(fd, &segment, sizeof(segment), at))
 			return "a damaged file";
 		if (segment.p_type == PT_NOTE && notes_are_ours(fd, &segment))
-			return "the MPS client library itself";
+			return is_ours;
 	}
 	return NULL;
 }
@@ -178,7 +184,8 @@ struct cache_entry {
 	uint64_t hwcap;
 };
 
-static bool search_cache_bytes(struct search *search, const char *cache, size_t size)
+static bool search_cache_bytes(
+	struct search *search, visit_fn *visit, const char *cache, size_t size)
 {
 	static const char magic[] = "glibc-ld.so.cache1.1";
 	const char *start = memmem(cache, size, magic, sizeof(magic) - 1);
@@ -201,12 +208,12 @@ static bool search_cache_bytes(struct search *search, const char *cache, size_t 
 			continue;
 		if (!strncmp(start + entry.key, SONAME, size - entry.key) &&
 			memchr(start + entry.value, 0, size - entry.value))
-			found = search_try(search, start + entry.value);
+			found = visit(search, start + entry.value);
 	}
 	return found;
 }
 
-static bool search_cache(struct search *search)
+static bool search_cache(struct search *search, visit_fn *visit)
 {
 	_cleanup_close_ int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *cache = NULL;
@@ -220,22 +227,36 @@ static bool search_cache(struct search *search)
 	cache = malloc((size_t)size);
 	if (!cache || !read_at(fd, cache, (size_t)size, 0))
 		return false;
-	return search_cache_bytes(search, cache, (size_t)size);
+	return search_cache_bytes(search, visit, cache, (size_t)size);
 }
 
 int find_cuda(char *ret_path, size_t path_size, char *why, size_t why_size)
 {
-	struct search search = {ret_path, path_size, why, why_size, 0};
+	struct search search = {ret_path, path_size, why, why_size, 0, false};
 	const char *wanted = secure_getenv("MPS_CUDA_LIBRARY");
 
 	if (wanted && *wanted)
 		return search_try(&search, wanted) ? 0 : -ENOENT;
-	if (search_list(&search, secure_getenv("LD_LIBRARY_PATH")) || search_cache(&search))
+	if (search_list(&search, secure_getenv("LD_LIBRARY_PATH")) ||
+		search_cache(&search, search_try))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
 		if (search_folder(&search, folders[i], strlen(folders[i])))
 			return 0;
 	return -ENOENT;
+}
+
+static bool look_at_first(struct search *search, const char *path)
+{
+	search->is_client = file_objection(path) == is_ours;
+	return true;
+}
+
+bool find_cuda_is_replaced(void)
+{
+	struct search search = {0};
+
+	return search_cache(&search, look_at_first) && search.is_client;
 }
 
 const char *find_cuda_advice(void)

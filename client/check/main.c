@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cuda_use.h"
+#include "find_cuda.h"
 #include "findings.h"
 #include "loader.h"
 #include "program.h"
@@ -73,6 +74,9 @@ int main(int argc, char **argv)
 		check_program(&preload, argv + 4, &findings);
 	else
 		check_loader(&preload, &findings);
+	if (find_cuda_is_replaced())
+		findings_note("programs of this machine need no mps-run: the loader finds the "
+			      "client library first");
 	service_check(preload.library, &findings);
 	if (findings.n > 0)
 		return 1;

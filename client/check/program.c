@@ -15,6 +15,7 @@
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
+#include "find_cuda.h"
 #include "quote.h"
 
 /* As the kernel: an interpreter may itself be a script. */
@@ -22,16 +23,10 @@
 
 #define PATH_DEFAULT "/usr/local/bin:/bin:/usr/bin"
 
-/* Commands that start a program without the variables of mps-run, or elsewhere. */
-static const char *const droppers[] = {
-	"doas",
-	"docker",
-	"pkexec",
-	"podman",
-	"ssh",
-	"su",
-	"sudo",
-};
+/* Commands that start a program without the variables of mps-run. */
+static const char *const droppers[] = {"doas", "pkexec", "su", "sudo"};
+/* And elsewhere. */
+static const char *const senders[] = {"docker", "podman", "ssh"};
 
 static bool is_executable(const char *path)
 {
@@ -217,7 +212,8 @@ static void check_rights(const struct program *program, struct findings *finding
 	struct quoted quoted;
 	struct stat st;
 
-	if (stat(program->path, &st) < 0 || is_without_grants(program->path))
+	if (stat(program->path, &st) < 0 || is_without_grants(program->path) ||
+		find_cuda_is_replaced())
 		return;
 	if ((st.st_mode & S_ISUID) && st.st_uid != getuid())
 		why = "is setuid";
@@ -253,14 +249,25 @@ static bool does_env_drop(char *const *command)
 	return false;
 }
 
+static bool is_among(const char *const *names, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool does_drop_preload(char *const *command)
 {
 	const char *name = base_name(command[0]);
 
-	for (size_t i = 0; i < ARRAY_SIZE(droppers); i++)
-		if (strcmp(name, droppers[i]) == 0)
-			return true;
-	return is_env(name) && does_env_drop(command);
+	if (is_among(senders, ARRAY_SIZE(senders), name))
+		return true;
+	/* The loader then needs no variable. */
+	if (find_cuda_is_replaced())
+		return false;
+	return is_among(droppers, ARRAY_SIZE(droppers), name) ||
+	       (is_env(name) && does_env_drop(command));
 }
 
 void program_check_preload(
