@@ -5,6 +5,8 @@
 #   make          only the programs and the library
 #   make install  DESTDIR=… PREFIX=/usr
 #   make install-compat  COMPATDIR=…  the programs by NVIDIA's names, in a separate folder
+#   make install-everywhere  DESTDIR=… PREFIX=/usr  makes every CUDA program load the client library;
+#                 make uninstall-everywhere removes that
 #   make deb      Debian packages in build/deb
 #   make uninstall  DESTDIR=… PREFIX=/usr  removes what make install has installed
 #   make dist     the source as an archive in build

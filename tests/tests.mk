@@ -322,10 +322,19 @@ install: all softgpu
 	install -m 644 daemon/dist/completion/mps-run.bash $(SHARE)/bash-completion/completions/mps-run
 	install -m 644 daemon/dist/completion/_mps-control daemon/dist/completion/_mps-run $(SHARE)/zsh/site-functions
 
+# For every CUDA program of the machine: the loader's configuration names a folder that has only links.
+# After `make install'.
+.PHONY: install-everywhere uninstall-everywhere
+install-everywhere:
+	@daemon/dist/install-everywhere "$(DESTDIR)" "$(PREFIX)"
+
+uninstall-everywhere:
+	@daemon/dist/install-everywhere "$(DESTDIR)" "$(PREFIX)" uninstall
+
 # Installs into a folder of its own, and removes the same files from DESTDIR; then its folders, if they
 # are empty.
 .PHONY: uninstall
-uninstall:
+uninstall: uninstall-everywhere
 	@rm -rf $(BUILD)/installed
 	@$(MAKE) --no-print-directory -s install DESTDIR=$(abspath $(BUILD))/installed
 	@cd $(BUILD)/installed && find . ! -type d -exec sh -c 'for f; do rm -f "$(DESTDIR)/$$f"; done' - {} + && \

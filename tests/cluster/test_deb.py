@@ -144,6 +144,8 @@ def test_contents():
         "libmpsclient": ("/usr/lib/mps/libmpsclient.so", "/usr/lib/mps/libcuda.so.1",
                          "/usr/lib/mps/mps-check", "/man7/libmpsclient.7.gz", "/pkgconfig/mps.pc"),
         "mps-compat": ("/usr/bin/nvidia-cuda-mps-control", "/usr/bin/nvidia-cuda-mps-server"),
+        "mps-everywhere": ("/usr/lib/mps/everywhere/libcuda.so.1", "/usr/lib/mps/everywhere/libcuda.so ",
+                           "/etc/ld.so.conf.d/0000-mps-everywhere.conf"),
         "mps-softgpu": ("/usr/lib/mps/softgpu/libcuda.so.1",),
         "mps-doc": ("/usr/share/doc/mps/docs/settings.md", "/usr/share/mps/fleet/alerts.yml",
                     "/usr/share/mps/fleet/dashboard.json")}
