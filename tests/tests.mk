@@ -26,6 +26,7 @@ libs_softgpu := -llz4 -lzstd
 
 # Files that a test is linked with besides the archive of its folder, and its options.
 unit_test_server_receiver := $(RECEIVER)
+unit_test_server_share_controller := tests/unit/server/share_model.c
 unit_test_proto_wire := $(addprefix $(GEN)/,test_rules.c dispatch.c)
 # The daemon without its calls of the system, for rules as rows of a table.
 SCENES := $(foreach s,$(shell grep -l '"scene.h"' $(wildcard tests/unit/daemon/test_*.c)),$(call unit_name,$(s)))

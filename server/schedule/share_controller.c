@@ -19,9 +19,10 @@
 /* Checks cost the background its speed, so there are few pairs of windows, and fewer later. */
 #define FIRST_CHECK_PAIRS 8u
 #define CHECK_PAIRS 4u
-#define CHECK_INTERVAL_NS (2000 * MS)
+#define CHECK_INTERVAL_NS (4000 * MS)
 #define CHECK_INTERVAL_MAX_NS (32000 * MS)
 /* Tries cost little: sizes that disturb much are left within a window. */
+#define TRY_PAIRS_LEAST 6u
 #define TRY_PAIRS 24u
 #define BACK_OFF_NS (1000 * MS)
 #define BACK_OFF_MAX_NS (16000 * MS)
@@ -86,6 +87,7 @@ void share_controller_init(struct share_controller *controller, const struct sha
 		controller->sizes[controller->good + 1] <= first)
 		controller->good++;
 	controller->at = controller->good;
+	controller->stride = 1;
 	for (unsigned i = 0; i < SHARE_SIZES_MAX; i++)
 		controller->back_off_ns[i] = BACK_OFF_NS;
 	controller->check_interval_ns = CHECK_INTERVAL_NS;
@@ -122,7 +124,7 @@ static bool is_certain(float distance, float error, float how)
 struct verdict {
 	float mean, error;           /* of the worst one */
 	bool is_known, is_too_large; /* for at least one */
-	bool is_fine;                /* for all, certainly */
+	bool is_fine;                /* for all, probably */
 };
 
 /* What the experiment, or the check before it, tells about a foreground. */
@@ -156,7 +158,8 @@ static struct verdict verdict_of(const struct share_controller *controller, enum
 			continue;
 		verdict.is_known = true;
 		verdict.is_too_large |= is_certain(mean - target, error, CERTAIN);
-		verdict.is_fine &= is_certain(target - mean, error, CERTAIN);
+		/* A size that is fine by mistake is corrected by the next check. */
+		verdict.is_fine &= is_certain(target - mean, error, CERTAIN / 2);
 		if (mean > verdict.mean) {
 			verdict.mean = mean;
 			verdict.error = error;
@@ -184,6 +187,11 @@ static void forget_checks(struct share_controller *controller)
 	}
 }
 
+static bool is_check_due(const struct share_controller *controller)
+{
+	return controller->good > 0 && controller->now_ns >= controller->check_ns;
+}
+
 static void check_soon(struct share_controller *controller)
 {
 	controller->check_ns = MIN(controller->check_ns, controller->checked_ns + CHECK_LEAST_NS);
@@ -192,7 +200,7 @@ static void check_soon(struct share_controller *controller)
 /* The present size becomes another one. */
 static void settle(struct share_controller *controller, unsigned good, uint64_t check_ns)
 {
-	controller->check_ns = controller->now_ns + check_ns;
+	controller->check_ns = MIN(controller->check_ns, controller->now_ns + check_ns);
 	controller->check_interval_ns = CHECK_INTERVAL_NS;
 	controller->good = good;
 	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++)
@@ -209,6 +217,7 @@ static void experiment_begin(
 	struct share_controller *controller, enum share_phase phase, unsigned at)
 {
 	controller->phase = phase;
+	controller->other = at;
 	controller->n_pairs = controller->n_windows = 0;
 	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
 		controller->feelings[i].has_other = false;
@@ -228,6 +237,7 @@ static void refuse(struct share_controller *controller, unsigned at)
 {
 	controller->n_too_large++;
 	controller->retry_ns[at] = controller->now_ns + controller->back_off_ns[at];
+	controller->stride = 1;
 	controller->back_off_ns[at] = MIN(2 * controller->back_off_ns[at], BACK_OFF_MAX_NS);
 }
 
@@ -256,7 +266,8 @@ static void check_conclude(struct share_controller *controller)
 		go_down(controller, &verdict);
 		return;
 	}
-	if (!is_last && !(verdict.is_known && verdict.is_fine && controller->n_pairs >= 2))
+	if (!is_last &&
+		!(verdict.is_known && verdict.is_fine && controller->n_pairs >= CHECK_PAIRS))
 		return;
 	controller->checks_done++;
 	controller->check_ns = controller->now_ns + controller->check_interval_ns;
@@ -277,7 +288,8 @@ static void accept(struct share_controller *controller)
 		feeling->check.n = MIN(feeling->check.n, feeling->try.n);
 		feeling->level += feeling->try.mean;
 	}
-	settle(controller, controller->good + 1, CHECK_INTERVAL_NS / 2);
+	settle(controller, controller->other, CHECK_INTERVAL_NS / 2);
+	controller->stride = 2;
 	experiment_end(controller);
 }
 
@@ -288,9 +300,10 @@ static void try_conclude(struct share_controller *controller)
 	bool is_last = controller->n_pairs >= TRY_PAIRS || controller->n_windows >= 2 * TRY_PAIRS;
 
 	if (verdict.is_too_large || (is_last && verdict.mean > target * 3 / 4)) {
-		refuse(controller, controller->good + 1);
+		refuse(controller, controller->other);
 		experiment_end(controller);
-	} else if (verdict.is_known && (is_last || (verdict.is_fine && controller->n_pairs >= 4))) {
+	} else if (verdict.is_known &&
+		   (is_last || (verdict.is_fine && controller->n_pairs >= TRY_PAIRS_LEAST))) {
 		accept(controller);
 	} else if (is_last) {
 		experiment_end(controller);
@@ -359,6 +372,7 @@ static bool window_use(struct share_controller *controller)
 /* Whatever was known of sizes may be wrong. */
 static void forget_sizes(struct share_controller *controller)
 {
+	controller->stride = 2;
 	forget_checks(controller);
 	check_soon(controller);
 	for (unsigned i = 0; i < SHARE_SIZES_MAX; i++) {
@@ -381,17 +395,28 @@ static void look_for_new_work(struct share_controller *controller)
 	forget_sizes(controller);
 }
 
+/* The larger size to try now; the present one: none. */
+static unsigned next_size(const struct share_controller *controller)
+{
+	for (unsigned stride = controller->stride; stride > 0; stride--) {
+		unsigned next = controller->good + stride;
+
+		if (next < controller->n_sizes && controller->now_ns >= controller->retry_ns[next])
+			return next;
+	}
+	return controller->good;
+}
+
 static void experiment_choose(struct share_controller *controller)
 {
 	struct verdict verdict = verdict_of(controller, SHARE_CHECKS);
 	float target = share_pace(1.0f + (float)controller->bounds.target / 1000.0f);
-	unsigned next = controller->good + 1;
+	unsigned next = next_size(controller);
 
 	look_for_new_work(controller);
-	if (controller->good > 0 && controller->now_ns >= controller->check_ns)
+	if (is_check_due(controller))
 		experiment_begin(controller, SHARE_CHECKS, 0);
-	else if (next < controller->n_sizes && controller->now_ns >= controller->retry_ns[next] &&
-		 verdict.mean < target * 3 / 4)
+	else if (next > controller->good && verdict.mean < target)
 		experiment_begin(controller, SHARE_TRIES, next);
 	else
 		share_window_begin(&controller->window);
@@ -413,14 +438,14 @@ static void window_end(struct share_controller *controller)
 	controller->n_pairs += window_use(controller);
 	if (controller->phase == SHARE_CHECKS)
 		check_conclude(controller);
+	else if (controller->phase == SHARE_TRIES && is_check_due(controller))
+		experiment_end(controller);
 	else if (controller->phase == SHARE_TRIES)
 		try_conclude(controller);
-	if (controller->phase == SHARE_CHECKS)
-		go(controller, 0);
-	else if (controller->phase == SHARE_TRIES)
-		go(controller, controller->good + 1);
-	else
+	if (controller->phase == SHARE_STAYS)
 		experiment_choose(controller);
+	else
+		go(controller, controller->other);
 }
 
 /* ---- what others see */

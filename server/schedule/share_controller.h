@@ -13,8 +13,9 @@
  *
  *   a check   compares the present size with the floor, the least that background work has. If a
  *             foreground is too slow, a smaller size follows. Checks get rare while nothing
- * changes. a try     compares the next larger size with the present one. A size that is too large
- * is tried again after a back-off, which doubles. A large slowdown ends the try within a window.
+ * changes. a try     compares a larger size with the present one: the next one, or after a success
+ * the one after that. A size that is too large is tried again after a back-off, which doubles. A
+ * large slowdown ends the try within a window.
  *
  * A new foreground, other work, and a foreground that suddenly gets slower bring a check at once.
  *
@@ -63,10 +64,12 @@ struct share_controller {
 	unsigned sizes[SHARE_SIZES_MAX], n_sizes;
 
 	enum share_phase phase;
-	unsigned good; /* the present size, as an index of sizes */
-	unsigned at;   /* the same, or the size with which an experiment compares it */
-	unsigned n_pairs, n_windows;          /* of the experiment */
-	uint64_t now_ns, noted_ns;            /* the latest time, and the last piece in a window */
+	unsigned good;               /* the present size, as an index of sizes */
+	unsigned other;              /* the size with which an experiment compares it */
+	unsigned at;                 /* one of both */
+	unsigned stride;             /* from the present size to the one that is tried next */
+	unsigned n_pairs, n_windows; /* of the experiment */
+	uint64_t now_ns, noted_ns;   /* the latest time, and the last piece in a window */
 	uint64_t check_ns, check_interval_ns; /* when the next check is due */
 	unsigned checks_done;                 /* of the present size */
 	uint64_t retry_ns[SHARE_SIZES_MAX];   /* a size is not tried before */

@@ -27,10 +27,12 @@
 /* A window is long enough for the noise of a piece to count little, but short against drift. */
 #define WINDOW_NS (15 * MS)
 #define WINDOW_N 8u
-/* Of long pieces. */
-#define LONG_WINDOW_NS (100 * MS)
+/* It waits so long for slower foregrounds, and for longer pieces. */
+#define LONG_WINDOW_NS (120 * MS)
 #define LONG_WINDOW_N 4u
-#define PACE_N 3u
+/* Without pieces for so long, a foreground pauses. */
+#define PAUSE_NS (250 * MS)
+#define PACE_N 2u
 
 static void usual_note(struct share_usual *usual, float ns)
 {
@@ -133,8 +135,15 @@ bool share_window_is_over(const struct share_window *window, uint64_t now)
 {
 	uint64_t took_ns = now - window->began_ns;
 
-	return (window->n >= WINDOW_N && took_ns >= WINDOW_NS) ||
-	       (window->n >= LONG_WINDOW_N && took_ns >= LONG_WINDOW_NS);
+	if (window->n < LONG_WINDOW_N || took_ns >= LONG_WINDOW_NS)
+		return window->n >= LONG_WINDOW_N;
+	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
+		const struct share_foreground *one = &window->foregrounds[i];
+
+		if (one->noted_ns > 0 && now - one->noted_ns < PAUSE_NS && one->n < PACE_N)
+			return false;
+	}
+	return window->n >= WINDOW_N && took_ns >= WINDOW_NS;
 }
 
 bool share_window_pace(const struct share_window *window, unsigned index, float *ret_pace)
