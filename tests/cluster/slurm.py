@@ -125,9 +125,17 @@ class Slurm(mps.Service):
                         if item[0].startswith(("SOFTGPU_", "MPS_")))
         self.write("mps/settings", text)
 
+    def install(self):
+        """Executes the lines of docs/clusters.md that install the scripts."""
+        with open(harness.ROOT + "/docs/clusters.md", encoding="utf-8") as file:
+            lines = re.findall(r"^    ((?:mkdir|install) .*)$", file.read(), re.M)
+        assert len(lines) >= 3, lines
+        subprocess.run(["sh", "-ec", "\n".join(lines).replace("/etc/slurm/mps", self.scripts)],
+                       cwd=harness.ROOT, check=True)
+
     def write_files(self):
-        for name in ("prolog", "epilog", "task-prolog", "job"):
-            shutil.copy(os.path.join(EXAMPLES, name), self.scripts)
+        self.install()
+        shutil.copy(os.path.join(EXAMPLES, "job"), self.scripts)
         for name in ("control", "server"):
             os.symlink(for_everybody(os.path.join(harness.BUILD, "bin", "mps-" + name)),
                        os.path.join(self.names, "nvidia-cuda-mps-" + name))

@@ -146,6 +146,17 @@ def test_quoted_texts_exist():
     equal([line for line in quoted if line not in known], [])
 
 
+def test_files_in_code_exist():
+    """A file of the source that a command names, as seen from its root."""
+    unknown = []
+    for path in pages():
+        for line in re.findall(r"^    .+$", read(path), re.M):
+            words = re.findall(r"(?<![\w/.-])(?:docs|tests|daemon)/[\w./-]*\w", line)
+            unknown += [(name(path), word) for word in words
+                        if not os.path.exists(harness.ROOT + "/" + word)]
+    equal(unknown, [])
+
+
 def test_commands_exist():
     """Each command of mps-control in code is one of the daemon or of the front end."""
     known = set(re.findall(r'^\t\{"(\w+)", "', read(harness.ROOT + "/daemon/command/command.c"), re.M))
