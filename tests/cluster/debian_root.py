@@ -5,7 +5,7 @@
         root.run("apt-get", "--version")
 
 The first root is kept as an archive under the build folder, which later roots are unpacked from.
-ReleaseRoot() is a root of another release, in which this source can be built.
+BareRoot() is a root of another release that has this source and nothing that builds it.
 """
 
 import os
@@ -23,13 +23,10 @@ from harness import Skip, wait_for
 # What the packages depend on, and what the example programs and the software GPU need.
 INCLUDED = ("libuv1", "liblz4-1", "libzstd1", "libjansson4", "libncursesw6", "libstdc++6", "procps",
             "bash-completion", "systemd")
-# What tests/setup would install, and what the tests need.
-BUILDING = ("ca-certificates", "gcc", "g++", "libc6-dev", "make", "binutils", "python3", "python3-pip",
-            "libuv1-dev", "libmicrohttpd-dev", "libcmocka-dev", "liblz4-dev", "libzstd-dev",
-            "libjansson-dev", "libncurses-dev", "libsystemd-dev", "socat", "procps", "util-linux", "mount")
 # PID 1 of the root: waits for children that others have left.
 INIT = "trap : TERM; while :; do sleep 600 & wait $!; done"
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+USER = 1000
 SOURCE = ("Makefile", "README.md", "LICENSE", "client", "daemon", "docs", "include", "proto", "server",
           "tests")
 
@@ -47,6 +44,13 @@ def cache_of(release, included):
         release, zlib.crc32(repr(included).encode())))
 
 
+def archive(release, included):
+    """The archive of a root, which is made if there is none yet."""
+    if not os.path.exists(cache_of(release, included)):
+        make_archive(release, included)
+    return cache_of(release, included)
+
+
 def make_archive(release, included):
     debootstrap = shutil.which("debootstrap", path=os.environ["PATH"] + ":/usr/sbin")
     if not debootstrap:
@@ -54,9 +58,9 @@ def make_archive(release, included):
     cache = cache_of(release, included)
     os.makedirs(os.path.dirname(cache), exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([debootstrap, "--variant=minbase", "--include=" + ",".join(included),
-                               release, folder + "/root"], capture_output=True, text=True,
-                              timeout=900, check=False)
+        include = ["--include=" + ",".join(included)] if included else []
+        done = subprocess.run([debootstrap, "--variant=minbase", *include, release, folder + "/root"],
+                              capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr
         subprocess.run(["tar", "-C", folder + "/root", "-cf", cache + ".new", "."], check=True)
     os.rename(cache + ".new", cache)
@@ -70,10 +74,7 @@ class Root:
         if subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], check=False,
                           capture_output=True).returncode != 0:
             raise Skip("this machine allows no mount and PID namespaces")
-        release = release or codename()
-        self.cache = cache_of(release, included)
-        if not os.path.exists(self.cache):
-            make_archive(release, included)
+        self.cache = archive(release or codename(), included)
         self.path = tempfile.mkdtemp(prefix="mps-root-")
         self.outer = self.inner = None
 
@@ -174,39 +175,41 @@ mount -t proc proc proc
 mount -t sysfs -o ro sysfs sys
 mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
 ln -sf pts/ptmx dev/ptmx
-mkdir -p dev/shm .before usr/local/cuda
+mkdir -p dev/shm .before
 mount -t tmpfs -o mode=1777 shm dev/shm
-mount --bind "$2" usr/local/cuda
 cp /etc/resolv.conf etc/resolv.conf
 # pip finds packages as it does on the machine.
-for file in pip.conf ssl/certs/ca-certificates.crt; do
-	[ ! -e /etc/$file ] || cp /etc/$file etc/$file
-done
+[ ! -e /etc/pip.conf ] || cp /etc/pip.conf etc/pip.conf
+[ ! -e "$2" ] || cp "$2" etc/certificates-of-the-machine
 pivot_root . .before
 umount -l /.before
 touch /.is-release
 exec sh -c "$1"
 """
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+# apt asks nothing.
+APT_SETTINGS = 'APT::Get::Assume-Yes "true";\n'
 
 
-class ReleaseRoot(Root):
-    """A root of a release, with this source in /src, and with CUDA."""
+class BareRoot(Root):
+    """A root of a release as debootstrap makes it, with this source in /src and a user."""
 
     def __init__(self, release):
-        super().__init__(release, BUILDING)
+        super().__init__(release, ())
 
     def start(self):
-        source = subprocess.run([harness.ROOT + "/tests/setup", "--cuda"], capture_output=True,
-                                text=True, check=True).stdout.strip()
         # The user of the transcript of NVIDIA's daemon.
         with open(self.path + "/etc/passwd", "a", encoding="utf-8") as file:
-            file.write("user:x:1000:1000::/home/user:/bin/sh\n")
+            file.write("user:x:%d:%d::/home/user:/bin/sh\n" % (USER, USER))
+        with open(self.path + "/etc/apt/apt.conf.d/test", "w", encoding="utf-8") as file:
+            file.write(APT_SETTINGS)
+        os.makedirs(self.path + "/home/user")
+        os.chown(self.path + "/home/user", USER, USER)
         os.mkdir(self.path + "/src")
         subprocess.run(["cp", "-a", *(harness.ROOT + "/" + name for name in SOURCE), self.path + "/src"],
                        check=True)
-        self.outer = subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", PIVOT, self.path, INIT,
-             os.path.join(harness.ROOT, source)], stdin=subprocess.DEVNULL)
+        self.outer = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "sh", "-ec", PIVOT,
+                                       self.path, INIT, CERTIFICATES], stdin=subprocess.DEVNULL)
         children = "/proc/%d/task/%d/children" % (self.outer.pid, self.outer.pid)
 
         def inner():
@@ -218,10 +221,11 @@ class ReleaseRoot(Root):
         self.inner = wait_for("the root", inner)
 
     def command(self, *words, uid=None):
-        assert uid is None
-        return ["nsenter", "--target", str(self.inner), "--mount", "--pid", *words]
+        become = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"] if uid else []
+        return ["nsenter", "--target", str(self.inner), "--mount", "--pid", *become, *words]
 
     def environment(self, **more):
         pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        pip.update(PIP_CERT="/etc/certificates-of-the-machine", PIP_FIND_LINKS="")
         return dict({"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8",
-                     "CUDA_HOME": "/usr/local/cuda"}, **pip, **more)
+                     "DEBIAN_FRONTEND": "noninteractive"}, **pip, **more)
