@@ -42,6 +42,7 @@ NAME, UID, FIRST_UID = "mps-podman", 12345, 200000
 # Of a machine that may not raise limits.
 LIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096")
 RUNTIMES = ("crun", "runc")
+BUILD_S = 3000
 
 
 class Engine:
@@ -124,12 +125,35 @@ class Engine:
         path = "%s/%s.tar" % (self.folder, name.partition(":")[0])
         subprocess.run(["tar", "-C", folder, "-cf", path, "."], check=True)
         self.ok("import", "-q", path, "localhost/" + name)
+        self.prepare(name)
+
+    def prepare(self, name):
+        """Makes an image that the storage has usable here."""
         if not self.is_rootless:
             # runc may look for the root as a user of the container.
             self.enter("chmod", "711", "/run/root", "/run/root/storage", "/run/root/storage/vfs",
                        "/run/root/storage/vfs/dir")
         if not self.runtime:
             self.choose_runtime(name)
+
+    def build(self, dockerfile, base, archive, path):
+        """Builds an image from the source as `docker build' does, and saves it in `path'.
+
+        `archive' is the image that it is based on.
+        """
+        self.ok("import", "-q", archive, base)
+        # The network of the machine, without a runtime of containers: the packages come from there.
+        done = subprocess.run(self.words(
+            "build", "--isolation", "chroot", "--network", "host", "--pull=never", "--layers=false",
+            "--tag", "localhost/built", "--file", dockerfile, harness.ROOT), capture_output=True,
+            text=True, stdin=subprocess.DEVNULL, timeout=BUILD_S, check=False)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        self.ok("save", "-q", "--output", path, "localhost/built")
+
+    def load_saved(self, name, path):
+        self.ok("load", "-q", "--input", path)
+        self.ok("tag", "localhost/built", "localhost/" + name)
+        self.prepare(name)
 
     def choose_runtime(self, name):
         """The first runtime that runs a container here: crun refuses machines with both cgroups."""

@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# time limit: 900 s
+# time limit: 5400 s
 """The manifests of docs/kubernetes: what they say is whole, and their containers do what they are for.
 
-No cluster runs here: podman runs each container with the manifest's command, variables, mounts,
-user and capabilities.
+No cluster runs here: podman builds the image of docs/kubernetes/Dockerfile, and runs each container with
+the manifest's command, variables, mounts, user and capabilities. The software GPU is mounted into the
+image as a runtime of NVIDIA would mount the driver.
 """
 
+import functools
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 
 import contained  # pylint: disable=wrong-import-position
+import debian_root  # pylint: disable=wrong-import-position
 import harness  # pylint: disable=wrong-import-position
 import mps  # pylint: disable=wrong-import-position
 import podman_engine  # pylint: disable=wrong-import-position
@@ -25,9 +29,10 @@ from podman_engine import Engine  # pylint: disable=wrong-import-position
 sys.path.insert(0, os.path.join(harness.ROOT, "build", "cluster", "python"))
 
 try:
+    import kubernetes_validate
     import yaml
 except ImportError:
-    yaml = None
+    kubernetes_validate = yaml = None
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 OWN_USERS = ("--uidmap", "0:100000:65536", "--gidmap", "0:100000:65536")
@@ -35,7 +40,7 @@ OWN_USERS = ("--uidmap", "0:100000:65536", "--gidmap", "0:100000:65536")
 
 def documents(name):
     if not yaml:
-        raise Skip("PyYAML is not installed: tests/setup --cluster")
+        raise Skip("PyYAML and kubernetes-validate are not installed: tests/setup --cluster")
     with open("%s/docs/kubernetes/%s" % (harness.ROOT, name), encoding="utf-8") as file:
         return list(yaml.safe_load_all(file))
 
@@ -68,6 +73,14 @@ def check_pod(spec):
         check_container(container, volumes)
         assert not container.get("securityContext", {}).get("privileged"), container["name"]
     equal({mount["name"] for each in containers for mount in each["volumeMounts"]}, set(volumes))
+
+
+def test_schemas():
+    """Each document is valid for the first Kubernetes that has hostUsers, and for the newest one known."""
+    for name in "daemonset.yaml", "client.yaml":
+        for document in documents(name):
+            for version in "1.25", kubernetes_validate.latest_version():
+                kubernetes_validate.validate(document, version, strict=True)
 
 
 def test_contents():
@@ -116,22 +129,40 @@ def options_of(container, spec, folder):
     return options + list(OWN_USERS if spec.get("hostUsers") is False else ())
 
 
+# Of the Dockerfile's base image, which cannot be pulled here.
+BASE, RELEASE = "docker.io/library/debian:13-slim", "trixie"
+AUTHORITIES = "usr/local/share/ca-certificates"
+DRIVER = ("--volume", mps.SOFTGPU + ":/usr/lib/x86_64-linux-gnu/libcuda.so.1:ro")
+
+
+@functools.cache
+def image():
+    """The image of the Dockerfile, as an archive; building it takes minutes."""
+    path = os.path.join(harness.BUILD, "cluster", "image.tar")
+    if os.path.exists(path):
+        os.unlink(path)
+    with Engine() as engine:
+        base = shutil.copy(debian_root.archive(RELEASE, ()), engine.folder + "/base.tar")
+        # pip trusts what the machine trusts.
+        if os.path.isdir("/" + AUTHORITIES):
+            subprocess.run(["tar", "-C", "/", "-rf", base, "./" + AUTHORITIES], check=True)
+        engine.build(harness.ROOT + "/docs/kubernetes/Dockerfile", BASE, base, path)
+    return path
+
+
 def load_images(engine):
-    """The image of the packages, with the software GPU as the driver; and a program's image."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name in "mps-control", "mps-server":
-            contained.copy_program(mps.BUILD + "/bin/" + name, folder)
-        for name in "sh", "cp":
-            contained.copy_program(shutil.which(name), folder)
-        contained.copy_program(mps.SOFTGPU, folder, "/usr/lib/x86_64-linux-gnu/libcuda.so.1")
-        shutil.copytree(os.path.dirname(mps.LIBRARY), folder + "/usr/lib/mps", symlinks=True)
-        os.makedirs(folder + "/var/log")
-        os.chmod(folder, 0o755)
-        engine.load("mps:local", folder)
+    """The image of the Dockerfile, and a program's image."""
+    engine.load_saved("mps:local", image())
+    load_program(engine, "cuda-program:local")
+
+
+def load_program(engine, name, *libraries):
     with tempfile.TemporaryDirectory() as folder:
         contained.copy_program(mps.program("process1"), folder, "/bin/program")
+        for path in (shutil.which("sh"), *libraries):
+            contained.copy_program(path, folder)
         os.chmod(folder, 0o755)
-        engine.load("cuda-program:local", folder)
+        engine.load(name, folder)
 
 
 class Node:
@@ -149,7 +180,8 @@ class Node:
             equal((done.returncode, done.stdout, done.stderr), (0, "", ""))
         container, = self.daemon["containers"]
         self.engine.ok("run", "--detach", "--name", "daemon", "--network", "none",
-                       *podman_engine.LIMITS, *options_of(container, self.daemon, self.engine.folder),
+                       *podman_engine.LIMITS, *DRIVER,
+                       *options_of(container, self.daemon, self.engine.folder),
                        "localhost/" + container["image"], *container["command"])
         for probe in "startupProbe", "readinessProbe", "livenessProbe":
             command = container[probe]["exec"]["command"]
@@ -193,6 +225,72 @@ def test_pods():
             out, err = client.communicate(timeout=120)
             equal(client.returncode, 1, out + err)
             contains(out + err, "(806)")
+
+
+# ---- the manifests of AWS's virtual GPU device plugin
+
+VGPU_PIPE = "/tmp/nvidia-mps"
+VGPU_PODS = 3
+
+
+class VgpuNode:
+    """A node as that plugin's manifests have it: the pods share IPC and one folder of the host, read-write.
+
+    The daemon's container has no command, and a percentage for all clients. The GPU is in
+    EXCLUSIVE_PROCESS.
+    """
+
+    def __init__(self, engine):
+        self.engine = engine
+        self.host = engine.folder + VGPU_PIPE
+        os.makedirs(self.host)
+        # The lock of the GPU is on the node.
+        gpu = engine.folder + "/gpu"
+        os.makedirs(gpu)
+        self.shared = ("--ipc", "host", "--volume", self.host + ":" + VGPU_PIPE, "--volume", gpu + ":/gpu",
+                       "--env", "SOFTGPU_DIR=/gpu", "--env", "SOFTGPU_COMPUTE_MODE=exclusive", *DRIVER)
+
+    def start_daemon(self):
+        self.engine.ok("run", "--detach", "--name", "vgpu", "--network", "none", *podman_engine.LIMITS,
+                       *self.shared, "--env", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=10",
+                       "--env", "MPS_SERVER_ENV=SOFTGPU_DIR,SOFTGPU_COMPUTE_MODE", "localhost/mps:local")
+        wait_for("the daemon", lambda: self.ask("get_server_list").returncode == 0, 60)
+
+    def ask(self, *command):
+        """By NVIDIA's name, which scripts for the plugin use."""
+        return self.engine.podman_run("exec", "vgpu", "nvidia-cuda-mps-control", *command)
+
+    def start_client(self, *arguments, env=()):
+        return self.engine.popen("vgpu-program:local", "/bin/program", *arguments,
+                                 options=(*self.shared, *env))
+
+    def rows(self):
+        return [line.split() for line in self.ask("ps", "-l").stdout.splitlines()[1:]]
+
+
+def test_vgpu_plugin():
+    """The image without a command serves pods whose only addition is the variable that the page names."""
+    with open(harness.ROOT + "/docs/kubernetes.md", encoding="utf-8") as file:
+        preload, = re.findall(r"`(LD_PRELOAD)` `(/tmp/nvidia-mps/lib/\S+)`", file.read())
+    env = ("--env", "=".join(preload))
+    with Engine() as engine:
+        load_images(engine)
+        # The driver that is mounted needs libraries, and a program without the variable needs the driver.
+        load_program(engine, "vgpu-program:local", mps.SOFTGPU)
+        node = VgpuNode(engine)
+        node.start_daemon()
+        clients = [node.start_client("--seconds", "60", env=env) for _ in range(VGPU_PODS)]
+        wait_for("the pods", lambda: len(node.rows()) == VGPU_PODS or
+                 any(client.poll() is not None for client in clients), 60)
+        equal([(row[5], row[9]) for row in node.rows()], [("8", "ACTIVE")] * VGPU_PODS)
+        # The GPU belongs to the server: a pod that does not load the library cannot use it.
+        out, err = node.start_client().communicate(timeout=120)
+        contains(out + err, "(46)")
+        for client in clients:
+            out, err = client.communicate(timeout=180)
+            equal((client.returncode, out), (0, "process1: ok\n"), err)
+        engine.ok("stop", "--time", "30", "vgpu")
+        equal(engine.ok("inspect", "--format", "{{.State.ExitCode}}", "vgpu"), "0\n")
 
 
 if __name__ == "__main__":
