@@ -44,13 +44,14 @@
 #define VARIANCE 0.0025f
 #define VARIANCE_N 4u
 #define DIFFERENCES_MAX 12u
+#define ACCEPTED_N 3u
 /* Standard errors that make a difference certain; more for a step over a size. */
 #define CERTAIN 2.0f
 #define VERY_CERTAIN 3.0f
 #define LEAP 1.4f
-/* A window is ended early after so many pieces, whose variance is assumed to be that. */
-#define EARLY_N 4u
-#define EARLY_VARIANCE 0.0144f
+/* A window is ended early if that many pieces are all so much slower. */
+#define EARLY_N 3u
+#define EARLY 0.2f
 
 /* Of the groups; all SMs are the last size. */
 static const unsigned char per_cent[SHARE_SIZES_MAX - 1] = {10, 30, 50, 70, 80, 90, 100};
@@ -82,6 +83,7 @@ void share_controller_init(struct share_controller *controller, const struct sha
 
 	memset(controller, 0, sizeof(*controller));
 	controller->bounds = *bounds;
+	controller->target = share_pace(1.0f + (float)bounds->target / 1000.0f);
 	controller->n_sizes = share_sizes(bounds, controller->sizes);
 	while (controller->good + 2 < controller->n_sizes &&
 		controller->sizes[controller->good + 1] <= first)
@@ -148,7 +150,6 @@ static bool felt_by(const struct share_controller *controller, unsigned index,
 
 static struct verdict verdict_of(const struct share_controller *controller, enum share_phase phase)
 {
-	float target = share_pace(1.0f + (float)controller->bounds.target / 1000.0f);
 	struct verdict verdict = {.mean = -2, .is_fine = true};
 
 	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
@@ -157,9 +158,9 @@ static struct verdict verdict_of(const struct share_controller *controller, enum
 		if (!felt_by(controller, i, phase, &mean, &error))
 			continue;
 		verdict.is_known = true;
-		verdict.is_too_large |= is_certain(mean - target, error, CERTAIN);
+		verdict.is_too_large |= is_certain(mean - controller->target, error, CERTAIN);
 		/* A size that is fine by mistake is corrected by the next check. */
-		verdict.is_fine &= is_certain(target - mean, error, CERTAIN / 2);
+		verdict.is_fine &= is_certain(controller->target - mean, error, CERTAIN / 2);
 		if (mean > verdict.mean) {
 			verdict.mean = mean;
 			verdict.error = error;
@@ -257,12 +258,11 @@ static void go_down(struct share_controller *controller, const struct verdict *v
 static void check_conclude(struct share_controller *controller)
 {
 	struct verdict verdict = verdict_of(controller, SHARE_CHECKS);
-	float target = share_pace(1.0f + (float)controller->bounds.target / 1000.0f);
 	unsigned most = controller->checks_done > 0 ? CHECK_PAIRS : FIRST_CHECK_PAIRS;
 	bool is_last = controller->n_pairs >= most || controller->n_windows >= 2 * most;
 
-	if (verdict.is_too_large ||
-		(is_last && is_certain(verdict.mean - target, verdict.error, CERTAIN / 2))) {
+	if (verdict.is_too_large || (is_last && is_certain(verdict.mean - controller->target,
+							verdict.error, CERTAIN / 2))) {
 		go_down(controller, &verdict);
 		return;
 	}
@@ -285,7 +285,8 @@ static void accept(struct share_controller *controller)
 		struct share_feeling *feeling = &controller->feelings[i];
 
 		feeling->check.mean += feeling->try.mean;
-		feeling->check.n = MIN(feeling->check.n, feeling->try.n);
+		/* The try that was accepted was more likely too low than too high. */
+		feeling->check.n = MIN(MIN(feeling->check.n, feeling->try.n), ACCEPTED_N);
 		feeling->level += feeling->try.mean;
 	}
 	settle(controller, controller->other, CHECK_INTERVAL_NS / 2);
@@ -296,10 +297,9 @@ static void accept(struct share_controller *controller)
 static void try_conclude(struct share_controller *controller)
 {
 	struct verdict verdict = verdict_of(controller, SHARE_TRIES);
-	float target = share_pace(1.0f + (float)controller->bounds.target / 1000.0f);
 	bool is_last = controller->n_pairs >= TRY_PAIRS || controller->n_windows >= 2 * TRY_PAIRS;
 
-	if (verdict.is_too_large || (is_last && verdict.mean > target * 3 / 4)) {
+	if (verdict.is_too_large || (is_last && verdict.mean > controller->target)) {
 		refuse(controller, controller->other);
 		experiment_end(controller);
 	} else if (verdict.is_known &&
@@ -315,13 +315,9 @@ static bool is_early_end(const struct share_controller *controller, unsigned ind
 {
 	const struct share_foreground *one = &controller->window.foregrounds[index];
 	const struct share_feeling *feeling = &controller->feelings[index];
-	float target = share_pace(1.0f + (float)controller->bounds.target / 1000.0f), pace;
 
 	return controller->phase == SHARE_TRIES && controller->at != controller->good &&
-	       feeling->has_before && one->n >= EARLY_N &&
-	       share_window_pace(&controller->window, index, &pace) &&
-	       is_certain(pace - feeling->before - target, EARLY_VARIANCE / (float)one->n,
-		       VERY_CERTAIN);
+	       feeling->has_before && one->n >= EARLY_N && one->least - feeling->before > EARLY;
 }
 
 /* ---- what happens after a window of the present size */
@@ -410,13 +406,12 @@ static unsigned next_size(const struct share_controller *controller)
 static void experiment_choose(struct share_controller *controller)
 {
 	struct verdict verdict = verdict_of(controller, SHARE_CHECKS);
-	float target = share_pace(1.0f + (float)controller->bounds.target / 1000.0f);
 	unsigned next = next_size(controller);
 
 	look_for_new_work(controller);
 	if (is_check_due(controller))
 		experiment_begin(controller, SHARE_CHECKS, 0);
-	else if (next > controller->good && verdict.mean < target)
+	else if (next > controller->good && verdict.mean < controller->target)
 		experiment_begin(controller, SHARE_TRIES, next);
 	else
 		share_window_begin(&controller->window);

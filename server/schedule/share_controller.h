@@ -62,6 +62,7 @@ struct share_feeling {
 struct share_controller {
 	struct share_bounds bounds;
 	unsigned sizes[SHARE_SIZES_MAX], n_sizes;
+	float target; /* as a pace */
 
 	enum share_phase phase;
 	unsigned good;               /* the present size, as an index of sizes */

@@ -114,12 +114,14 @@ unsigned share_window_note(struct share_window *window, uint32_t foreground, uin
 	struct share_foreground *own = &window->foregrounds[index];
 	struct share_work *known = (decay(window, now), work_get(window, foreground, work, now));
 	struct share_usual *usual = known->usual.n >= KNOWN_N ? &known->usual : &own->others;
+	float pace = usual->n > 0 ? share_pace(ns / usual->ns) : 0;
 
 	own->noted_ns = MAX(now, 1u);
 	known->busy_ns += ns;
 	if (is_in && usual->n >= KNOWN_N) {
 		own->weight_ns += usual->ns;
-		own->sum += usual->ns * share_pace(ns / usual->ns);
+		own->sum += usual->ns * pace;
+		own->least = own->n > 0 ? MIN(own->least, pace) : pace;
 		own->n++;
 		window->n++;
 		if (window->began_ns == 0)

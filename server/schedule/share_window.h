@@ -41,7 +41,7 @@ struct share_foreground {
 	uint64_t noted_ns;         /* the last piece's end; 0: none */
 	struct share_usual others; /* pieces of work that is not known */
 	/* Of the present window: the sum of paces, weighted by time. */
-	float weight_ns, sum;
+	float weight_ns, sum, least; /* the least is of one piece */
 	unsigned n;
 };
 
