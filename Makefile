@@ -11,6 +11,7 @@
 #   make uninstall  DESTDIR=… PREFIX=/usr  removes what make install has installed
 #   make dist     the source as an archive in build
 #   make lint     format, clang-tidy, includes between folders
+#   make compile_commands.json  for clangd and editors: how each file is compiled
 #   make help     these lines
 #
 # SAN=address,undefined or SAN=thread builds in build-SAN; COVERAGE=1 builds in build-coverage, with

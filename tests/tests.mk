@@ -349,6 +349,11 @@ COMPATDIR ?= $(PREFIX)/lib/mps/compat
 install-compat:
 	daemon/dist/install-names "$(DESTDIR)" "$(PREFIX)/bin" "$(abspath $(COMPATDIR))"
 
+# ---- for editors: how each file is compiled
+
+compile_commands.json: force | $(GEN)/.stamp
+	@$(MAKE) --no-print-directory -nB all softgpu unit $(CONTEXTS) | tests/compile_commands >$@
+
 # ---- lint
 
 .PHONY: lint
