@@ -15,13 +15,15 @@
 #   make help     these lines
 #
 # SAN=address,undefined or SAN=thread builds in build-SAN; COVERAGE=1 builds in build-coverage, with
-# counters for lines. All output is under $(BUILD).
+# counters for lines; DEBUG=1 builds in build-debug, for a debugger. Builds with SAN or DEBUG check
+# the order of locks. All output is under $(BUILD).
 
 SAN ?=
 COVERAGE ?=
+DEBUG ?=
 empty :=
 comma := ,
-BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COVERAGE),-coverage)
+BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COVERAGE),-coverage)$(if $(DEBUG),-debug)
 PREFIX ?= /usr/local
 VERSION ?= 0.1
 # The programs need only CUDA's headers, the tests also its compiler.
@@ -48,7 +50,7 @@ NCURSES ?= $(foreach l,ncursesw tinfo,$(call static,$(l)))
 GEN := $(BUILD)/gen
 OBJ := $(BUILD)/obj
 
-CFLAGS ?= -O2 -g
+CFLAGS ?= $(if $(DEBUG),-Og,-O2) -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 # gcc 15 and later clear only the first member of a union that is initialized by {0}.
 ZERO_UNIONS := $(shell $(CC) -fzero-init-padding-bits=unions -E -x c /dev/null >/dev/null 2>&1 && \
@@ -60,6 +62,11 @@ ALL_LDFLAGS = $(LDFLAGS) -pthread
 ifneq ($(SAN),)
 ALL_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 ALL_LDFLAGS += -fsanitize=$(SAN)
+endif
+# include/lock.h. All objects have to agree, since a lock is then larger.
+LOCK_CHECKS := $(if $(SAN)$(DEBUG),yes)
+ifneq ($(LOCK_CHECKS),)
+ALL_CFLAGS += -DLOCK_CHECKS
 endif
 # With this sanitizer, the software GPU's interpreter would take half of the time of system tests. Unit
 # tests and fuzzers of the interpreter have it.
@@ -145,7 +152,7 @@ CHECK_SRC := $(wildcard client/check/*.c)
 CLIENT_SRC := $(filter-out client/check/%,$(wildcard client/*/*.c)) \
 	$(addprefix $(GEN)/,send.c stubs.c procs.c cuda_api.c wire.c)
 SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entry/tables.c client/context/storage.c client/entry/integrity.c \
-	client/util/md2.c client/transport/error.c client/memory/advice.c $(GEN)/procs.c
+	client/util/md2.c client/transport/error.c client/memory/advice.c $(if $(LOCK_CHECKS),proto/lock.c) $(GEN)/procs.c
 
 # Programs of the daemon's folder: each is the room of its name, and what that needs of the archive.
 $(eval $(call archive,daemon,$(call objects,daemon,$(filter-out %/main.c,$(DAEMON_SRC)))))

@@ -158,11 +158,11 @@ $(BUILD)/bin/examples/%: tests/programs/driver_api/%.c $(BUILD)/lib/libcuda.so.1
 
 # Programs contain nothing of this project: other builds use those of the plain build.
 .PHONY: examples
-ifeq ($(SAN)$(COVERAGE),)
+ifeq ($(SAN)$(COVERAGE)$(DEBUG),)
 examples: $(EXAMPLES)
 else
 examples:
-	@$(MAKE) --no-print-directory SAN= COVERAGE= BUILD=build examples
+	@$(MAKE) --no-print-directory SAN= COVERAGE= DEBUG= BUILD=build examples
 	@mkdir -p $(BUILD)/bin
 	ln -sfn ../../build/bin/examples $(BUILD)/bin/examples
 endif
