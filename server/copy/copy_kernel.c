@@ -2,8 +2,7 @@
 
 #include "copy_kernel.h"
 
-#include <pthread.h>
-
+#include "lock.h"
 #include "server/util/log.h"
 #include "server/device/device.h"
 
@@ -75,7 +74,7 @@ const char copy_kernel_image[] =
 static const char *const names[] = {"copy_bytes", "copy_vectors"};
 
 /* Written under the lock while a GPU's context is made, before a worker on that GPU reads it. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(COPY_KERNELS);
 static CUlibrary library; /* NULL: not loaded yet */
 static CUkernel kernels[ARRAY_SIZE(names)];
 
@@ -107,11 +106,11 @@ static CUresult copy_kernel_load(void)
 {
 	CUresult result;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	result = load_library();
 	for (unsigned i = 0; i < ARRAY_SIZE(names) && result == CUDA_SUCCESS; i++)
 		result = load_code(kernels[i]);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return result;
 }
 

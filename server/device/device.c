@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lock.h"
 #include "server/util/gpu_processes.h"
 #include "server/util/log.h"
 
@@ -131,8 +132,8 @@ static CUresult device_init(void)
 		return result;
 	for (uint32_t i = 0; i < DEVICES_MAX && i < (uint32_t)count; i++) {
 		devices[i] = (struct device){.ordinal = i};
-		pthread_mutex_init(&devices[i].lock, NULL);
-		pthread_mutex_init(&devices[i].giving_back, NULL);
+		lock_init(&devices[i].lock, LOCK_DEVICE);
+		lock_init(&devices[i].giving_back, LOCK_GIVING_BACK);
 		result = read_facts(&devices[i]);
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -165,8 +166,8 @@ void devices_fini(void)
 			cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
 		}
 		device->context = NULL;
-		pthread_mutex_destroy(&device->giving_back);
-		pthread_mutex_destroy(&device->lock);
+		lock_fini(&device->giving_back);
+		lock_fini(&device->lock);
 	}
 	n_devices = 0;
 }
@@ -263,10 +264,10 @@ CUresult device_memory_info(struct device *device, uint64_t *ret_free, uint64_t 
 	uint64_t n_unused;
 	CUresult result;
 
-	pthread_mutex_lock(&device->giving_back);
+	lock_take(&device->giving_back);
 	result = cuda.cuMemGetInfo_v2(&n_free, &total);
 	n_unused = atomic_load(&device->unused);
-	pthread_mutex_unlock(&device->giving_back);
+	lock_release(&device->giving_back);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* A concurrent allocation may be counted in neither. */
@@ -368,12 +369,12 @@ CUresult device_enter(struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&device->lock);
+	lock_take(&device->lock);
 	if (!device->context) {
 		result = make_context(device);
 		if (result != CUDA_SUCCESS)
 			log_refused_context(device, result);
 	}
-	pthread_mutex_unlock(&device->lock);
+	lock_release(&device->lock);
 	return result == CUDA_SUCCESS ? cuda.cuCtxSetCurrent(device->context) : result;
 }

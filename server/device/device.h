@@ -10,10 +10,10 @@
  * made with it change, under the device's lock.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "layout.h"
+#include "lock.h"
 #include "shm.h"
 #include "server/driver/driver.h"
 
@@ -29,7 +29,7 @@ struct device {
 	uint32_t ordinal;
 	CUdevice handle;
 	struct device_facts facts;
-	pthread_mutex_t lock;
+	struct lock lock;
 	CUcontext context; /* NULL: not made yet */
 	uint64_t granularity;
 	int priority_least, priority_greatest;
@@ -39,11 +39,11 @@ struct device {
 	struct quiet *quiet;
 	struct raised_limits *raised;
 	struct stream_pool *stream_pool;
-	atomic_uint n_sessions;      /* that have opened it */
-	_Atomic uint64_t unused;     /* bytes of arenas that are mapped and unused */
-	_Atomic uint64_t closing;    /* of these, of sessions that have ended */
-	pthread_mutex_t giving_back; /* held while memory goes back to the driver */
-	CUdeviceptr scratch; /* two values that are never read (blocked_streams.c); 0: none */
+	atomic_uint n_sessions;   /* that have opened it */
+	_Atomic uint64_t unused;  /* bytes of arenas that are mapped and unused */
+	_Atomic uint64_t closing; /* of these, of sessions that have ended */
+	struct lock giving_back;  /* held while memory goes back to the driver */
+	CUdeviceptr scratch;      /* two values that are never read (blocked_streams.c); 0: none */
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 if the driver refuses */
 };
 

@@ -9,8 +9,9 @@
 
 #include "owner.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
+
+#include "lock.h"
 
 /* The windows of the host space come after those of the device space. */
 #define DEVICE_VA_WINDOWS ((uint32_t)((DEVICE_SPACE_END - DEVICE_SPACE) >> VA_WINDOW_SHIFT))
@@ -18,7 +19,7 @@
 
 _Static_assert(HOST_SPACE == DEVICE_SPACE_END, "one table for both");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(OWNERS);
 /* session << 32 | device; the second table keeps this after a window was given back. */
 static _Atomic uint64_t va_windows[N_VA_WINDOWS], last_va_windows[N_VA_WINDOWS];
 
@@ -60,7 +61,7 @@ static int owner_find(struct owner owner, uint32_t from, uint32_t n_va_windows)
 	uint64_t word;
 	int r = -ENOSPC;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	for (uint32_t i = MAX(from, first); i < end; i++) {
 		n_free = va_windows[i] == 0 ? n_free + 1 : 0;
 		if (n_free == n_va_windows) {
@@ -71,7 +72,7 @@ static int owner_find(struct owner owner, uint32_t from, uint32_t n_va_windows)
 			break;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return r;
 }
 
@@ -92,9 +93,9 @@ int owner_take(void *block, struct owner owner, uint32_t from, uint32_t n_va_win
 
 void owner_give_back(void *block, uint32_t va_window, uint32_t n_va_windows)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	owner_set(va_windows, va_window, n_va_windows, 0);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	account_give(block,
 		va_window < DEVICE_VA_WINDOWS ? RESOURCE_DEVICE_WINDOWS : RESOURCE_HOST_WINDOWS,
 		n_va_windows);

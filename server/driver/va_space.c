@@ -3,13 +3,13 @@
 #include "va_space.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 
 #include "layout.h"
+#include "lock.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(VA_SPACE);
 
 static CUresult va_space_log(const char *what, uint64_t base, uint64_t size, CUresult result)
 {
@@ -52,9 +52,9 @@ CUresult va_space_claim(uint64_t base, uint64_t size)
 {
 	CUresult result;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	result = va_space_claim_over_holes(base, size);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return result;
 }
 
@@ -62,9 +62,9 @@ CUresult va_space_map(uint64_t base, uint64_t size, CUmemGenericAllocationHandle
 {
 	CUresult result;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	result = cuda.cuMemMap(base, size, 0, handle, 0);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return result;
 }
 
@@ -73,9 +73,9 @@ CUresult va_space_grant_access(uint64_t base, uint64_t size, CUdevice gpu, CUmem
 	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, gpu}, flags};
 	CUresult result;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	result = cuda.cuMemSetAccess(base, size, &access, 1);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return result;
 }
 
@@ -83,9 +83,9 @@ void va_space_unmap(uint64_t base, uint64_t size)
 {
 	CUresult result;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	result = cuda.cuMemUnmap(base, size);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	(void)va_space_log("unmap", base, size, result);
 }
 
@@ -93,8 +93,8 @@ void va_space_free(uint64_t base, uint64_t size)
 {
 	CUresult result;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	result = cuda.cuMemAddressFree(base, size);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	(void)va_space_log("free", base, size, result);
 }

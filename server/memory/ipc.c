@@ -10,10 +10,10 @@
 
 #include "ipc.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
+#include "lock.h"
 #include "server/util/token.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -52,7 +52,7 @@ struct remains {
 	struct arena arena;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(IPC_MEMORY);
 static struct share *shares;
 static struct remains *all_remains;
 static atomic_uint n_open; /* opens of all shares: usually 0, so most look-ups end here */
@@ -72,9 +72,9 @@ static bool ipc_is_open(uint64_t address, uint64_t size)
 
 	if (likely(atomic_load(&n_open) == 0))
 		return false;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	is_open = is_open_locked(address, size);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return is_open;
 }
 
@@ -86,13 +86,13 @@ static void ipc_settle(struct remains *remains)
 
 	if (!device_lost && device_enter(arena->device) == CUDA_SUCCESS)
 		arena_end_unshared(arena);
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	is_open = is_open_locked(arena->base, arena->size);
 	if (is_open) {
 		remains->next = all_remains;
 		all_remains = remains;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (is_open)
 		return;
 	/* The arena owns the memory of `remains'. */
@@ -143,13 +143,13 @@ static void share_close(struct session *session, struct share *share)
 {
 	struct remains *remains = NULL;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	atomic_fetch_sub(&n_open, 1);
 	if (--share->n_opens == 0 && share->is_revoked) {
 		remains = take_remains(share->address);
 		share_free(share);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (!remains)
 		return;
 	ipc_settle(remains);
@@ -190,10 +190,10 @@ static CUresult share_new(
 		account_free(share);
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	share->next = shares;
 	shares = share;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	session->n_shares++;
 	return CUDA_SUCCESS;
 }
@@ -208,23 +208,23 @@ CUresult do_ipc_memory_export(
 
 	if (owner.session != session->id || !sdev || !arena_has(&sdev->arena, address, size))
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	share = share_of(session->id, address);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (!share && session->n_shares >= SHARES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!share)
 		result = share_new(session, sdev, address, size);
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	/* Only this worker can remove an own share that is not revoked. */
 	share = share_of(session->id, address);
 	if (share->size == size)
 		memcpy(ret_token, share->token.words, sizeof(share->token.words));
 	else
 		result = CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return result;
 }
 
@@ -233,7 +233,7 @@ CUresult do_ipc_memory_end(struct session *session, uint64_t address, uint32_t *
 	struct share *share;
 
 	*ret_is_open = 0;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	share = share_of(session->id, address);
 	if (share && share->n_opens > 0)
 		*ret_is_open = 1;
@@ -241,7 +241,7 @@ CUresult do_ipc_memory_end(struct session *session, uint64_t address, uint32_t *
 		session->n_shares--;
 		share_free(share);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return CUDA_SUCCESS;
 }
 
@@ -252,7 +252,7 @@ static CUresult share_open(
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	struct share *share;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	share = shares;
 	while (share && (share->is_revoked || share->uid != session->uid ||
 				!token_is(&share->token, token)))
@@ -265,7 +265,7 @@ static CUresult share_open(
 		*ret_share = share;
 		result = CUDA_SUCCESS;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return result;
 }
 
@@ -383,7 +383,7 @@ static void revoke_all(const struct session *session)
 {
 	struct share *share, *next;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	for (share = shares; share; share = next) {
 		next = share->next;
 		if (share->owner != session->id)
@@ -392,7 +392,7 @@ static void revoke_all(const struct session *session)
 		if (share->n_opens == 0)
 			share_free(share);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* Its work is done, and no session can open its memory any more. */

@@ -12,6 +12,7 @@
 
 #include "alias.h"
 #include "host.h"
+#include "lock.h"
 #include "wire.h"
 #include "server/session/session.h"
 #include "server/schedule/blocked_streams.h"
@@ -132,7 +133,7 @@ static CUresult convert_all(struct session *session, struct stream *stream,
 	uint32_t n_params = 0, n_before = pending_waits->n;
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&session->pending_waits_lock);
+	lock_take(&session->pending_waits_lock);
 	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++) {
 		result = memory_op_convert(session, &ops[i], &params[n_params++]);
 		if (result != CUDA_SUCCESS || !memory_op_is_wait(&ops[i]))
@@ -143,7 +144,7 @@ static CUresult convert_all(struct session *session, struct stream *stream,
 	}
 	if (result != CUDA_SUCCESS)
 		pending_waits->n = n_before;
-	pthread_mutex_unlock(&session->pending_waits_lock);
+	lock_release(&session->pending_waits_lock);
 	*ret_n_params = n_params;
 	return result;
 }

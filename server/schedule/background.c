@@ -9,12 +9,11 @@
 
 #include "background.h"
 
-#include <pthread.h>
-
 #include "blocked_streams.h"
 #include "bounds.h"
 #include "clock.h"
 #include "gate.h"
+#include "lock.h"
 #include "server/util/number.h"
 #include "server/session/at_work.h"
 #include "server/session/counting.h"
@@ -36,7 +35,7 @@
 static uint64_t delay_ns;
 
 /* The sessions that go first. The lock is held for a look at all of them. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(BACKGROUND);
 static struct background *first;
 
 /* What the sessions that go first do on a GPU. */
@@ -62,11 +61,11 @@ void background_init(void)
 
 static void list(struct background *own)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	own->next = first;
 	first = own;
 	own->goes_first = true;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static void unlist(struct background *own)
@@ -75,19 +74,19 @@ static void unlist(struct background *own)
 
 	if (!own->goes_first)
 		return;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	while (*link != own)
 		link = &(*link)->next;
 	*link = own->next;
 	own->goes_first = false;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static enum others look_at_others(uint32_t ordinal)
 {
 	enum others found = OTHERS_NONE;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	for (const struct background *other = first; other; other = other->next) {
 		const struct session *session = other->session;
 
@@ -99,7 +98,7 @@ static enum others look_at_others(uint32_t ordinal)
 			break;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return found;
 }
 

@@ -10,10 +10,9 @@
 
 #include "blocked_streams.h"
 
-#include <pthread.h>
-
 #include "clock.h"
 #include "gate.h"
+#include "lock.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/driver/driver_facts.h"
@@ -34,8 +33,8 @@ struct entry {
 
 atomic_uint blocked_n;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t placing = PTHREAD_MUTEX_INITIALIZER; /* before `lock' */
+static struct lock lock = LOCK_INIT(BLOCKED_STREAMS);
+static struct lock placing = LOCK_INIT(PLACING);
 static unsigned n_calls, n_wanted; /* exclusive calls: those made, those wanted; under the lock */
 static struct entry entries[DRIVER_QUEUES_MAX]; /* blocked_n of them; under the lock */
 
@@ -133,7 +132,7 @@ static bool try_take(const struct session *session, const struct stream *stream,
 	struct entry *entry;
 	bool taken = true;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	blocked_sweep();
 	entry = blocked_find(session, stream->id);
 	if (entry) {
@@ -145,7 +144,7 @@ static bool try_take(const struct session *session, const struct stream *stream,
 		note_for_whom(holder, session);
 		taken = false;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return taken;
 }
 
@@ -165,7 +164,7 @@ void blocked_place(const struct stream *stream, bool is_new)
 {
 	CUdeviceptr scratch = stream->device->scratch;
 
-	pthread_mutex_lock(&placing);
+	lock_take(&placing);
 	if (is_new && scratch)
 		cuda.cuMemcpyDtoDAsync_v2(
 			scratch, scratch + sizeof(uint64_t), sizeof(uint64_t), stream->real);
@@ -173,7 +172,7 @@ void blocked_place(const struct stream *stream, bool is_new)
 
 void blocked_placed(void)
 {
-	pthread_mutex_unlock(&placing);
+	lock_release(&placing);
 }
 
 /* Whether the call may be made now. If so, no stream becomes blocked until it ends. */
@@ -201,26 +200,26 @@ bool exclusive_call_begin(struct session *session, unsigned most_ms)
 
 	wait.ignores_end = true;
 	wait.end_ns = most_ms > 0 ? now_ns() + most_ms * UINT64_C(1000000) : 0;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	n_wanted++;
 	while (!(may = try_call()) && again && !waits_for_itself(session)) {
 		note_for_whom(&holder, session);
-		pthread_mutex_unlock(&lock);
+		lock_release(&lock);
 		again = blocked_again(&wait, &holder);
-		pthread_mutex_lock(&lock);
+		lock_take(&lock);
 		n_wanted -= is_first && gate_waited_ns(&wait) >= FIRST_NS;
 		is_first = is_first && gate_waited_ns(&wait) < FIRST_NS;
 	}
 	n_wanted -= is_first;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return may;
 }
 
 void exclusive_call_end(void)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	n_calls--;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static bool is_at_rest(const struct stream *stream)
@@ -236,11 +235,11 @@ static bool blocked_look(struct holder *holder, const struct session *session)
 {
 	bool is_free;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	blocked_sweep();
 	is_free = blocked_n == 0;
 	note_for_whom(holder, session);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return is_free;
 }
 
@@ -261,22 +260,22 @@ void blocked_forget(const struct session *session, const struct stream *stream)
 {
 	struct entry *entry;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	entry = blocked_find(session, stream->id);
 	if (entry)
 		entry->serial = 0;
 	blocked_sweep();
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void blocked_forget_all(const struct session *session)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	for (unsigned i = 0; i < blocked_n; i++)
 		if (entries[i].session == session)
 			entries[i].serial = 0;
 	blocked_sweep();
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 bool blocked_has(const struct session *session)
@@ -285,10 +284,10 @@ bool blocked_has(const struct session *session)
 
 	if (likely(!blocked_any()))
 		return false;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	blocked_sweep();
 	n = count_of(session);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return n > 0;
 }
 
@@ -298,10 +297,10 @@ bool blocked_contains(const struct session *session, uint32_t stream)
 
 	if (likely(!blocked_any()))
 		return false;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	blocked_sweep();
 	is_blocked = blocked_find(session, stream) != NULL;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return is_blocked;
 }
 

@@ -10,14 +10,13 @@
 
 #include "channel_budget.h"
 
-#include <pthread.h>
-
 #include "blocked_streams.h"
+#include "lock.h"
 #include "quiet.h"
 #include "server/util/log.h"
 #include "server/device/device.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(CHANNEL_BUDGETS);
 
 /* A graph of one node that any context can make. The caller owns its event, too. */
 static CUresult model_make(CUgraph *ret_model, CUevent *ret_event)
@@ -66,18 +65,18 @@ void channel_budget_grow(struct device *device)
 	uint64_t n_taken, n_pending;
 	unsigned n;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	n_taken = budget->n_taken;
 	n_pending = budget->n_pending;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	n = make_channels();
 	if (n < CHANNEL_BUDGET_AHEAD)
 		log_line("Device %u: made %u channels in advance instead of %u", device->ordinal, n,
 			CHANNEL_BUDGET_AHEAD);
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	budget->n_free = (int64_t)n - (int64_t)(n_pending + budget->n_taken - n_taken);
 	budget->n_growths++;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* Under the lock. */
@@ -110,11 +109,11 @@ enum channel_way channel_budget_take(
 	struct channel_budget *budget = device->channels;
 	bool found;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	found = is_there(budget, part, is_blocked);
 	if (found)
 		channel_budget_add(budget, part);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (likely(found))
 		return CHANNELS_THERE;
 	if (!quiet_call_begin(session, device, most_ms))
@@ -142,14 +141,14 @@ static void learn_nodes(struct channel_budget *budget)
 
 static void note_taken(struct channel_budget *budget, const struct channel_part *part, bool is_made)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	budget->n_pending -= part->n_channels;
 	budget->n_nodes_pending -= part->n_nodes;
 	if (is_made)
 		learn_nodes(budget);
 	else
 		channel_budget_give(budget, part);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static CUresult add_node(CUgraph graph, CUgraphNode after, CUgraphNode *ret_node)
@@ -215,11 +214,11 @@ void channel_budget_taken(
 	note_taken(budget, part, is_made);
 	if (likely(way != CHANNELS_NEW))
 		return;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	lacks_channels = budget->n_free <= CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
 	lacks_nodes = budget->n_nodes + CHANNEL_BUDGET_NODES_BLOCKED >
 		      CHANNEL_BUDGET_NODES + budget->n_nodes_more;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (lacks_channels)
 		channel_budget_grow(device);
 	if (lacks_nodes)
@@ -229,16 +228,16 @@ void channel_budget_taken(
 
 void channel_budget_take_reserved(struct device *device, struct channel_part *part)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	channel_budget_add(device->channels, part);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void channel_budget_release(struct device *device, const struct channel_part *part)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	channel_budget_give(device->channels, part);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static CUresult channel_budget_begin(struct device *device)

@@ -9,10 +9,9 @@
 
 #include "closed_gpu.h"
 
-#include <pthread.h>
-
 #include "clock.h"
 #include "gate.h"
+#include "lock.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -21,7 +20,7 @@
 
 atomic_uint closed_n;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(CLOSED_GPUS);
 
 static struct launching *workers; /* under the lock */
 
@@ -37,12 +36,12 @@ const struct device_part closed_gpu_part = {.begin = closed_gpu_begin};
 
 void closed_begin(struct closed_gpu *closed, uint64_t until_ns)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	if (closed->n++ == 0)
 		atomic_fetch_add(&closed_n, 1);
 	if (atomic_load(&closed->until_ns) < until_ns)
 		atomic_store(&closed->until_ns, until_ns);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* Under the lock. */
@@ -56,23 +55,23 @@ static void count_opened(struct closed_gpu *closed)
 
 void closed_end(struct closed_gpu *closed)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	count_opened(closed);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 bool closed_end_lone(struct closed_gpu *closed, uint64_t number)
 {
 	bool is_it;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	is_it = atomic_load(&closed->lone_number) == number;
 	if (is_it) {
 		atomic_store(&closed->lone_number, 0);
 		atomic_store(&closed->lone_until_ns, 0);
 		count_opened(closed);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return is_it;
 }
 
@@ -176,10 +175,10 @@ void launching_join(struct session *session)
 
 	if (launching->is_listed)
 		return;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	launching->next = workers;
 	workers = launching;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	launching->is_listed = true;
 }
 
@@ -190,11 +189,11 @@ static void launching_leave(struct session *session, bool device_lost)
 	(void)device_lost;
 	if (!session->launching->is_listed)
 		return;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	while (*link != session->launching)
 		link = &(*link)->next;
 	*link = session->launching->next;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 const struct session_part launching_part = {
@@ -207,9 +206,9 @@ bool launching_any(const struct session *but)
 {
 	bool is_any = false;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	for (const struct launching *one = workers; one && !is_any; one = one->next)
 		is_any = one->session != but && atomic_load(&one->is_on);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return is_any;
 }

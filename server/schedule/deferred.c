@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "lock.h"
 #include "quiet.h"
 #include "server/util/thread.h"
 #include "server/session/at_work.h"
@@ -35,7 +36,7 @@
 #define REFUSALS_MAX 3
 
 static struct {
-	pthread_mutex_t lock;
+	struct lock lock;
 	pthread_cond_t wanted;
 	struct deferred *list, **last;
 	atomic_uint n; /* changed under the lock */
@@ -43,7 +44,7 @@ static struct {
 	bool has_holes;          /* memory was freed that the system does not have back yet */
 	void (*when_idle)(void); /* to be called when no session has work; NULL: nothing */
 	pthread_t thread;
-} deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &deferred.list};
+} deferred = {.lock = LOCK_INIT(DEFERRED), .last = &deferred.list};
 
 static _Atomic uint64_t n_added, n_made;
 
@@ -101,12 +102,12 @@ static void tidy_up(void)
 
 	deferred.when_idle = NULL;
 	deferred.has_holes = false;
-	pthread_mutex_unlock(&deferred.lock);
+	lock_release(&deferred.lock);
 	if (when_idle)
 		when_idle();
 	if (has_holes)
 		malloc_trim(0);
-	pthread_mutex_lock(&deferred.lock);
+	lock_take(&deferred.lock);
 }
 
 /* Under the lock, which it releases meanwhile. */
@@ -122,11 +123,11 @@ static void make_calls(void)
 			deferred.last = &deferred.list;
 		deferred.n--;
 		deferred.has_holes = true;
-		pthread_mutex_unlock(&deferred.lock);
+		lock_release(&deferred.lock);
 		is_made = make_call(one);
 		if (at_work_count() > 0 && !is_reclaiming)
 			nanosleep(&(struct timespec){.tv_nsec = PACE_NS}, NULL);
-		pthread_mutex_lock(&deferred.lock);
+		lock_take(&deferred.lock);
 		if (is_made)
 			atomic_fetch_add(&n_made, 1);
 		else
@@ -148,15 +149,16 @@ static bool wait_for_work(void)
 	while (!deferred.is_ending && r == 0 && !may_tidy_up() &&
 		(!deferred.list || deferred_has_to_wait(deferred.n <= DEFERRED_MAX)))
 		r = deferred.list
-			    ? pthread_cond_timedwait(&deferred.wanted, &deferred.lock, &deadline)
-			    : pthread_cond_wait(&deferred.wanted, &deferred.lock);
+			    ? pthread_cond_timedwait(
+				      &deferred.wanted, lock_to_wait(&deferred.lock), &deadline)
+			    : pthread_cond_wait(&deferred.wanted, lock_to_wait(&deferred.lock));
 	return r == 0;
 }
 
 static void *deferred_run(void *arg)
 {
 	(void)arg;
-	pthread_mutex_lock(&deferred.lock);
+	lock_take(&deferred.lock);
 	while (!deferred.is_ending) {
 		bool has_time = wait_for_work();
 
@@ -166,17 +168,17 @@ static void *deferred_run(void *arg)
 		if (!deferred.is_ending && may_tidy_up())
 			tidy_up();
 	}
-	pthread_mutex_unlock(&deferred.lock);
+	lock_release(&deferred.lock);
 	return NULL;
 }
 
 /* No session has work now. */
 static void deferred_look(void)
 {
-	pthread_mutex_lock(&deferred.lock);
+	lock_take(&deferred.lock);
 	if (deferred.list || deferred.has_holes || deferred.when_idle)
 		pthread_cond_signal(&deferred.wanted);
-	pthread_mutex_unlock(&deferred.lock);
+	lock_release(&deferred.lock);
 }
 
 int deferred_start(void)
@@ -199,10 +201,10 @@ void deferred_stop(void)
 {
 	if (!deferred.is_started)
 		return;
-	pthread_mutex_lock(&deferred.lock);
+	lock_take(&deferred.lock);
 	deferred.is_ending = true;
 	pthread_cond_signal(&deferred.wanted);
-	pthread_mutex_unlock(&deferred.lock);
+	lock_release(&deferred.lock);
 	pthread_join(deferred.thread, NULL);
 	pthread_cond_destroy(&deferred.wanted);
 	deferred.is_started = false;
@@ -210,11 +212,11 @@ void deferred_stop(void)
 
 void deferred_add(struct deferred *one)
 {
-	pthread_mutex_lock(&deferred.lock);
+	lock_take(&deferred.lock);
 	deferred_append(one);
 	atomic_fetch_add(&n_added, 1);
 	pthread_cond_signal(&deferred.wanted);
-	pthread_mutex_unlock(&deferred.lock);
+	lock_release(&deferred.lock);
 }
 
 uint64_t deferred_n_added(void)
@@ -229,24 +231,24 @@ bool deferred_has_made(uint64_t n)
 
 void deferred_note_freed(void)
 {
-	pthread_mutex_lock(&deferred.lock);
+	lock_take(&deferred.lock);
 	deferred.has_holes = true;
 	pthread_cond_signal(&deferred.wanted);
-	pthread_mutex_unlock(&deferred.lock);
+	lock_release(&deferred.lock);
 }
 
 void deferred_when_idle(void (*function)(void))
 {
-	pthread_mutex_lock(&deferred.lock);
+	lock_take(&deferred.lock);
 	deferred.when_idle = function;
 	pthread_cond_signal(&deferred.wanted);
-	pthread_mutex_unlock(&deferred.lock);
+	lock_release(&deferred.lock);
 }
 
 void deferred_reclaim(void)
 {
-	pthread_mutex_lock(&deferred.lock);
+	lock_take(&deferred.lock);
 	deferred.is_reclaiming = deferred.list != NULL;
 	pthread_cond_signal(&deferred.wanted);
-	pthread_mutex_unlock(&deferred.lock);
+	lock_release(&deferred.lock);
 }

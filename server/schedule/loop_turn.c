@@ -2,9 +2,8 @@
 
 #include "loop_turn.h"
 
-#include <pthread.h>
-
 #include "gate.h"
+#include "lock.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/driver/session_stream.h"
@@ -24,38 +23,38 @@ struct loops {
 static struct loops all[DEVICES_MAX];
 
 /* Of all lists. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(LOOP_TURNS);
 
 static void turn_append(struct loops *loops, struct loop_turn *turn)
 {
 	struct loop_turn **link = &loops->first;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	while (*link)
 		link = &(*link)->next;
 	*turn = (struct loop_turn){0};
 	*link = turn;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static void turn_remove(struct loops *loops, const struct loop_turn *turn)
 {
 	struct loop_turn **link = &loops->first;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	while (*link != turn)
 		link = &(*link)->next;
 	*link = turn->next;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static bool turn_is_first(const struct loops *loops, const struct loop_turn *turn)
 {
 	bool is_first;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	is_first = loops->first == turn;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return is_first;
 }
 

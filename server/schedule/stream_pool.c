@@ -2,9 +2,8 @@
 
 #include "stream_pool.h"
 
-#include <pthread.h>
-
 #include "channel_budget.h"
+#include "lock.h"
 #include "server/session/session.h"
 #include "server/device/device.h"
 #include "server/device/priority.h"
@@ -15,7 +14,7 @@
 static const struct channel_part one = {.n_channels = 1};
 
 /* Of all pools. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(STREAM_POOLS);
 
 /* In the GPU's own context: in a green context the stream would have only its SMs. */
 static CUresult stream_pool_create(
@@ -60,10 +59,10 @@ static struct pooled_stream stream_pool_pop(struct stream_pool *pool, unsigned n
 {
 	struct pooled_stream spare = {0};
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	if (pool->n > n_left)
 		spare = pool->list[--pool->n];
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return spare;
 }
 
@@ -78,11 +77,11 @@ void stream_pool_give(struct device *device, CUstream real, int32_t priority)
 	struct stream_pool *pool = device->stream_pool;
 	bool is_kept;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	is_kept = pool->n < STREAM_POOL_MAX;
 	if (is_kept)
 		pool->list[pool->n++] = (struct pooled_stream){real, priority};
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (!is_kept)
 		stream_pool_end(device, real);
 }

@@ -8,13 +8,13 @@
 
 #include "fault.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "lock.h"
 #include "session.h"
 #include "session_part.h"
 
-static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
+static struct lock noting = LOCK_INIT(FAULT);
 static _Atomic uint64_t first; /* session << 32 | CUresult; changed under the lock */
 
 bool result_is_fault(CUresult result)
@@ -55,13 +55,13 @@ static bool fault_is_first(const struct session *session, CUresult result)
 {
 	bool is_first;
 
-	pthread_mutex_lock(&noting);
+	lock_take(&noting);
 	is_first = fault_get() == CUDA_SUCCESS;
 	if (is_first) {
 		session_parts_fault();
 		atomic_store(&first, (uint64_t)session->id << 32 | (uint32_t)result);
 	}
-	pthread_mutex_unlock(&noting);
+	lock_release(&noting);
 	return is_first;
 }
 

@@ -13,12 +13,13 @@
 
 #include "clock.h"
 #include "group.h"
+#include "lock.h"
 #include "session.h"
 
 /* How often a waiting worker looks whether its session ends. */
 #define LOOK_MS 50
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(LEASES);
 static pthread_cond_t replied = PTHREAD_COND_INITIALIZER;
 
 static uint64_t lease_of(const struct group *group, unsigned i)
@@ -60,11 +61,11 @@ void lease_take(struct group *group, const struct frame_lease *frame)
 	}
 	if (!frame->is_reply)
 		return;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	lease->n_replies = lease->n_asked;
 	lease->is_overdue = false;
 	pthread_cond_broadcast(&replied);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* What no member uses becomes what the lease lacks. */
@@ -102,7 +103,7 @@ bool lease_next_want(struct group *group, struct frame_lease *frame)
 	struct lease *lease = &group->lease;
 	bool is_due;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	is_due = lease->n_asked == lease->n_replies && lease->n_wants > lease->n_asked;
 	if (is_due) {
 		lease->n_asked = lease->n_wants;
@@ -111,7 +112,7 @@ bool lease_next_want(struct group *group, struct frame_lease *frame)
 		memcpy(frame->bytes, lease->asked.bytes, sizeof(frame->bytes));
 		memcpy(frame->spare, lease->asked.spare, sizeof(frame->spare));
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return is_due;
 }
 
@@ -119,13 +120,13 @@ void lease_lose_reply(struct group *group)
 {
 	struct lease *lease = &group->lease;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	for (unsigned i = 0; i < DEVICES_MAX && lease->n_asked > lease->n_replies; i++) {
 		lease->wanted.bytes[i] = MAX(lease->wanted.bytes[i], lease->asked.bytes[i]);
 		lease->wanted.spare[i] |= lease->asked.spare[i];
 	}
 	lease->n_asked = lease->n_replies;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* ---- the worker */
@@ -141,13 +142,13 @@ static uint64_t add_want(struct lease *lease, uint32_t ordinal, uint64_t bytes)
 {
 	uint64_t *wanted = &lease->wanted.bytes[ordinal], number;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	if (bytes == 0)
 		lease->wanted.spare[ordinal] = 1;
 	else if (__builtin_add_overflow(*wanted, bytes, wanted))
 		*wanted = UINT64_MAX;
 	number = ++lease->n_wants;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return number;
 }
 
@@ -155,17 +156,17 @@ static void await_reply(const struct session *session, struct lease *lease, uint
 {
 	uint64_t end_ms = now_ms() + LEASE_WAIT_MS;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	while (lease->n_replies < number && !lease->is_overdue &&
 		!atomic_load(&session->is_ending)) {
 		uint64_t look_ns = now_ns() + LOOK_MS * UINT64_C(1000000);
 		struct timespec look = {.tv_sec = (time_t)(look_ns / 1000000000),
 			.tv_nsec = (long)(look_ns % 1000000000)};
 
-		pthread_cond_clockwait(&replied, &lock, CLOCK_MONOTONIC, &look);
+		pthread_cond_clockwait(&replied, lock_to_wait(&lock), CLOCK_MONOTONIC, &look);
 		lease->is_overdue = lease->n_replies < number && now_ms() >= end_ms;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* `bytes': 0 only asks what is spare. */

@@ -10,7 +10,6 @@
 #include "receiver.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include <time.h>
 
 #include "frame.h"
+#include "lock.h"
 
 /* The receiver waits for nobody, but for a processor. */
 #define REPLY_MS 5000
@@ -27,7 +27,7 @@
 extern char **environ;
 
 static struct {
-	pthread_mutex_t lock;
+	struct lock lock;
 	const char *program;
 	int sock; /* -EBADF: there is no receiver */
 	pid_t pid;
@@ -36,7 +36,7 @@ static struct {
 		pid_t pid;
 		uid_t account; /* of the client whose descriptor it received */
 	} ending[RECEIVERS_ENDING_MAX];
-} receiver = {.lock = PTHREAD_MUTEX_INITIALIZER, .sock = -EBADF};
+} receiver = {.lock = LOCK_INIT(RECEIVER), .sock = -EBADF};
 
 static int spawn_program(int sock, pid_t *ret_pid)
 {
@@ -160,9 +160,9 @@ int receiver_read(int connection, uid_t account, void *bytes, size_t size, enum 
 	frame_reader_init(&reader, frame_close_fd);
 	if (size > sizeof(reply->bytes))
 		return -EMSGSIZE;
-	pthread_mutex_lock(&receiver.lock);
+	lock_take(&receiver.lock);
 	r = ask(connection, account, size, &reader);
-	pthread_mutex_unlock(&receiver.lock);
+	lock_release(&receiver.lock);
 	if (r < 0)
 		return r;
 	memcpy(bytes, reply->bytes, MIN(size, reply->n_bytes));
@@ -175,10 +175,10 @@ int receiver_start(const char *program)
 {
 	int r;
 
-	pthread_mutex_lock(&receiver.lock);
+	lock_take(&receiver.lock);
 	receiver.program = program;
 	r = spawn_receiver();
-	pthread_mutex_unlock(&receiver.lock);
+	lock_release(&receiver.lock);
 	return r;
 }
 
@@ -186,12 +186,12 @@ void receiver_stop(void)
 {
 	const struct timespec pause = {0, 1000000};
 
-	pthread_mutex_lock(&receiver.lock);
+	lock_take(&receiver.lock);
 	if (receiver.sock >= 0)
 		retire(0);
 	for (int ms = 0; ms < STOP_MS && receiver.n_ending > 0; ms++) {
 		reap_ending();
 		nanosleep(&pause, NULL);
 	}
-	pthread_mutex_unlock(&receiver.lock);
+	lock_release(&receiver.lock);
 }

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "lock.h"
 #include "session_part.h"
 
 #define TABLES_OF(session)                                                                         \
@@ -88,7 +89,7 @@ int session_new(uint32_t id, struct resource_quotas *quotas,
 	limits_init(&session->limits);
 	session->active_threads = ACTIVE_THREADS_ALL;
 	session->n_marks = DEVICES_MAX;
-	pthread_mutex_init(&session->pending_waits_lock, NULL);
+	lock_init(&session->pending_waits_lock, LOCK_PENDING_WAITS);
 	r = open_account(session, quotas, on_full);
 	if (r == 0)
 		r = make_memories(session, fds);
@@ -112,7 +113,7 @@ void session_free(struct session *session)
 	shm_unmap(session->ring, RING_BYTES);
 	shm_unmap(session->staging, STAGING_SIZE);
 	shm_unmap(session->page, PAGE_BYTES);
-	pthread_mutex_destroy(&session->pending_waits_lock);
+	lock_fini(&session->pending_waits_lock);
 	group_unref(session->group);
 	account_close(session->account);
 	free(session);

@@ -24,6 +24,7 @@
 #include "dispatch.h"
 #include "frame.h"
 #include "group.h"
+#include "lock.h"
 #include "ring.h"
 #include "yielder.h"
 #include "server/util/account.h"
@@ -93,7 +94,7 @@ struct session {
 	_Atomic uint64_t marks[STREAMS_MAX]; /* by stream: see at_work.h */
 	_Atomic uint32_t n_marks;            /* streams from here on have never existed */
 	struct device_quota *_Atomic quotas[DEVICES_MAX]; /* see device_quotas_unref() */
-	pthread_mutex_t pending_waits_lock;               /* see pending_wait.h */
+	struct lock pending_waits_lock;                   /* see pending_wait.h */
 
 	/* The worker's. */
 	pthread_t thread;

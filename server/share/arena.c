@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "lock.h"
 #include "server/util/bitmap.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
@@ -136,11 +137,11 @@ static void set_unused(struct arena *arena, struct chunk *chunk, bool is_free)
 static void give_back(struct arena *arena, struct chunk *chunk)
 {
 	if (arena->device)
-		pthread_mutex_lock(&arena->device->giving_back);
+		lock_take(&arena->device->giving_back);
 	arena->backing->unback(arena, chunk->address, chunk->size, chunk->handle);
 	set_unused(arena, chunk, false);
 	if (arena->device)
-		pthread_mutex_unlock(&arena->device->giving_back);
+		lock_release(&arena->device->giving_back);
 }
 
 /* The chunk is on no list. */

@@ -20,6 +20,7 @@
 
 #include "clock.h"
 #include "limit_bound.h"
+#include "lock.h"
 #include "session_device.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
@@ -41,7 +42,7 @@
 #define REFUSED_MS 10000
 
 /* Protects the raised_limits of every device. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(CU_LIMITS);
 
 /*
  * The heap for kernels that allocate. The driver can enlarge it only until the first such
@@ -235,7 +236,7 @@ static void limit_unlock(const struct device *device)
 {
 	bool wants_lower = device->raised->wants_lower;
 
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (wants_lower)
 		deferred_when_idle(cu_limits_lower);
 }
@@ -247,16 +248,16 @@ CUresult cu_limit_cover_local(struct session *session, struct device *device, ui
 
 	if (likely(bytes <= device->limits[CU_LIMIT_STACK_SIZE]))
 		return CUDA_SUCCESS;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	result = limit_known(device, bytes);
 	if (result == CUDA_SUCCESS)
 		note_ask(sdev, CU_LIMIT_STACK_SIZE, bytes);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
 	if (!quiet_call_begin(session, device, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	result = limit_cover(session, device, bytes);
 	if (result == CUDA_SUCCESS)
 		note_ask(sdev, CU_LIMIT_STACK_SIZE, bytes);
@@ -283,7 +284,7 @@ void cu_limits_forget(struct session_device *sdev, bool device_lost)
 
 	if (!sdev->asks.is_listed)
 		return;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	while (*link != &sdev->asks)
 		link = &(*link)->next;
 	*link = sdev->asks.next;
@@ -340,7 +341,7 @@ static void lower_all(struct device *device)
  */
 static void cu_limits_lower(void)
 {
-	if (pthread_mutex_trylock(&lock) != 0)
+	if (!lock_try(&lock))
 		return;
 	for (uint32_t i = 0; i < devices_count(); i++) {
 		struct device *device = device_get(i);
@@ -349,7 +350,7 @@ static void cu_limits_lower(void)
 			lower_all(device);
 		device->raised->wants_lower = false;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* ---- graphs */
@@ -372,7 +373,7 @@ void cu_limit_keep_stack(struct session_device *sdev, bool *keeps)
 
 	if (likely(!atomic_load(&device->raised->is_stack_large)))
 		return;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	stack = device->raised->set[CU_LIMIT_STACK_SIZE];
 	if (stack > device->limits[CU_LIMIT_STACK_SIZE]) {
 		list_asks(sdev);
@@ -387,7 +388,7 @@ void cu_limit_release_stack(struct session_device *sdev)
 {
 	struct device *device = sdev->device;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	if (--sdev->asks.n_graphs == 0) {
 		sdev->asks.graph_stack = 0;
 		device->raised->wants_lower = is_too_high(device);
@@ -435,7 +436,7 @@ CUresult do_limit_raise(struct session *session, uint32_t ordinal, uint32_t limi
 		return result;
 	if (value > limit_bound((CUlimit)limit))
 		return limit_refuse(session, sdev, (CUlimit)limit, value);
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	result = raise_to(session, sdev, (CUlimit)limit, value);
 	limit_unlock(sdev->device);
 	return result;

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "lock.h"
 #include "session_device.h"
 #include "wire.h"
 #include "server/util/log.h"
@@ -46,7 +47,7 @@ static atomic_uint n_greens;
  * first: the driver leaks 1.6 MiB with each one that is made and ended (measured, natively
  * as well).
  */
-static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock kept_lock = LOCK_INIT(GREENS_KEPT);
 static struct green *kept;
 static unsigned n_kept;
 
@@ -101,11 +102,11 @@ static bool take_kept(struct green *green)
 {
 	struct green **link = &kept, *found;
 
-	pthread_mutex_lock(&kept_lock);
+	lock_take(&kept_lock);
 	while (*link && memcmp(&(*link)->key, &green->key, sizeof(green->key)) != 0)
 		link = &(*link)->next;
 	found = unlink_kept(link);
-	pthread_mutex_unlock(&kept_lock);
+	lock_release(&kept_lock);
 	if (!found)
 		return false;
 	green->real = found->real;
@@ -119,11 +120,11 @@ static bool green_evict(void)
 {
 	struct green **link = &kept, *green;
 
-	pthread_mutex_lock(&kept_lock);
+	lock_take(&kept_lock);
 	while (*link && (*link)->next)
 		link = &(*link)->next;
 	green = unlink_kept(link);
-	pthread_mutex_unlock(&kept_lock);
+	lock_release(&kept_lock);
 	if (!green)
 		return false;
 	deferred_add(&green->deferred);
@@ -135,9 +136,9 @@ unsigned greens_kept(void)
 {
 	unsigned n;
 
-	pthread_mutex_lock(&kept_lock);
+	lock_take(&kept_lock);
 	n = n_kept;
-	pthread_mutex_unlock(&kept_lock);
+	lock_release(&kept_lock);
 	return n;
 }
 
@@ -174,11 +175,11 @@ void green_unref(struct green *green, bool device_lost)
 	};
 	green->sdev = NULL;
 	account_disown(green);
-	pthread_mutex_lock(&kept_lock);
+	lock_take(&kept_lock);
 	green->next = kept;
 	kept = green;
 	n_kept++;
-	pthread_mutex_unlock(&kept_lock);
+	lock_release(&kept_lock);
 }
 
 /* Drops all of the session's. The driver's are kept for others, unless the context is lost. */

@@ -9,10 +9,9 @@
 
 #include "sm_share.h"
 
-#include <pthread.h>
-
 #include "green.h"
 #include "limit_text.h"
+#include "lock.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -32,7 +31,7 @@ struct division {
 	CUdevResource parts[SM_LOADS_MAX];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(SM_SHARES);
 static struct division divisions[DEVICES_MAX]; /* by the GPU's ordinal */
 static atomic_bool is_lack_logged;
 
@@ -181,9 +180,9 @@ static CUresult sm_share_fill(struct session *session, struct device *device,
 
 	if (!share->green) {
 		result = make_green(session, device, division, share->set, &green);
-		pthread_mutex_lock(&lock);
+		lock_take(&lock);
 		share->green = green;
-		pthread_mutex_unlock(&lock);
+		lock_release(&lock);
 	}
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuCtxFromGreenCtx(&share->context, share->green->real);
@@ -241,10 +240,10 @@ static CUresult take_partition(
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	}
 	share->n_sms = sm_share_of_partition(session, device);
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	sm_loads_add(&division->loads, share->set);
 	link_share(division, share);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	result = sm_share_fill(session, device, division, share);
 	if (result == CUDA_SUCCESS)
 		log_line("Client " SESSION_NAME ": its SM partition on device %u has %u of %d SMs",
@@ -270,10 +269,10 @@ CUresult sm_share_take(struct session *session, struct device *device, struct sm
 		return CUDA_SUCCESS;
 	}
 	share->group = session->group;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	sm_share_choose(division, share, groups_of(device, active_threads),
 		share->group ? groups_of(device, session->group_threads) : 0);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	share->n_sms = (unsigned)__builtin_popcountll(share->set) * device->facts.sm_group;
 	result = sm_share_fill(session, device, division, share);
 	if (result == CUDA_SUCCESS)
@@ -303,11 +302,11 @@ CUresult sm_share_take_part(struct session *session, struct device *device,
 
 	if (session->limits.is_partitioned || division->loads.n == 0)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	share->set = sm_loads_choose(&division->loads, within, n);
 	sm_loads_add(&division->loads, share->set);
 	link_share(division, share);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	share->n_sms = n * device->facts.sm_group;
 	result = sm_share_fill(session, device, division, share);
 	if (result == CUDA_SUCCESS)
@@ -334,9 +333,9 @@ void sm_share_give(const struct device *device, struct sm_share *share, bool dev
 {
 	if (!share->set)
 		return;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	unlink_share(&divisions[device->ordinal], share);
 	green_unref(share->green, device_lost);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	*share = (struct sm_share){0};
 }

@@ -8,10 +8,10 @@
 
 #include "ipc_event.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "event.h"
+#include "lock.h"
 #include "server/util/token.h"
 #include "server/session/session.h"
 #include "server/share/session_devices.h"
@@ -25,7 +25,7 @@ struct shared_event {
 	uint32_t n_refs; /* sessions' events */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(IPC_EVENTS);
 static struct shared_event *shared_events;
 
 CUresult do_ipc_event_export(
@@ -50,10 +50,10 @@ CUresult do_ipc_event_export(
 		shared->real = event->real;
 		shared->device = device;
 		shared->n_refs = 1;
-		pthread_mutex_lock(&lock);
+		lock_take(&lock);
 		shared->next = shared_events;
 		shared_events = shared;
-		pthread_mutex_unlock(&lock);
+		lock_release(&lock);
 		event->shared = shared;
 	}
 	memcpy(ret_token, shared->token.words, sizeof(shared->token.words));
@@ -65,13 +65,13 @@ static struct shared_event *shared_event_ref(uid_t uid, const uint64_t token[2])
 {
 	struct shared_event *shared;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	shared = shared_events;
 	while (shared && (shared->uid != uid || !token_is(&shared->token, token)))
 		shared = shared->next;
 	if (shared)
 		shared->n_refs++;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return shared;
 }
 
@@ -80,13 +80,13 @@ static void shared_event_unref(struct shared_event *shared, bool device_lost)
 	struct shared_event **link = &shared_events;
 	bool is_last;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	is_last = --shared->n_refs == 0;
 	while (is_last && *link != shared)
 		link = &(*link)->next;
 	if (is_last)
 		*link = shared->next;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (!is_last)
 		return;
 	if (!device_lost)

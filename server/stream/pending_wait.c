@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lock.h"
 #include "stream.h"
 #include "waiter.h"
 #include "wire.h"
@@ -45,9 +46,9 @@ void pending_waits_are_passed(struct session *session)
 	session->pending_waits->may_be_closed = false;
 	if (session->pending_waits->n == 0)
 		return;
-	pthread_mutex_lock(&session->pending_waits_lock);
+	lock_take(&session->pending_waits_lock);
 	session->pending_waits->n = 0;
-	pthread_mutex_unlock(&session->pending_waits_lock);
+	lock_release(&session->pending_waits_lock);
 }
 
 static CUstreamBatchMemOpParams write_op(CUdeviceptr address, uint64_t value)
@@ -215,12 +216,12 @@ void pending_waits_forget_passed(struct session *session)
 	struct pending_waits *pending_waits = session->pending_waits;
 	uint32_t n = 0;
 
-	pthread_mutex_lock(&session->pending_waits_lock);
+	lock_take(&session->pending_waits_lock);
 	for (uint32_t i = 0; i < pending_waits->n; i++)
 		if (!pending_wait_is_passed(session, &pending_waits->list[i]))
 			pending_waits->list[n++] = pending_waits->list[i];
 	pending_waits->n = n;
-	pthread_mutex_unlock(&session->pending_waits_lock);
+	lock_release(&session->pending_waits_lock);
 }
 
 CUresult pending_waits_reserve(struct session *session, uint32_t n)
@@ -242,13 +243,13 @@ CUresult pending_waits_reserve(struct session *session, uint32_t n)
 	grown = account_alloc(session->account, n_max * sizeof(*grown), 0);
 	if (!grown)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&session->pending_waits_lock);
+	lock_take(&session->pending_waits_lock);
 	old = pending_waits->list;
 	if (pending_waits->n > 0)
 		memcpy(grown, old, pending_waits->n * sizeof(*grown));
 	pending_waits->list = grown;
 	pending_waits->n_max = n_max;
-	pthread_mutex_unlock(&session->pending_waits_lock);
+	lock_release(&session->pending_waits_lock);
 	account_free(old);
 	return CUDA_SUCCESS;
 }
@@ -333,9 +334,9 @@ void pending_waits_release_here(struct session *session)
 		shm_store64(&session->ring->done[i], WIRE_TICKET_MAX);
 	for (uint32_t i = 0; i < GRAPH_CALLS; i++)
 		shm_store64(&session->ring->graph_done[i], WIRE_TICKET_MAX);
-	pthread_mutex_lock(&session->pending_waits_lock);
+	lock_take(&session->pending_waits_lock);
 	release_oldest(session, release_here);
-	pthread_mutex_unlock(&session->pending_waits_lock);
+	lock_release(&session->pending_waits_lock);
 }
 
 void pending_waits_release(struct session *session)
@@ -368,10 +369,10 @@ static void pending_waits_fini(struct session *session, bool device_lost)
 	}
 	if (pending_waits->done && !device_lost)
 		quiet_unpin(session, shm_raw(&session->ring->done[0]));
-	pthread_mutex_lock(&session->pending_waits_lock);
+	lock_take(&session->pending_waits_lock);
 	account_free(pending_waits->list);
 	*pending_waits = (struct pending_waits){0};
-	pthread_mutex_unlock(&session->pending_waits_lock);
+	lock_release(&session->pending_waits_lock);
 }
 
 static void pending_waits_init(struct session *session, void *part)

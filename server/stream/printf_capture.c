@@ -12,7 +12,6 @@
 #include "printf_capture.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "disable.h"
+#include "lock.h"
 #include "stream.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
@@ -32,7 +32,7 @@
 /* The most text that is kept for a client that does not take it. */
 #define TEXT_MAX (16u << 20)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(PRINTF);
 static struct printf_capture *printers; /* the sessions with a turn */
 static int n_waiting;                   /* sessions that wait for a turn alone */
 static int caught = -EBADF;             /* replaces standard output */
@@ -137,9 +137,9 @@ static void make_space_for_caught(struct session *session)
 {
 	size_t more;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	more = is_alone(session->text) ? n_caught() : 0;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (more > 0)
 		printf_capture_make_space(session, more);
 }
@@ -182,11 +182,11 @@ void printf_capture_flush(struct session *session)
 	is_over = streams_poll(session);
 	make_driver_write(session);
 	make_space_for_caught(session);
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	collect_from(text);
 	if (is_over)
 		unlink_printer(text);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	shm_add32(&session->page->n_text, (uint32_t)(text->n_bytes - before));
 }
 
@@ -203,7 +203,7 @@ static bool try_begin(struct printf_capture *text, bool is_alone, bool is_late)
 {
 	bool may;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	may = is_late || may_begin(text, is_alone);
 	if (may && !text->is_printer) {
 		/* Left over from a session that has ended. */
@@ -217,16 +217,16 @@ static bool try_begin(struct printf_capture *text, bool is_alone, bool is_late)
 	}
 	if (may)
 		text->is_alone = text->is_alone || is_alone;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return may;
 }
 
 /* Sessions with a shared turn do not begin another while one waits for a turn alone. */
 static void note_waiting(int change)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	n_waiting += change;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* Whether nothing was printed in the turn of `history'. */
@@ -234,9 +234,9 @@ static bool was_silent(const struct printf_capture *text, const struct print_his
 {
 	bool was_silent;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	was_silent = history->turn > 0 && text->text_turn < history->turn;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return was_silent;
 }
 
@@ -288,12 +288,12 @@ static void printf_capture_fini(struct session *session, bool device_lost)
 	/* Otherwise the next printer would get what the driver still keeps. */
 	if (text->is_printer && !device_lost)
 		make_driver_write(session);
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	/* If no other session prints, the text is its own, and is dropped with it. */
 	if (text->is_printer)
 		printf_capture_collect(is_alone(text) ? text : NULL);
 	unlink_printer(text);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	account_free(text->bytes);
 	text->bytes = NULL;
 	text->n_bytes = text->size = 0;
@@ -346,18 +346,18 @@ static void printf_capture_fault(void)
 {
 	bool is_wanted;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	is_wanted = caught >= 0 && printers;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (!is_wanted || !result_is_fault(cuda.cuStreamQuery(CU_STREAM_LEGACY)))
 		return;
 	(void)cuda.cuCtxSynchronize();
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	if (printers && is_alone(printers))
 		give_last_text(printers->session);
 	else
 		printf_capture_collect(NULL);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static void printf_capture_trim(struct session *session, bool all)

@@ -9,6 +9,7 @@
 
 #include "waiter.h"
 
+#include "lock.h"
 #include "server/util/thread.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -21,7 +22,7 @@ static void waiters_init(struct session *session, void *part)
 
 	session->waiters = waiters;
 	*waiters = (struct waiters){.queue_end = &waiters->queue};
-	pthread_mutex_init(&waiters->lock, NULL);
+	lock_init(&waiters->lock, LOCK_WAITERS);
 	pthread_cond_init(&waiters->wanted, NULL);
 }
 
@@ -32,7 +33,7 @@ static struct watch *next_watch(struct waiters *waiters)
 
 	waiters->n_free_threads++;
 	while (!waiters->queue && !waiters->is_ending)
-		pthread_cond_wait(&waiters->wanted, &waiters->lock);
+		pthread_cond_wait(&waiters->wanted, lock_to_wait(&waiters->lock));
 	waiters->n_free_threads--;
 	watch = waiters->queue;
 	if (watch) {
@@ -57,9 +58,9 @@ static void *waiter_run(void *arg)
 	const struct device *current = NULL;
 	struct watch *watch;
 
-	pthread_mutex_lock(&waiters->lock);
+	lock_take(&waiters->lock);
 	while ((watch = next_watch(waiters))) {
-		pthread_mutex_unlock(&waiters->lock);
+		lock_release(&waiters->lock);
 		if (current != watch->device) {
 			cuda.cuCtxSetCurrent(watch->device->context);
 			current = watch->device;
@@ -68,11 +69,11 @@ static void *waiter_run(void *arg)
 		if (watch->is_call)
 			shm_add32(watch->word, 1);
 		shm_wake(watch->word);
-		pthread_mutex_lock(&waiters->lock);
+		lock_take(&waiters->lock);
 		waiters->n_calls -= watch->is_call;
 		put_idle(waiters, watch);
 	}
-	pthread_mutex_unlock(&waiters->lock);
+	lock_release(&waiters->lock);
 	return NULL;
 }
 
@@ -147,14 +148,14 @@ CUresult waiters_watch(
 	CUresult result = CUDA_SUCCESS;
 	struct watch *watch;
 
-	pthread_mutex_lock(&waiters->lock);
+	lock_take(&waiters->lock);
 	watch = take_watch(session, device);
 	if (watch) {
 		watch->word = shm_low_half(&session->page->timeline[stream]);
 		watch->is_call = false;
 		result = waiter_put(session, watch, real);
 	}
-	pthread_mutex_unlock(&waiters->lock);
+	lock_release(&waiters->lock);
 	return result;
 }
 
@@ -164,7 +165,7 @@ CUresult waiters_watch_call(struct session *session, const struct device *device
 	CUresult result = CUDA_SUCCESS;
 	struct watch *watch = NULL;
 
-	pthread_mutex_lock(&waiters->lock);
+	lock_take(&waiters->lock);
 	if (waiters->n_calls < WATCH_CALLS_MAX)
 		watch = take_watch(session, device);
 	if (watch) {
@@ -172,7 +173,7 @@ CUresult waiters_watch_call(struct session *session, const struct device *device
 		watch->is_call = true;
 		result = waiter_put(session, watch, real);
 	}
-	pthread_mutex_unlock(&waiters->lock);
+	lock_release(&waiters->lock);
 	return result;
 }
 
@@ -181,10 +182,10 @@ static void waiters_fini(struct session *session, bool device_lost)
 {
 	struct waiters *waiters = session->waiters;
 
-	pthread_mutex_lock(&waiters->lock);
+	lock_take(&waiters->lock);
 	waiters->is_ending = true;
 	pthread_cond_broadcast(&waiters->wanted);
-	pthread_mutex_unlock(&waiters->lock);
+	lock_release(&waiters->lock);
 	for (unsigned i = 0; i < waiters->n_threads; i++)
 		pthread_join(waiters->threads[i], NULL);
 	while (waiters->idle) {
@@ -195,7 +196,7 @@ static void waiters_fini(struct session *session, bool device_lost)
 			cuda.cuEventDestroy_v2(watch->event);
 		account_free(watch);
 	}
-	pthread_mutex_destroy(&waiters->lock);
+	lock_fini(&waiters->lock);
 	pthread_cond_destroy(&waiters->wanted);
 }
 

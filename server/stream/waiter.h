@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "lock.h"
 #include "shm.h"
 #include "server/driver/driver.h"
 
@@ -30,7 +31,7 @@ struct watch {
 };
 
 struct waiters {
-	pthread_mutex_t lock;
+	struct lock lock;
 	pthread_cond_t wanted;
 	struct watch *queue, **queue_end; /* under the lock, like all that follows */
 	struct watch *idle;

@@ -10,13 +10,13 @@
 #include "image.h"
 
 #include <elf.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "bounds.h"
+#include "lock.h"
 #include "shm.h"
 
 #define FATBIN_MAGIC 0xba55ed50u
@@ -45,7 +45,7 @@ struct fatbin_head {
 	uint64_t size;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(IMAGES);
 static struct image *images;
 
 static bool elf_ok(const void *data, size_t size)
@@ -161,23 +161,23 @@ static struct image *find_next(const struct image *like, struct image *after)
 {
 	struct image *image;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	for (image = after ? after->next : images; image; image = image->next)
 		if (image->size == like->size && image->hash == like->hash)
 			break;
 	if (image)
 		image->n_refs++;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return image;
 }
 
 static void image_add(struct image *image)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	image->n_refs = 1;
 	image->next = images;
 	images = image;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* Compares outside the lock, because images have megabytes. */
@@ -277,7 +277,7 @@ void image_unref(struct image *image)
 
 	if (!image)
 		return;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	is_last = --image->n_refs == 0;
 	if (is_last) {
 		struct image **link = &images;
@@ -286,7 +286,7 @@ void image_unref(struct image *image)
 			link = &(*link)->next;
 		*link = image->next;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (is_last)
 		image_free(image);
 }
@@ -295,9 +295,9 @@ unsigned images_count(void)
 {
 	unsigned n = 0;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	for (const struct image *image = images; image; image = image->next)
 		n++;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return n;
 }

@@ -11,7 +11,6 @@
 #include "log.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include <sys/stat.h>
 
 #include "clock.h"
+#include "lock.h"
 
 #define KEPT_SIZE (32u << 10) /* a new pipe holds that many bytes, and the ages */
 
@@ -28,12 +28,12 @@ struct kept_line {
 };
 
 static struct {
-	pthread_mutex_t lock;
+	struct lock lock;
 	atomic_bool any;
 	size_t size;
 	unsigned n_left_out;
 	char bytes[KEPT_SIZE];
-} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} kept = {.lock = LOCK_INIT(SERVER_LOG)};
 
 /* A terminal shares its flags with the shell that started the server. Leave those alone. */
 static void make_nonblocking(int fd)
@@ -75,7 +75,7 @@ static void log_keep(const char *text, size_t size)
 {
 	const struct kept_line line = {now_ms(), (uint32_t)size};
 
-	pthread_mutex_lock(&kept.lock);
+	lock_take(&kept.lock);
 	if (kept.n_left_out == 0 && sizeof(line) + size <= KEPT_SIZE - kept.size) {
 		memcpy(kept.bytes + kept.size, &line, sizeof(line));
 		memcpy(kept.bytes + kept.size + sizeof(line), text, size);
@@ -84,7 +84,7 @@ static void log_keep(const char *text, size_t size)
 		kept.n_left_out++;
 	}
 	atomic_store(&kept.any, true);
-	pthread_mutex_unlock(&kept.lock);
+	lock_release(&kept.lock);
 }
 
 /* Returns the number of bytes that could be written. Under the lock. */
@@ -110,7 +110,7 @@ static bool put_kept(void)
 	size_t n;
 	bool is_empty;
 
-	pthread_mutex_lock(&kept.lock);
+	lock_take(&kept.lock);
 	n = put_kept_lines();
 	kept.size -= n;
 	memmove(kept.bytes, kept.bytes + n, kept.size);
@@ -123,7 +123,7 @@ static bool put_kept(void)
 	}
 	is_empty = kept.size == 0 && kept.n_left_out == 0;
 	atomic_store(&kept.any, !is_empty);
-	pthread_mutex_unlock(&kept.lock);
+	lock_release(&kept.lock);
 	return is_empty;
 }
 

@@ -548,9 +548,9 @@ static void waiters_rest(void)
 
 	do {
 		usleep(1000);
-		pthread_mutex_lock(&waiters->lock);
+		lock_take(&waiters->lock);
 		is_idle = waiters->n_queued == 0 && waiters->n_free_threads == waiters->n_threads;
-		pthread_mutex_unlock(&waiters->lock);
+		lock_release(&waiters->lock);
 	} while (!is_idle);
 }
 
