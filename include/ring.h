@@ -9,9 +9,8 @@
  * server's page or in private memory.
  */
 
-#include <pthread.h>
-
 #include "layout.h"
+#include "lock.h"
 #include "shm.h"
 
 /* The parts of a message: its fixed struct, then its tails. */
@@ -28,7 +27,7 @@ static inline uint8_t __shm *ring_data(struct ring_control __shm *ring)
 
 /* The client's end. `lock' admits one thread at a time. */
 struct ring_sender {
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct ring_control __shm *control;
 	uint8_t __shm *data;
 	const struct page __shm *page;

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "base.h"
+#include "lock.h"
 
 /* Further descriptors stay open: the process has then lost as many threads as it may. */
 #define QUEUE_MAX 65536u
@@ -35,13 +36,13 @@
 #endif
 
 static struct {
-	pthread_mutex_t lock;
+	struct lock lock;
 	pthread_cond_t more; /* its clock is CLOCK_MONOTONIC */
 	unsigned n_threads, n_idle;
 	unsigned n_closing;
 	uint32_t head, tail; /* free-running */
 	int fds[QUEUE_MAX];
-} queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} queue = {.lock = LOCK_INIT(ASYNC_CLOSE)};
 
 static pthread_once_t queue_once = PTHREAD_ONCE_INIT;
 
@@ -86,8 +87,9 @@ static int take(void)
 	queue.n_idle++;
 	while (queue.head == queue.tail)
 		if (queue.n_idle == 1)
-			pthread_cond_wait(&queue.more, &queue.lock);
-		else if (pthread_cond_timedwait(&queue.more, &queue.lock, &until) == ETIMEDOUT)
+			pthread_cond_wait(&queue.more, lock_to_wait(&queue.lock));
+		else if (pthread_cond_timedwait(&queue.more, lock_to_wait(&queue.lock), &until) ==
+			 ETIMEDOUT)
 			break;
 	queue.n_idle--;
 	return queue.head == queue.tail ? -1 : queue.fds[queue.head++ % QUEUE_MAX];
@@ -102,16 +104,16 @@ static void *run(void *arg)
 
 	event.sigev_notify_thread_id = gettid();
 	has_timer = timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
-	pthread_mutex_lock(&queue.lock);
+	lock_take(&queue.lock);
 	while ((fd = take()) >= 0) {
 		queue.n_closing++;
-		pthread_mutex_unlock(&queue.lock);
+		lock_release(&queue.lock);
 		close_kicked(fd, has_timer ? &timer : NULL);
-		pthread_mutex_lock(&queue.lock);
+		lock_take(&queue.lock);
 		queue.n_closing--;
 	}
 	queue.n_threads--;
-	pthread_mutex_unlock(&queue.lock);
+	lock_release(&queue.lock);
 	if (has_timer)
 		timer_delete(timer);
 	return arg;
@@ -148,10 +150,10 @@ int async_close_start(void)
 	int r = 0;
 
 	pthread_once(&queue_once, queue_init);
-	pthread_mutex_lock(&queue.lock);
+	lock_take(&queue.lock);
 	if (queue.n_threads == 0)
 		r = start_thread();
-	pthread_mutex_unlock(&queue.lock);
+	lock_release(&queue.lock);
 	return r;
 }
 
@@ -162,14 +164,14 @@ void async_close(int fd)
 	if (fd < 0)
 		return;
 	pthread_once(&queue_once, queue_init);
-	pthread_mutex_lock(&queue.lock);
+	lock_take(&queue.lock);
 	if (queue.tail - queue.head < QUEUE_MAX)
 		queue.fds[queue.tail++ % QUEUE_MAX] = fd;
 	/* If no thread can be started, an idle thread takes it, or the next attempt does. */
 	if (queue.n_idle < queue.tail - queue.head && queue.n_threads < THREADS_MAX)
 		(void)start_thread();
 	pthread_cond_signal(&queue.more);
-	pthread_mutex_unlock(&queue.lock);
+	lock_release(&queue.lock);
 	errno = saved;
 }
 
@@ -182,8 +184,8 @@ unsigned async_close_pending(void)
 {
 	unsigned n;
 
-	pthread_mutex_lock(&queue.lock);
+	lock_take(&queue.lock);
 	n = queue.tail - queue.head + queue.n_closing;
-	pthread_mutex_unlock(&queue.lock);
+	lock_release(&queue.lock);
 	return n;
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "lock.h"
 
 _Static_assert((RING_SIZE & (RING_SIZE - 1)) == 0, "RING_SIZE is a power of two");
 _Static_assert(RING_RUN_MAX >= 2 * MESSAGE_MAX, "a whole message always fits beside a partial one");
@@ -25,7 +26,7 @@ void ring_sender_init(
 	struct ring_sender *sender, struct ring_control __shm *ring, const struct page __shm *page)
 {
 	*sender = (struct ring_sender){
-		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.lock = LOCK_INIT(RING_SENDER),
 		.control = ring,
 		.data = ring_data(ring),
 		.page = page,
@@ -106,7 +107,7 @@ int ring_push(struct ring_sender *sender, struct ring_part *parts, unsigned n_pa
 			return -EMSGSIZE;
 	}
 
-	pthread_mutex_lock(&sender->lock);
+	lock_take(&sender->lock);
 	r = sender_wait_room(sender, size, timeout_ms, is_alive, user);
 	if (r == 0) {
 		head->size = size;
@@ -115,7 +116,7 @@ int ring_push(struct ring_sender *sender, struct ring_part *parts, unsigned n_pa
 		sender->tail += size;
 		shm_store32(&sender->control->tail, sender->tail);
 	}
-	pthread_mutex_unlock(&sender->lock);
+	lock_release(&sender->lock);
 	if (r < 0)
 		return r;
 

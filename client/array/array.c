@@ -11,6 +11,7 @@
 #include "array.h"
 
 #include "client.h"
+#include "lock.h"
 #include "texel.h"
 #include "wire.h"
 #include "client/util/slab.h"
@@ -37,12 +38,12 @@ struct array {
 };
 
 static struct slab arrays = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct array),
 	.n_max = WIRE_ARRAYS_MAX,
 };
 
-static pthread_mutex_t levels_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock levels_lock = LOCK_INIT(ARRAY_LEVELS);
 
 struct array *array_find(CUarray handle)
 {
@@ -251,12 +252,12 @@ CUresult local_cuMipmappedArrayGetLevel(
 
 	if (!pLevelArray || level >= mipmap->n_levels)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&levels_lock);
+	lock_take(&levels_lock);
 	if (!mipmap->levels[level])
 		result = level_new(mipmap, level);
 	if (result == CUDA_SUCCESS)
 		*pLevelArray = (CUarray)mipmap->levels[level];
-	pthread_mutex_unlock(&levels_lock);
+	lock_release(&levels_lock);
 	return result;
 }
 

@@ -11,6 +11,7 @@
 
 #include "array.h"
 #include "client.h"
+#include "lock.h"
 #include "texel.h"
 #include "wire.h"
 #include "client/util/slab.h"
@@ -32,12 +33,12 @@ struct texture {
 };
 
 static struct slab textures = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct texture),
 	.n_max = WIRE_TEXTURES_MAX,
 };
 
-static pthread_mutex_t buckets_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock buckets_lock = LOCK_INIT(TEXTURES);
 static struct texture *buckets[BUCKETS];
 
 static struct texture **bucket_of(uint64_t value)
@@ -49,10 +50,10 @@ static void texture_note(struct texture *texture)
 {
 	struct texture **bucket = bucket_of(texture->value);
 
-	pthread_mutex_lock(&buckets_lock);
+	lock_take(&buckets_lock);
 	texture->next = *bucket;
 	*bucket = texture;
-	pthread_mutex_unlock(&buckets_lock);
+	lock_release(&buckets_lock);
 }
 
 /*
@@ -63,13 +64,13 @@ static struct texture *texture_find(uint64_t value, bool is_surface, bool is_tak
 {
 	struct texture **link = bucket_of(value), *found;
 
-	pthread_mutex_lock(&buckets_lock);
+	lock_take(&buckets_lock);
 	while (*link && ((*link)->value != value || (*link)->is_surface != is_surface))
 		link = &(*link)->next;
 	found = *link;
 	if (found && is_taken)
 		*link = found->next;
-	pthread_mutex_unlock(&buckets_lock);
+	lock_release(&buckets_lock);
 	return found;
 }
 

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "hooks.h"
+#include "lock.h"
 #include "wire.h"
 
 static struct context *_Atomic contexts;
@@ -28,7 +29,7 @@ struct context *context_new(struct device *device, CUdevice ordinal, bool is_pri
 		.device = device,
 		.ordinal = ordinal,
 		.is_primary = is_primary,
-		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.lock = LOCK_INIT(CONTEXT),
 		.id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1,
 		.storage = STORAGE_INIT,
 		.share = WIRE_CONTEXT_SHARES_MAX,

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "device.h"
+#include "lock.h"
 #include "storage.h"
 #include "client/util/api.h"
 #include "client/transport/server_link.h"
@@ -33,7 +34,7 @@ struct context {
 	struct green *green;  /* NULL: no green context, or one that has ended */
 	_Atomic uint32_t is_active; /* retained, or created and not destroyed */
 	unsigned n_retained;        /* of a primary; under its lock */
-	pthread_mutex_t lock;
+	struct lock lock;
 	unsigned flags;
 	_Atomic uint64_t peers;        /* one bit for each device whose memory it may access */
 	unsigned long long id;         /* cuCtxGetId() */

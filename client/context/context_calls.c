@@ -15,6 +15,7 @@
 #include "context_share.h"
 #include "limit.h"
 #include "limit_bound.h"
+#include "lock.h"
 #include "share.h"
 #include "client/util/log.h"
 #include "send.h"
@@ -123,9 +124,9 @@ CUresult local_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 
 	if (!pctx || flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&context->lock);
+	lock_take(&context->lock);
 	context->n_attached++;
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 	*pctx = (CUcontext)context;
 	return CUDA_SUCCESS;
 }
@@ -138,11 +139,11 @@ CUresult local_cuCtxDetach(CUcontext ctx)
 
 	if (context != context_find(ctx))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	pthread_mutex_lock(&context->lock);
+	lock_take(&context->lock);
 	is_last = context->n_attached == 0;
 	if (!is_last)
 		context->n_attached--;
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 	return is_last && !context->is_primary ? local_cuCtxDestroy_v2(ctx) : CUDA_SUCCESS;
 }
 

@@ -9,16 +9,16 @@
 
 #include "context_share.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "hooks.h"
+#include "lock.h"
 #include "share.h"
 #include "wire.h"
 #include "client/util/log.h"
 #include "send.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(CONTEXT_SHARES);
 static uint32_t taken; /* one bit for each number in use; under the lock */
 _Static_assert(WIRE_CONTEXT_SHARES_MAX < 32, "they fit");
 
@@ -27,20 +27,20 @@ static uint32_t take_id(void)
 {
 	uint32_t id = 0;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	while (id < WIRE_CONTEXT_SHARES_MAX && taken >> id & 1)
 		id++;
 	if (id < WIRE_CONTEXT_SHARES_MAX)
 		taken |= 1u << id;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return id;
 }
 
 static void give_id(uint32_t id)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	taken &= ~(1u << id);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static CUresult context_share_make(struct context *context, uint32_t n_groups)

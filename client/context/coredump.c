@@ -9,11 +9,11 @@
 
 #include "coredump.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "client.h"
 #include "context.h"
+#include "lock.h"
 #include "client/util/log.h"
 
 /* Bytes of a path, including the NUL. */
@@ -26,16 +26,16 @@ struct coredump {
 	char file[PATH_BYTES], pipe[PATH_BYTES];
 };
 
-static pthread_mutex_t coredump_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock coredump_lock = LOCK_INIT(COREDUMP);
 /* No file or pipe is set by default, as in the driver. */
 static struct coredump of_process = {.set_mask = ~0u};
 
 void coredump_end_context(struct context *context)
 {
-	pthread_mutex_lock(&coredump_lock);
+	lock_take(&coredump_lock);
 	free(context->coredump);
 	context->coredump = NULL;
-	pthread_mutex_unlock(&coredump_lock);
+	lock_release(&coredump_lock);
 }
 
 /* 0: no such attribute. */
@@ -170,11 +170,11 @@ CUresult coredump_get(
 
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
-	pthread_mutex_lock(&coredump_lock);
+	lock_take(&coredump_lock);
 	own = context ? context->coredump : NULL;
 	read_value(own && (own->set_mask & bit_of(attribute)) ? own : &of_process, attribute, value,
 		*size);
-	pthread_mutex_unlock(&coredump_lock);
+	lock_release(&coredump_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -204,8 +204,8 @@ CUresult coredump_set(
 	if (attribute == CU_COREDUMP_ENABLE_ON_EXCEPTION && *(const bool *)value)
 		log_refused("core dumps", "a GPU fault occurs in the server, which cannot write a "
 					  "core dump of this process");
-	pthread_mutex_lock(&coredump_lock);
+	lock_take(&coredump_lock);
 	result = set_locked(context, attribute, value, *size);
-	pthread_mutex_unlock(&coredump_lock);
+	lock_release(&coredump_lock);
 	return result;
 }

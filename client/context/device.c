@@ -9,12 +9,12 @@
 
 #include "device.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "context.h"
 #include "hooks.h"
+#include "lock.h"
 #include "memory_limit.h"
 #include "share.h"
 #include "visible.h"
@@ -43,7 +43,7 @@ static const uint8_t attributes_off[] = {
 	CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH,
 };
 
-static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock devices_lock = LOCK_INIT(DEVICES);
 static struct device devices[DEVICES_MAX];
 static atomic_uint n_devices;
 
@@ -107,10 +107,10 @@ CUresult devices_init(void)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (n == 0)
 		return CUDA_ERROR_NO_DEVICE;
-	pthread_mutex_lock(&devices_lock);
+	lock_take(&devices_lock);
 	if (n_devices == 0)
 		result = make_primaries(chosen, n);
-	pthread_mutex_unlock(&devices_lock);
+	lock_release(&devices_lock);
 	return result;
 }
 
@@ -204,7 +204,7 @@ CUresult device_open(struct device *device)
 
 	if (atomic_load_explicit(&device->is_open, memory_order_acquire))
 		return server_link_check(&server);
-	pthread_mutex_lock(&devices_lock);
+	lock_take(&devices_lock);
 	if (!device->is_open)
 		result = send_device_open(device->index, share_asked(), device->memory_limit,
 			&device->n_sms, &device->heap, &device->heap_size, &device->granularity,
@@ -220,6 +220,6 @@ CUresult device_open(struct device *device)
 		hooks.open_device(device);
 		atomic_store_explicit(&device->is_open, 1, memory_order_release);
 	}
-	pthread_mutex_unlock(&devices_lock);
+	lock_release(&devices_lock);
 	return result;
 }

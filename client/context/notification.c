@@ -7,17 +7,16 @@
  * called. A handle is valid from its registration until its end.
  */
 
-#include <pthread.h>
-
 #include "client.h"
 #include "device.h"
+#include "lock.h"
 
 struct listener {
 	struct listener *next;
 	CUdevice device;
 };
 
-static pthread_mutex_t listeners_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock listeners_lock = LOCK_INIT(LISTENERS);
 static struct listener *listeners;
 
 CUresult local_cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc,
@@ -33,10 +32,10 @@ CUresult local_cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallbac
 	listener = malloc(sizeof(*listener));
 	if (!listener)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&listeners_lock);
+	lock_take(&listeners_lock);
 	*listener = (struct listener){listeners, device};
 	listeners = listener;
-	pthread_mutex_unlock(&listeners_lock);
+	lock_release(&listeners_lock);
 	*callback = (CUasyncCallbackHandle)listener;
 	return CUDA_SUCCESS;
 }
@@ -47,14 +46,14 @@ CUresult local_cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallb
 
 	if (!device_get(device))
 		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&listeners_lock);
+	lock_take(&listeners_lock);
 	for (struct listener **link = &listeners; *link && !found; link = &(*link)->next)
 		if ((CUasyncCallbackHandle)*link == callback && (*link)->device == device) {
 			found = *link;
 			*link = found->next;
 			break;
 		}
-	pthread_mutex_unlock(&listeners_lock);
+	lock_release(&listeners_lock);
 	free(found);
 	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -12,6 +12,7 @@
 #include "client.h"
 #include "context.h"
 #include "context_share.h"
+#include "lock.h"
 
 CUresult primary_retain(CUcontext *pctx, struct device *device)
 {
@@ -20,7 +21,7 @@ CUresult primary_retain(CUcontext *pctx, struct device *device)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&context->lock);
+	lock_take(&context->lock);
 	if (!context->is_active)
 		result = context_share_begin(context, UINT32_MAX);
 	if (result == CUDA_SUCCESS) {
@@ -28,7 +29,7 @@ CUresult primary_retain(CUcontext *pctx, struct device *device)
 		atomic_store_explicit(&context->is_active, 1, memory_order_release);
 		*pctx = (CUcontext)context;
 	}
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 	return result;
 }
 
@@ -38,13 +39,13 @@ CUresult primary_release(struct device *device)
 	CUresult result = CUDA_SUCCESS;
 	bool is_last;
 
-	pthread_mutex_lock(&context->lock);
+	lock_take(&context->lock);
 	if (context->n_retained == 0)
 		result = CUDA_ERROR_INVALID_CONTEXT;
 	else
 		context->n_retained--;
 	is_last = result == CUDA_SUCCESS && context->n_retained == 0 && context->is_active;
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 	if (is_last)
 		context_end(context);
 	return result;

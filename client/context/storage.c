@@ -9,6 +9,8 @@
 
 #include "storage.h"
 
+#include "lock.h"
+
 struct storage_entry {
 	struct storage_entry *next;
 	void *key;
@@ -34,7 +36,7 @@ CUresult storage_put(struct storage *storage, void *key, void *value, storage_en
 	if (!entry)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*entry = (struct storage_entry){.key = key, .value = value, .end = end};
-	pthread_mutex_lock(&storage->lock);
+	lock_take(&storage->lock);
 	if (*storage_find(storage, key))
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): its attribute frees it */
 		result = CUDA_ERROR_INVALID_HANDLE;
@@ -42,7 +44,7 @@ CUresult storage_put(struct storage *storage, void *key, void *value, storage_en
 		entry->next = storage->first;
 		storage->first = TAKE_PTR(entry);
 	}
-	pthread_mutex_unlock(&storage->lock);
+	lock_release(&storage->lock);
 	return result;
 }
 
@@ -51,12 +53,12 @@ CUresult storage_delete(struct storage *storage, void *key)
 	_cleanup_free_ struct storage_entry *entry = NULL;
 	struct storage_entry **at;
 
-	pthread_mutex_lock(&storage->lock);
+	lock_take(&storage->lock);
 	at = storage_find(storage, key);
 	entry = *at;
 	if (entry)
 		*at = entry->next;
-	pthread_mutex_unlock(&storage->lock);
+	lock_release(&storage->lock);
 	return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -64,11 +66,11 @@ CUresult storage_get(struct storage *storage, void *key, void **ret_value)
 {
 	const struct storage_entry *entry;
 
-	pthread_mutex_lock(&storage->lock);
+	lock_take(&storage->lock);
 	entry = *storage_find(storage, key);
 	if (entry)
 		*ret_value = entry->value;
-	pthread_mutex_unlock(&storage->lock);
+	lock_release(&storage->lock);
 	return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -76,11 +78,11 @@ static struct storage_entry *take_newest(struct storage *storage)
 {
 	struct storage_entry *entry;
 
-	pthread_mutex_lock(&storage->lock);
+	lock_take(&storage->lock);
 	entry = storage->first;
 	if (entry)
 		storage->first = entry->next;
-	pthread_mutex_unlock(&storage->lock);
+	lock_release(&storage->lock);
 	return entry;
 }
 

@@ -7,20 +7,19 @@
  * of a key, with a function that is called when the context ends. Any thread.
  */
 
-#include <pthread.h>
-
+#include "lock.h"
 #include "client/util/api.h"
 
 typedef void (*storage_end_fn)(CUcontext context, void *key, void *value);
 
 struct storage {
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct storage_entry *first; /* newest first */
 };
 
 #define STORAGE_INIT                                                                               \
 	{                                                                                          \
-		.lock = PTHREAD_MUTEX_INITIALIZER                                                  \
+		.lock = LOCK_INIT(STORAGE)                                                         \
 	}
 
 /* CUDA_ERROR_INVALID_HANDLE: the key exists already, and its value is unchanged. */

@@ -16,6 +16,7 @@
 
 #include "client.h"
 #include "conditional.h"
+#include "lock.h"
 #include "client/util/log.h"
 #include "client/transport/route.h"
 #include "client/stream/callback.h"
@@ -31,7 +32,7 @@
 		CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
 
 static struct slab execs = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct exec),
 	.n_max = WIRE_GRAPHS_MAX,
 };

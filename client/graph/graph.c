@@ -12,38 +12,39 @@
 
 #include <string.h>
 
+#include "lock.h"
 #include "wire.h"
 #include "client/util/compat.h"
 
 static struct slab graphs = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct graph),
 	.n_max = WIRE_GRAPHS_MAX * 4,
 };
 
 static struct slab nodes = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct graph_node),
 	.n_max = WIRE_GRAPH_NODES_MAX * 4,
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(GRAPHS);
 static uint64_t last_unique;
 
 void graphs_lock(void)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 }
 
 bool graphs_trylock(void)
 {
-	return pthread_mutex_trylock(&lock) == 0;
+	return lock_try(&lock);
 }
 
 void graphs_unlock(const bool *locked)
 {
 	(void)locked;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	user_objects_call_ends();
 }
 

@@ -14,6 +14,7 @@
 
 #include "client.h"
 #include "graph.h"
+#include "lock.h"
 #include "client/util/compat.h"
 #include "client/stream/callback.h"
 
@@ -27,7 +28,7 @@ struct user_object {
 };
 
 static struct slab objects = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct user_object),
 	.n_max = USER_OBJECTS_MAX,
 };
@@ -39,8 +40,7 @@ struct ended_object {
 	CUhostFn destroy;
 };
 
-static pthread_mutex_t lock =
-	PTHREAD_MUTEX_INITIALIZER; /* protects counts; taken inside the lock of graphs */
+static struct lock lock = LOCK_INIT(USER_OBJECTS); /* protects counts */
 static struct ended_object *_Atomic ended;
 
 void user_objects_call_ends(void)
@@ -85,19 +85,19 @@ static void user_object_unref(struct user_object *object, uint64_t count, bool i
 {
 	bool is_last;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	object->count -= MIN(count, object->count);
 	is_last = object->count == 0;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (is_last)
 		user_object_end(object, is_worked);
 }
 
 static void user_object_ref(struct user_object *object, uint64_t count)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	object->count += count;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void graph_release_references(struct graph *graph, bool is_worked)

@@ -12,12 +12,13 @@
 #include <string.h>
 
 #include "client.h"
+#include "lock.h"
 #include "wire.h"
 #include "client/module/library.h"
 
 /* The settings of such calls on a function. The end of its kernel frees them by free(). */
 struct legacy_launch {
-	pthread_mutex_t lock;
+	struct lock lock;
 	unsigned block[3];
 	unsigned shared_bytes;
 	size_t param_bytes;
@@ -43,7 +44,7 @@ static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **r
 	legacy = malloc(sizeof(*legacy));
 	if (!legacy)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*legacy = (struct legacy_launch){PTHREAD_MUTEX_INITIALIZER, .block = {1, 1, 1}};
+	*legacy = (struct legacy_launch){LOCK_INIT(LEGACY_LAUNCH), .block = {1, 1, 1}};
 	*ret_legacy = legacy;
 	/* Another thread may have created it first. */
 	if (!atomic_compare_exchange_strong_explicit(
@@ -82,11 +83,11 @@ CUresult local_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 		return result;
 	if (!block_fits((const int[]){x, y, z}))
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&legacy->lock);
+	lock_take(&legacy->lock);
 	legacy->block[0] = (unsigned)x;
 	legacy->block[1] = (unsigned)y;
 	legacy->block[2] = (unsigned)z;
-	pthread_mutex_unlock(&legacy->lock);
+	lock_release(&legacy->lock);
 	return CUDA_SUCCESS;
 }
 
@@ -99,9 +100,9 @@ CUresult local_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 		return result;
 	if (bytes > (unsigned)device_limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&legacy->lock);
+	lock_take(&legacy->lock);
 	legacy->shared_bytes = bytes;
-	pthread_mutex_unlock(&legacy->lock);
+	lock_release(&legacy->lock);
 	return CUDA_SUCCESS;
 }
 
@@ -114,9 +115,9 @@ CUresult local_cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
 		return result;
 	if (numbytes > WIRE_PARAMS_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&legacy->lock);
+	lock_take(&legacy->lock);
 	legacy->param_bytes = numbytes;
-	pthread_mutex_unlock(&legacy->lock);
+	lock_release(&legacy->lock);
 	return CUDA_SUCCESS;
 }
 
@@ -129,9 +130,9 @@ CUresult local_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int
 		return result;
 	if (!ptr || offset < 0 || !range_ok((uint64_t)offset, numbytes, WIRE_PARAMS_MAX))
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&legacy->lock);
+	lock_take(&legacy->lock);
 	memcpy(legacy->params + offset, ptr, numbytes);
-	pthread_mutex_unlock(&legacy->lock);
+	lock_release(&legacy->lock);
 	return CUDA_SUCCESS;
 }
 
@@ -144,12 +145,12 @@ CUresult local_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, 
 		return result;
 	if (grid_width <= 0 || grid_height <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&legacy->lock);
+	lock_take(&legacy->lock);
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, legacy->params,
 		CU_LAUNCH_PARAM_BUFFER_SIZE, &legacy->param_bytes, CU_LAUNCH_PARAM_END};
 	result = local_cuLaunchKernel(f, (unsigned)grid_width, (unsigned)grid_height, 1,
 		legacy->block[0], legacy->block[1], legacy->block[2], legacy->shared_bytes, hStream,
 		NULL, extra);
-	pthread_mutex_unlock(&legacy->lock);
+	lock_release(&legacy->lock);
 	return result;
 }

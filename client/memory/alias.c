@@ -9,10 +9,9 @@
 
 #include "alias.h"
 
-#include <pthread.h>
-
 #include "client.h"
 #include "frame.h"
+#include "lock.h"
 #include "client/util/log.h"
 #include "client/util/mapping.h"
 #include "client/transport/reconnect.h"
@@ -25,12 +24,12 @@ static CUresult send_alias(
 	CUresult result;
 
 	frame_init(&frame, FRAME_MEMORY, 1);
-	pthread_mutex_lock(&server.sending);
+	lock_take(&server.sending);
 	result = reconnect_send_frame(&server, &frame, mapping->fd);
 	if (result == CUDA_SUCCESS)
 		result = send_host_alias(range->context->device->index, mapping->filesystem,
 			mapping->inode, mapping->offset, range->size, ret_address);
-	pthread_mutex_unlock(&server.sending);
+	lock_release(&server.sending);
 	return result;
 }
 

@@ -12,6 +12,7 @@
 #include "client.h"
 #include "fd_kind.h"
 #include "frame.h"
+#include "lock.h"
 #include "memory.h"
 #include "pool.h"
 #include "wire.h"
@@ -20,9 +21,9 @@
 #include "client/transport/route.h"
 #include "send.h"
 
-static pthread_mutex_t allocation_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock allocation_lock = LOCK_INIT(ALLOCATIONS);
 static struct slab allocations = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct allocation),
 	.n_max = WIRE_OBJECTS_MAX,
 };
@@ -39,9 +40,9 @@ struct allocation *allocation_find(CUmemGenericAllocationHandle handle)
 
 	if (!allocation)
 		return NULL;
-	pthread_mutex_lock(&allocation_lock);
+	lock_take(&allocation_lock);
 	is_held = allocation->n_handles > 0;
-	pthread_mutex_unlock(&allocation_lock);
+	lock_release(&allocation_lock);
 	return is_held ? allocation : NULL;
 }
 
@@ -49,10 +50,10 @@ bool allocation_ref(struct allocation *allocation)
 {
 	bool is_held;
 
-	pthread_mutex_lock(&allocation_lock);
+	lock_take(&allocation_lock);
 	is_held = allocation->n_handles > 0;
 	allocation->n_mappings += is_held;
-	pthread_mutex_unlock(&allocation_lock);
+	lock_release(&allocation_lock);
 	return is_held;
 }
 
@@ -61,7 +62,7 @@ static void end_if_unused(struct allocation *allocation)
 {
 	bool is_unused = allocation->n_handles == 0 && allocation->n_mappings == 0;
 
-	pthread_mutex_unlock(&allocation_lock);
+	lock_release(&allocation_lock);
 	if (!is_unused)
 		return;
 	(void)send_allocation_release(allocation_id(allocation));
@@ -70,16 +71,16 @@ static void end_if_unused(struct allocation *allocation)
 
 void allocation_unref(struct allocation *allocation)
 {
-	pthread_mutex_lock(&allocation_lock);
+	lock_take(&allocation_lock);
 	allocation->n_mappings--;
 	end_if_unused(allocation);
 }
 
 CUmemGenericAllocationHandle allocation_retain(struct allocation *allocation)
 {
-	pthread_mutex_lock(&allocation_lock);
+	lock_take(&allocation_lock);
 	allocation->n_handles++;
-	pthread_mutex_unlock(&allocation_lock);
+	lock_release(&allocation_lock);
 	return (uintptr_t)allocation;
 }
 
@@ -89,9 +90,9 @@ CUresult local_cuMemRelease(CUmemGenericAllocationHandle handle)
 
 	if (!allocation)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&allocation_lock);
+	lock_take(&allocation_lock);
 	if (allocation->n_handles == 0) {
-		pthread_mutex_unlock(&allocation_lock);
+		lock_release(&allocation_lock);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	allocation->n_handles--;
@@ -270,12 +271,12 @@ static CUresult allocation_export_fd(struct allocation *allocation, int *ret_fd)
 	/* The answer to a process that has no space for its descriptor would be lost. */
 	if (!descriptor_has_space())
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&server.reading);
+	lock_take(&server.reading);
 	result = send_allocation_export(allocation_id(allocation));
 	if (result == CUDA_SUCCESS && server_link_read_memory(&server, allocation_id(allocation),
 					      allocation->size, ret_fd) < 0)
 		result = CUDA_ERROR_MPS_RPC_FAILURE;
-	pthread_mutex_unlock(&server.reading);
+	lock_release(&server.reading);
 	return result;
 }
 
@@ -301,12 +302,12 @@ static CUresult allocation_import_fd(struct allocation *allocation, int fd, uint
 	CUresult result;
 
 	frame_init(&frame, FRAME_MEMORY, 1);
-	pthread_mutex_lock(&server.sending);
+	lock_take(&server.sending);
 	result = reconnect_send_frame(&server, &frame, fd);
 	if (result == CUDA_SUCCESS)
 		result = send_allocation_import(
 			allocation_id(allocation), ret_index, &allocation->properties);
-	pthread_mutex_unlock(&server.sending);
+	lock_release(&server.sending);
 	return result;
 }
 

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 
 #include "disable.h"
+#include "lock.h"
 #include "shm.h"
 #include "client/util/log.h"
 #include "client/util/quiet.h"
@@ -50,7 +51,7 @@ struct exchange {
 };
 
 /* Held during an exchange, and by fork(). */
-static pthread_mutex_t exchange_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock exchange_lock = LOCK_INIT(PAGE_EXCHANGES);
 static struct exchange *exchanges; /* under the lock */
 
 static void *pointer(uint64_t address)
@@ -355,7 +356,7 @@ static bool is_forbidden(void)
 
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&exchange_lock);
+	lock_take(&exchange_lock);
 	for (struct exchange *exchange = exchanges; exchange; exchange = exchange->next) {
 		if (find_intact(exchange) < 0)
 			exchange->n_intact = 0;
@@ -371,7 +372,7 @@ static void fork_parent(void)
 {
 	for (struct exchange *exchange = exchanges; exchange; exchange = exchange->next)
 		drop_aside(exchange);
-	pthread_mutex_unlock(&exchange_lock);
+	lock_release(&exchange_lock);
 }
 
 static void fork_child(void)
@@ -383,7 +384,7 @@ static void fork_child(void)
 			(void)move_pages_to(part->aside, part->start, part->end - part->start);
 		}
 	exchanges = NULL;
-	pthread_mutex_unlock(&exchange_lock);
+	lock_release(&exchange_lock);
 }
 
 /* Under the lock. */
@@ -437,11 +438,11 @@ int exchange_new(uint64_t address, uint64_t size, struct exchange **ret_exchange
 	exchange->end = ALIGN_UP(address + size, page);
 	exchange->dontfork = ALIGN_UP(address, page);
 	exchange->dontfork_end = (address + size) & ~(page - 1);
-	pthread_mutex_lock(&exchange_lock);
+	lock_take(&exchange_lock);
 	r = exchange_prepare(exchange, ret_mapping);
 	if (r == 0)
 		r = exchange_run(exchange);
-	pthread_mutex_unlock(&exchange_lock);
+	lock_release(&exchange_lock);
 	if (r == 0) {
 		*ret_exchange = exchange;
 		return 0;
@@ -497,7 +498,7 @@ void exchange_end(struct exchange *exchange)
 
 	if (!exchange)
 		return;
-	pthread_mutex_lock(&exchange_lock);
+	lock_take(&exchange_lock);
 	r = find_intact(exchange);
 	if (r == 0)
 		r = populate_aside(exchange);
@@ -507,7 +508,7 @@ void exchange_end(struct exchange *exchange)
 		lock_again(exchange);
 		forget(exchange);
 	}
-	pthread_mutex_unlock(&exchange_lock);
+	lock_release(&exchange_lock);
 	if (r == 0)
 		exchange_free(exchange);
 	else /* It stays in the list: forked children go on getting copies. */

@@ -9,9 +9,9 @@
 
 #include "host.h"
 
-#include <pthread.h>
 #include <string.h>
 
+#include "lock.h"
 #include "client/util/host_map.h"
 #include "client/util/log.h"
 #include "client/util/mapping.h"
@@ -26,7 +26,7 @@
 #define CHUNK_TRIES 16
 
 /* Held from a request for memory until the region that it may need is added. */
-static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock region_lock = LOCK_INIT(HOST_REGIONS);
 
 /* What the server has allocated, and the pages that it pins for it. */
 struct host_chunk {
@@ -63,7 +63,7 @@ static CUresult region_new(uint64_t size, uint32_t payer)
 	/* The answer to a process that has no space for its descriptor would be lost. */
 	if (!descriptor_has_space())
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&server.reading);
+	lock_take(&server.reading);
 	for (int i = 0; i < REGION_TRIES && r == -EEXIST; i++) {
 		result = region_ask(size, after, payer, &address, &region_size, &r);
 		if (result != CUDA_SUCCESS)
@@ -76,7 +76,7 @@ static CUresult region_new(uint64_t size, uint32_t payer)
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
-	pthread_mutex_unlock(&server.reading);
+	lock_release(&server.reading);
 	return result;
 }
 
@@ -117,7 +117,7 @@ static CUresult host_take(uint64_t size, uint32_t payer, struct host_chunk *ret_
 	CUresult result;
 	int r;
 
-	pthread_mutex_lock(&region_lock);
+	lock_take(&region_lock);
 	result = chunk_take(size, payer, ret_chunk, &r);
 	/* Another region is of use unless this process may not map more. */
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && (r == 0 || r == -EEXIST || r == -EBADF)) {
@@ -125,7 +125,7 @@ static CUresult host_take(uint64_t size, uint32_t payer, struct host_chunk *ret_
 		if (result == CUDA_SUCCESS)
 			result = chunk_take(size, payer, ret_chunk, &r);
 	}
-	pthread_mutex_unlock(&region_lock);
+	lock_release(&region_lock);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && r < 0)
 		log_warn("cannot map %llu bytes of pinned memory: %s", (unsigned long long)size,
 			strerror(-r));

@@ -16,6 +16,7 @@
 
 #include "client.h"
 #include "clock.h"
+#include "lock.h"
 #include "pool.h"
 #include "client/util/compat.h"
 #include "client/transport/route.h"
@@ -60,7 +61,7 @@ struct opened {
 /* The pause between two looks whether other processes have closed kept memory. */
 #define LOOK_NS 500000000u
 
-static pthread_mutex_t ipc_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock ipc_lock = LOCK_INIT(IPC);
 static struct kept *all_kept;
 static struct opened *all_opened;
 
@@ -95,7 +96,7 @@ bool ipc_may_free(const struct memory_range *range, struct stream *stream)
 	struct kept *kept;
 	bool is_open;
 
-	pthread_mutex_lock(&ipc_lock);
+	lock_take(&ipc_lock);
 	look_after_kept();
 	is_open = is_open_elsewhere(range);
 	kept = is_open ? malloc(sizeof(*kept)) : NULL;
@@ -106,7 +107,7 @@ bool ipc_may_free(const struct memory_range *range, struct stream *stream)
 		all_kept = kept;
 		callback_expect_ends();
 	}
-	pthread_mutex_unlock(&ipc_lock);
+	lock_release(&ipc_lock);
 	return !is_open;
 }
 
@@ -115,14 +116,14 @@ bool ipc_free_closed(bool may_ask)
 	static uint64_t next_ns;
 	bool is_waiting;
 
-	if (pthread_mutex_trylock(&ipc_lock) != 0)
+	if (!lock_try(&ipc_lock))
 		return true;
 	if (may_ask && all_kept && now_ns() >= next_ns) {
 		look_after_kept();
 		next_ns = now_ns() + LOOK_NS;
 	}
 	is_waiting = all_kept;
-	pthread_mutex_unlock(&ipc_lock);
+	lock_release(&ipc_lock);
 	return is_waiting;
 }
 
@@ -217,7 +218,7 @@ CUresult ipc_take(struct context *context, struct pool *pool, const void *ticket
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&ipc_lock);
+	lock_take(&ipc_lock);
 	opened = opened_find(ticket.token);
 	if (!opened)
 		result = open_new(context, pool, &ticket, &opened);
@@ -225,7 +226,7 @@ CUresult ipc_take(struct context *context, struct pool *pool, const void *ticket
 		opened->n_opens = pool ? 1 : opened->n_opens + 1;
 		*ret_address = opened->address;
 	}
-	pthread_mutex_unlock(&ipc_lock);
+	lock_release(&ipc_lock);
 	return result;
 }
 
@@ -253,9 +254,9 @@ static void opened_remove(uint64_t address)
 
 CUresult ipc_close_range(const struct memory_range *range)
 {
-	pthread_mutex_lock(&ipc_lock);
+	lock_take(&ipc_lock);
 	opened_remove(range->address);
-	pthread_mutex_unlock(&ipc_lock);
+	lock_release(&ipc_lock);
 	if (range->pool)
 		atomic_fetch_sub_explicit(&range->pool->n_opened, 1, memory_order_acq_rel);
 	return send_ipc_memory_close(range->address);
@@ -266,12 +267,12 @@ bool ipc_is_last(uint64_t address)
 	struct opened *opened;
 	bool is_last;
 
-	pthread_mutex_lock(&ipc_lock);
+	lock_take(&ipc_lock);
 	opened = all_opened;
 	while (opened && opened->address != address)
 		opened = opened->next;
 	is_last = opened && --opened->n_opens == 0;
-	pthread_mutex_unlock(&ipc_lock);
+	lock_release(&ipc_lock);
 	return is_last;
 }
 
@@ -305,11 +306,11 @@ static CUresult get_dmabuf(CUdeviceptr address, size_t size, int *ret_fd)
 	/* The answer to a process that has no space for its descriptor would be lost. */
 	if (!descriptor_has_space())
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&server.reading);
+	lock_take(&server.reading);
 	result = send_memory_dmabuf(address, size);
 	if (result == CUDA_SUCCESS && server_link_read_memory(&server, address, size, ret_fd) < 0)
 		result = CUDA_ERROR_MPS_RPC_FAILURE;
-	pthread_mutex_unlock(&server.reading);
+	lock_release(&server.reading);
 	return result;
 }
 

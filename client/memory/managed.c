@@ -14,11 +14,12 @@
 #include "advice.h"
 #include "client.h"
 #include "host.h"
+#include "lock.h"
 #include "pool.h"
 #include "wire.h"
 #include "client/stream/stream.h"
 
-static pthread_mutex_t advice_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock advice_lock = LOCK_INIT(ADVICE);
 
 #define ATTACH_FLAGS (CU_MEM_ATTACH_GLOBAL | CU_MEM_ATTACH_HOST | CU_MEM_ATTACH_SINGLE)
 
@@ -61,9 +62,9 @@ void managed_forget(const struct memory_range *range)
 {
 	if (!range->advised)
 		return;
-	pthread_mutex_lock(&advice_lock);
+	lock_take(&advice_lock);
 	advised_free(range->advised);
-	pthread_mutex_unlock(&advice_lock);
+	lock_release(&advice_lock);
 }
 
 /* Whether it is within one managed allocation. */
@@ -86,7 +87,7 @@ static CUresult managed_advise(
 	struct memory_range range;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
-	pthread_mutex_lock(&advice_lock);
+	lock_take(&advice_lock);
 	if (find_managed(ptr, size, &range)) {
 		/* The place of a pool is the only advice about its memory. */
 		if (range.pool && what != ADVICE_PREFETCH)
@@ -97,7 +98,7 @@ static CUresult managed_advise(
 					 ? CUDA_ERROR_OUT_OF_MEMORY
 					 : CUDA_SUCCESS;
 	}
-	pthread_mutex_unlock(&advice_lock);
+	lock_release(&advice_lock);
 	return result;
 }
 
@@ -106,11 +107,11 @@ static CUresult managed_advice(CUdeviceptr ptr, size_t size, struct advice *ret_
 	struct memory_range range;
 	bool is_managed;
 
-	pthread_mutex_lock(&advice_lock);
+	lock_take(&advice_lock);
 	is_managed = find_managed(ptr, size, &range);
 	if (is_managed)
 		*ret_advice = advised_common(range.advised, ptr - range.address, size);
-	pthread_mutex_unlock(&advice_lock);
+	lock_release(&advice_lock);
 	return is_managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

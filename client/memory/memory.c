@@ -9,14 +9,14 @@
 
 #include "memory.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "address_map.h"
+#include "lock.h"
 #include "pool.h"
 #include "client/util/log.h"
 
-static pthread_mutex_t memory_map_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock memory_map_lock = LOCK_INIT(MEMORY_MAP);
 static struct address_map memory_map;
 static _Atomic uint64_t last_id;
 
@@ -24,11 +24,11 @@ bool memory_find(uint64_t address, struct memory_range *ret_range)
 {
 	const struct memory_range *range;
 
-	pthread_mutex_lock(&memory_map_lock);
+	lock_take(&memory_map_lock);
 	range = address_map_find(&memory_map, address);
 	if (range)
 		*ret_range = *range;
-	pthread_mutex_unlock(&memory_map_lock);
+	lock_release(&memory_map_lock);
 	return range;
 }
 
@@ -72,7 +72,7 @@ static bool memory_covers(
 	uint64_t rest = size;
 	bool is_whole;
 
-	pthread_mutex_lock(&memory_map_lock);
+	lock_take(&memory_map_lock);
 	do {
 		uint64_t span;
 
@@ -88,7 +88,7 @@ static bool memory_covers(
 		rest -= MIN(span, rest);
 	} while (rest > 0);
 	is_whole = rest == 0 && range;
-	pthread_mutex_unlock(&memory_map_lock);
+	lock_release(&memory_map_lock);
 	return is_whole;
 }
 
@@ -137,7 +137,7 @@ bool memory_has_pages(uint64_t address, uint64_t size)
 
 	if (end < address)
 		return false;
-	pthread_mutex_lock(&memory_map_lock);
+	lock_take(&memory_map_lock);
 	while (at < end) {
 		const struct memory_range *range = range_in_page(at);
 
@@ -148,7 +148,7 @@ bool memory_has_pages(uint64_t address, uint64_t size)
 		if (range->kind != MEMORY_MAPPED && at != address + MEMORY_PAGE)
 			break;
 	}
-	pthread_mutex_unlock(&memory_map_lock);
+	lock_release(&memory_map_lock);
 	return at >= end;
 }
 
@@ -157,11 +157,11 @@ bool memory_overlaps(uint64_t address, uint64_t size)
 	const struct memory_range *next;
 	bool is_there;
 
-	pthread_mutex_lock(&memory_map_lock);
+	lock_take(&memory_map_lock);
 	next = address_map_next(&memory_map, address);
 	is_there =
 		address_map_find(&memory_map, address) || (next && next->address - address < size);
-	pthread_mutex_unlock(&memory_map_lock);
+	lock_release(&memory_map_lock);
 	return is_there;
 }
 
@@ -170,12 +170,12 @@ bool memory_set_exported(uint64_t address, enum memory_kind kind)
 	struct memory_range *range;
 	bool is_there;
 
-	pthread_mutex_lock(&memory_map_lock);
+	lock_take(&memory_map_lock);
 	range = (struct memory_range *)address_map_find(&memory_map, address);
 	is_there = range && range->address == address && range->kind == kind;
 	if (is_there)
 		range->flags |= MEMORY_EXPORTED;
-	pthread_mutex_unlock(&memory_map_lock);
+	lock_release(&memory_map_lock);
 	return is_there;
 }
 
@@ -183,11 +183,11 @@ void memory_set_sync(uint64_t address, bool is_sync)
 {
 	struct memory_range *range;
 
-	pthread_mutex_lock(&memory_map_lock);
+	lock_take(&memory_map_lock);
 	range = (struct memory_range *)address_map_find(&memory_map, address);
 	if (range)
 		range->is_sync = is_sync;
-	pthread_mutex_unlock(&memory_map_lock);
+	lock_release(&memory_map_lock);
 }
 
 const struct device *memory_device(const struct memory_range *range)
@@ -205,7 +205,7 @@ void memory_set_access(uint64_t address, uint64_t size, uint32_t device, CUmemAc
 	uint64_t bit = 1ull << device;
 	struct memory_range *range;
 
-	pthread_mutex_lock(&memory_map_lock);
+	lock_take(&memory_map_lock);
 	for (uint64_t at = address; at < address + size; at += range->size) {
 		range = (struct memory_range *)address_map_find(&memory_map, at);
 		if (!range)
@@ -213,7 +213,7 @@ void memory_set_access(uint64_t address, uint64_t size, uint32_t device, CUmemAc
 		set_bit(&range->readers, bit, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
 		set_bit(&range->writers, bit, flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	}
-	pthread_mutex_unlock(&memory_map_lock);
+	lock_release(&memory_map_lock);
 }
 
 CUmemAccess_flags memory_get_access(const struct memory_range *range, uint32_t device)
@@ -235,13 +235,13 @@ bool memory_next(uint64_t address, struct memory_range *ret_range)
 {
 	const struct memory_range *range;
 
-	pthread_mutex_lock(&memory_map_lock);
+	lock_take(&memory_map_lock);
 	range = address_map_find(&memory_map, address);
 	if (!range)
 		range = address_map_next(&memory_map, address);
 	if (range)
 		*ret_range = *range;
-	pthread_mutex_unlock(&memory_map_lock);
+	lock_release(&memory_map_lock);
 	return range;
 }
 
@@ -250,14 +250,14 @@ bool memory_remove(uint64_t address, unsigned kinds, struct memory_range *ret_ra
 	const struct memory_range *range;
 	bool is_removed;
 
-	pthread_mutex_lock(&memory_map_lock);
+	lock_take(&memory_map_lock);
 	range = address_map_find(&memory_map, address);
 	is_removed = range && range->address == address && (kinds & MEMORY_KIND(range->kind));
 	if (is_removed) {
 		*ret_range = *range;
 		address_map_remove(&memory_map, address);
 	}
-	pthread_mutex_unlock(&memory_map_lock);
+	lock_release(&memory_map_lock);
 	return is_removed;
 }
 
@@ -270,10 +270,10 @@ CUresult memory_add(struct memory_range *range)
 {
 	int r;
 
-	pthread_mutex_lock(&memory_map_lock);
+	lock_take(&memory_map_lock);
 	range->id = memory_new_id();
 	r = address_map_add(&memory_map, range);
-	pthread_mutex_unlock(&memory_map_lock);
+	lock_release(&memory_map_lock);
 	if (r == 0)
 		return CUDA_SUCCESS;
 	if (r == -ENOMEM)
@@ -312,7 +312,7 @@ bool memory_take(
 	const struct memory_range *range;
 	bool is_found = false;
 
-	pthread_mutex_lock(&memory_map_lock);
+	lock_take(&memory_map_lock);
 	while (!is_found && (range = address_map_next(&memory_map, *at))) {
 		*at = range->address + 1;
 		is_found = context ? ends_with_context(range, context) : range->owner == owner;
@@ -321,6 +321,6 @@ bool memory_take(
 		*ret = *range;
 		address_map_remove(&memory_map, range->address);
 	}
-	pthread_mutex_unlock(&memory_map_lock);
+	lock_release(&memory_map_lock);
 	return is_found;
 }

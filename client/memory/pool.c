@@ -11,11 +11,11 @@
 
 #include "pool.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "clock.h"
 #include "host.h"
+#include "lock.h"
 #include "wire.h"
 #include "client/util/compat.h"
 #include "client/stream/callback.h"
@@ -33,12 +33,12 @@
 /* Kept for the next cuMemAlloc(): little compared with the cost of a separate context. */
 #define PLAIN_KEPT (32ull << 20)
 
-static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock pool_lock = LOCK_INIT(POOLS);
 static struct pool *pools;
 static struct pool *_Atomic plain[DEVICES_MAX], *_Atomic of_graphs[DEVICES_MAX],
 	*_Atomic defaults[POOL_HOMES];
 static struct slab pool_slab = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct pool),
 	.n_max = POOLS_MAX,
 };
@@ -76,9 +76,9 @@ struct pool *pool_new(const struct pool_home *home, enum pool_kind kind)
 {
 	struct pool *pool;
 
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	pool = new_locked(home, kind);
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 	return pool;
 }
 
@@ -89,11 +89,11 @@ static struct pool *pool_once(
 
 	if (likely(pool))
 		return pool;
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	if (!*place)
 		atomic_store_explicit(place, new_locked(home, kind), memory_order_release);
 	pool = *place;
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 	return pool;
 }
 
@@ -207,7 +207,7 @@ static bool pool_keeps_nothing(const struct pool *pool)
 
 void pool_destroy(struct pool *pool)
 {
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	atomic_store_explicit(&pool->is_destroyed, true, memory_order_relaxed);
 	heap_reclaim(&pool->heap);
 	(void)trim_locked(pool, 0);
@@ -216,7 +216,7 @@ void pool_destroy(struct pool *pool)
 	if (heap_next_pending(&pool->heap, NULL))
 		callback_expect_ends();
 	pool_free_destroyed(pool);
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 }
 
 /* As in the driver, the requested bytes count, not those of the piece. */
@@ -257,13 +257,13 @@ static struct piece *pool_take(struct pool *pool, uint64_t size, struct stream *
 {
 	struct piece *piece;
 
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	piece = pool_take_locked(pool, size, stream);
 	if (!piece) {
 		pool_reclaim(pool);
 		piece = pool_take_locked(pool, size, stream);
 	}
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 	return piece;
 }
 
@@ -279,7 +279,7 @@ static CUresult pool_grow(struct pool *pool, uint64_t block_size, uint64_t size,
 	result = block_new(pool, block_size, stream, &address);
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	if (heap_add(&pool->heap, address, block_size) == 0) {
 		pool->size_high = MAX(pool->size_high, pool->heap.size);
 		*ret_piece = pool_take_locked(pool, size, stream);
@@ -287,7 +287,7 @@ static CUresult pool_grow(struct pool *pool, uint64_t block_size, uint64_t size,
 		block_free(pool, address);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 	return result;
 }
 
@@ -301,10 +301,10 @@ static bool device_has_pending(const struct device *device)
 {
 	bool is_found = false;
 
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	for (struct pool *pool = pools; pool && !is_found; pool = pool->next)
 		is_found = pool_is_of(pool, device) && heap_next_pending(&pool->heap, NULL);
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 	return is_found;
 }
 
@@ -312,7 +312,7 @@ bool pools_trim_device(const struct device *device)
 {
 	bool is_less = false;
 
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	for (struct pool *pool = pools, *next; pool; pool = next) {
 		next = pool->next;
 		if (!pool_is_of(pool, device))
@@ -321,7 +321,7 @@ bool pools_trim_device(const struct device *device)
 		is_less |= trim_locked(pool, 0);
 		pool_free_destroyed(pool);
 	}
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 	return is_less;
 }
 
@@ -346,11 +346,11 @@ static struct piece *pool_take_pending(struct pool *pool, uint64_t size, struct 
 	struct piece *piece;
 	uint64_t seqno;
 
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	piece = heap_take_pending(&pool->heap, piece_size(size), &before, &seqno);
 	if (piece)
 		pool_count(pool, piece, size);
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 	if (piece && stream_follow(before, seqno, stream) != CUDA_SUCCESS)
 		pool_free_at(pool, TAKE_PTR(piece), before, seqno);
 	return piece;
@@ -425,7 +425,7 @@ void pool_free(struct pool *pool, struct piece *piece, struct stream *stream)
 
 void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream, uint64_t seqno)
 {
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	pool->used -= piece->counted;
 	heap_give(&pool->heap, piece, stream, seqno);
 	if (!stream && pool_keeps_nothing(pool)) {
@@ -437,22 +437,22 @@ void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream,
 	} else if (pool->heap.size > pool->threshold) {
 		atomic_store_explicit(&pools_pending, 1, memory_order_release);
 	}
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 }
 
 void pool_trim(struct pool *pool, uint64_t size_kept)
 {
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	heap_reclaim(&pool->heap);
 	(void)trim_locked(pool, size_kept);
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 }
 
 void pools_reclaim(void)
 {
 	bool is_pending = false;
 
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	for (struct pool *pool = pools, *next; pool; pool = next) {
 		next = pool->next;
 		heap_reclaim(&pool->heap);
@@ -462,14 +462,14 @@ void pools_reclaim(void)
 		pool_free_destroyed(pool);
 	}
 	atomic_store_explicit(&pools_pending, is_pending, memory_order_release);
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 }
 
 bool pools_free_ended(void)
 {
 	bool is_waiting = false;
 
-	if (pthread_mutex_trylock(&pool_lock) != 0)
+	if (!lock_try(&pool_lock))
 		return true;
 	for (struct pool *pool = pools, *next; pool; pool = next) {
 		next = pool->next;
@@ -480,35 +480,35 @@ bool pools_free_ended(void)
 		is_waiting |= heap_next_pending(&pool->heap, NULL) != NULL;
 		pool_free_destroyed(pool);
 	}
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 	return is_waiting;
 }
 
 void pool_get_size(struct pool *pool, struct pool_size *ret_size)
 {
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	*ret_size =
 		(struct pool_size){pool->heap.size, pool->size_high, pool->used, pool->used_high};
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 }
 
 void pool_reset_high(struct pool *pool, bool of_used)
 {
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	if (of_used)
 		pool->used_high = pool->used;
 	else
 		pool->size_high = pool->heap.size;
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 }
 
 void pool_set_threshold(struct pool *pool, uint64_t threshold)
 {
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	pool->threshold = threshold;
 	if (pool->heap.size > threshold)
 		atomic_store_explicit(&pools_pending, 1, memory_order_release);
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 }
 
 uint64_t pools_kept(const struct device *device)
@@ -516,9 +516,9 @@ uint64_t pools_kept(const struct device *device)
 	const struct pool *pool = atomic_load_explicit(&plain[device->index], memory_order_acquire);
 	uint64_t kept = 0;
 
-	pthread_mutex_lock(&pool_lock);
+	lock_take(&pool_lock);
 	if (pool)
 		kept = pool->heap.empty_bytes;
-	pthread_mutex_unlock(&pool_lock);
+	lock_release(&pool_lock);
 	return kept;
 }

@@ -19,6 +19,7 @@
 
 #include "client.h"
 #include "ipc.h"
+#include "lock.h"
 #include "pool.h"
 #include "shm.h"
 
@@ -31,7 +32,7 @@ struct pool_file {
 	uint8_t name[POOL_NAME_BYTES];
 };
 
-static pthread_mutex_t share_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock share_lock = LOCK_INIT(POOL_SHARES);
 static struct pool *all_imported;
 
 /* At the first export. By system call number: getrandom() is a symbol only in newer libraries. */
@@ -41,10 +42,10 @@ static bool give_name(struct pool *pool)
 	const size_t size = sizeof(pool->name);
 	bool has_name;
 
-	pthread_mutex_lock(&share_lock);
+	lock_take(&share_lock);
 	has_name = memcmp(pool->name, none, sizeof(none)) != 0 ||
 		   syscall(SYS_getrandom, pool->name, size, 0) == (long)size;
-	pthread_mutex_unlock(&share_lock);
+	lock_release(&share_lock);
 	return has_name;
 }
 
@@ -123,7 +124,7 @@ CUresult pool_unimport(struct pool *pool)
 	struct pool **link = &all_imported;
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&share_lock);
+	lock_take(&share_lock);
 	while (*link && *link != pool)
 		link = &(*link)->next_imported;
 	if (!*link || atomic_load_explicit(&pool->n_opened, memory_order_acquire) > 0) {
@@ -132,7 +133,7 @@ CUresult pool_unimport(struct pool *pool)
 		*link = pool->next_imported;
 		pool_destroy(pool);
 	}
-	pthread_mutex_unlock(&share_lock);
+	lock_release(&share_lock);
 	return result;
 }
 
@@ -150,9 +151,9 @@ CUresult local_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *
 	ordinal = find_gpu_by_uuid(file.uuid);
 	if (ordinal == CU_DEVICE_INVALID)
 		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&share_lock);
+	lock_take(&share_lock);
 	pool = pool_import(ordinal, &file);
-	pthread_mutex_unlock(&share_lock);
+	lock_release(&share_lock);
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*pool_out = (CUmemoryPool)pool;
@@ -187,8 +188,8 @@ CUresult local_cuMemPoolImportPointer(
 {
 	CUresult result;
 
-	pthread_mutex_lock(&share_lock);
+	lock_take(&share_lock);
 	result = import_pointer(pool, shareData, ptr_out);
-	pthread_mutex_unlock(&share_lock);
+	lock_release(&share_lock);
 	return result;
 }

@@ -12,7 +12,6 @@
 
 #include "registered.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
@@ -20,6 +19,7 @@
 #include "alias.h"
 #include "client.h"
 #include "exchange.h"
+#include "lock.h"
 #include "client/util/log.h"
 #include "client/stream/stream.h"
 
@@ -27,21 +27,21 @@
 	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                              \
 		CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
 
-static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock registered_lock = LOCK_INIT(REGISTERED);
 static struct address_map registered;
-/* One range at a time gets an alias late. Taken before registered_lock. */
-static pthread_mutex_t reach_lock = PTHREAD_MUTEX_INITIALIZER;
+/* One range at a time gets an alias late. */
+static struct lock reach_lock = LOCK_INIT(REACH);
 static _Atomic uint32_t n_aliases; /* 0 in most programs, so that copies need no lookup */
 
 bool registered_find(uint64_t address, struct memory_range *ret_range)
 {
 	const struct memory_range *range;
 
-	pthread_mutex_lock(&registered_lock);
+	lock_take(&registered_lock);
 	range = address_map_find(&registered, address);
 	if (range)
 		*ret_range = *range;
-	pthread_mutex_unlock(&registered_lock);
+	lock_release(&registered_lock);
 	return range;
 }
 
@@ -79,7 +79,7 @@ static bool take_next(const struct context *context, uint64_t *at, struct memory
 	const struct memory_range *range;
 	bool is_found = false;
 
-	pthread_mutex_lock(&registered_lock);
+	lock_take(&registered_lock);
 	while (!is_found && (range = address_map_next(&registered, *at))) {
 		*at = range->address + 1;
 		is_found = range->context == context;
@@ -88,7 +88,7 @@ static bool take_next(const struct context *context, uint64_t *at, struct memory
 			take_out(range);
 		}
 	}
-	pthread_mutex_unlock(&registered_lock);
+	lock_release(&registered_lock);
 	return is_found;
 }
 
@@ -107,7 +107,7 @@ static bool set_alias(const struct memory_range *with_alias)
 	struct memory_range *range;
 	bool is_there;
 
-	pthread_mutex_lock(&registered_lock);
+	lock_take(&registered_lock);
 	range = (struct memory_range *)address_map_find(&registered, with_alias->address);
 	is_there = range && range->address == with_alias->address && range->other == 0 &&
 		   range->size == with_alias->size;
@@ -115,7 +115,7 @@ static bool set_alias(const struct memory_range *with_alias)
 		*range = *with_alias;
 		atomic_fetch_add_explicit(&n_aliases, 1, memory_order_relaxed);
 	}
-	pthread_mutex_unlock(&registered_lock);
+	lock_release(&registered_lock);
 	return is_there;
 }
 
@@ -142,10 +142,10 @@ CUresult registered_reach(uint64_t address)
 	struct memory_range range;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
-	pthread_mutex_lock(&reach_lock);
+	lock_take(&reach_lock);
 	if (registered_find(address, &range))
 		result = range.other ? CUDA_SUCCESS : exchange_and_alias(&range);
-	pthread_mutex_unlock(&reach_lock);
+	lock_release(&reach_lock);
 	return result;
 }
 
@@ -157,11 +157,11 @@ static bool overlaps_known(uint64_t address, uint64_t size)
 
 	if (memory_find(address, &there))
 		return true;
-	pthread_mutex_lock(&registered_lock);
+	lock_take(&registered_lock);
 	next = address_map_next(&registered, address);
 	is_there =
 		address_map_find(&registered, address) || (next && next->address - address < size);
-	pthread_mutex_unlock(&registered_lock);
+	lock_release(&registered_lock);
 	return is_there;
 }
 
@@ -169,11 +169,11 @@ static CUresult registered_add(const struct memory_range *range)
 {
 	int r;
 
-	pthread_mutex_lock(&registered_lock);
+	lock_take(&registered_lock);
 	r = address_map_add(&registered, range);
 	if (r == 0 && range->other)
 		atomic_fetch_add_explicit(&n_aliases, 1, memory_order_relaxed);
-	pthread_mutex_unlock(&registered_lock);
+	lock_release(&registered_lock);
 	if (r == 0)
 		return CUDA_SUCCESS;
 	return r == -EEXIST ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_OUT_OF_MEMORY;
@@ -228,14 +228,14 @@ static bool remove_range(uint64_t address, struct memory_range *ret_range)
 	const struct memory_range *range;
 	bool is_there;
 
-	pthread_mutex_lock(&registered_lock);
+	lock_take(&registered_lock);
 	range = address_map_find(&registered, address);
 	is_there = range && range->address == address;
 	if (is_there) {
 		*ret_range = *range;
 		take_out(range);
 	}
-	pthread_mutex_unlock(&registered_lock);
+	lock_release(&registered_lock);
 	return is_there;
 }
 

@@ -12,6 +12,7 @@
 #include "client.h"
 #include "heap.h"
 #include "layout.h"
+#include "lock.h"
 #include "memory.h"
 #include "wire.h"
 #include "client/transport/route.h"
@@ -21,7 +22,7 @@
 /* The alignment of addresses and sizes: the granularity of all supported GPUs. */
 #define RESERVE_PAGE (2ull << 20)
 
-static pthread_mutex_t space_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock space_lock = LOCK_INIT(VIRTUAL);
 static bool has_space;
 static struct heap space;           /* the regions */
 static struct address_map reserved; /* the reservations */
@@ -75,7 +76,7 @@ static CUresult virtual_reserve(
 	struct memory_range range = {.size = size};
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&space_lock);
+	lock_take(&space_lock);
 	range.piece = space_take(size, align, wanted);
 	if (!range.piece) {
 		/* A region begins at a multiple of a VA window. */
@@ -89,7 +90,7 @@ static CUresult virtual_reserve(
 			range.piece = NULL;
 		}
 	}
-	pthread_mutex_unlock(&space_lock);
+	lock_release(&space_lock);
 	if (!range.piece)
 		return result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
 	*ret_address = range.address;
@@ -112,7 +113,7 @@ CUresult local_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	const struct memory_range *range;
 	struct piece *piece = NULL;
 
-	pthread_mutex_lock(&space_lock);
+	lock_take(&space_lock);
 	range = address_map_find(&reserved, ptr);
 	if (range && range->address == ptr && range->size == size && !memory_overlaps(ptr, size))
 		piece = range->piece;
@@ -120,7 +121,7 @@ CUresult local_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 		address_map_remove(&reserved, ptr);
 		space_give(piece);
 	}
-	pthread_mutex_unlock(&space_lock);
+	lock_release(&space_lock);
 	return piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -168,9 +169,9 @@ CUresult local_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, struct allo
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if ((allocation->size > 0 && size != allocation->size) || size > WIRE_RESERVE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&space_lock);
+	lock_take(&space_lock);
 	result = virtual_map(allocation, ptr, size);
-	pthread_mutex_unlock(&space_lock);
+	lock_release(&space_lock);
 	return result;
 }
 
@@ -241,18 +242,18 @@ CUresult local_cuMemUnmap(CUdeviceptr ptr, size_t size)
 	bool is_whole;
 	CUresult result;
 
-	pthread_mutex_lock(&space_lock);
+	lock_take(&space_lock);
 	/* Only the first address has to be reserved, as in the driver. */
 	is_whole = size > 0 && is_reserved(ptr, 1) && virtual_look(ptr, size, &mapped);
-	pthread_mutex_unlock(&space_lock);
+	lock_release(&space_lock);
 	if (!is_whole)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = wait_devices(mapped.owners | mapped.users);
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&space_lock);
+	lock_take(&space_lock);
 	result = virtual_unmap(ptr, size);
-	pthread_mutex_unlock(&space_lock);
+	lock_release(&space_lock);
 	return result;
 }
 
@@ -283,7 +284,7 @@ CUresult local_cuMemSetAccess(
 
 	if (!desc || count == 0 || size > WIRE_RESERVE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&space_lock);
+	lock_take(&space_lock);
 	if (size == 0 || !virtual_look(ptr, size, &mapped) || mapped.has_gaps)
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
@@ -295,7 +296,7 @@ CUresult local_cuMemSetAccess(
 		if (result == CUDA_SUCCESS)
 			memory_set_access(ptr, size, device->index, desc[i].flags);
 	}
-	pthread_mutex_unlock(&space_lock);
+	lock_release(&space_lock);
 	return result;
 }
 
@@ -321,11 +322,11 @@ CUresult local_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 	CUresult result = CUDA_SUCCESS;
 
 	/* Under the lock neither a mapping nor its allocation can end. */
-	pthread_mutex_lock(&space_lock);
+	lock_take(&space_lock);
 	if (handle && memory_find((uintptr_t)addr, &range) && range.kind == MEMORY_MAPPED)
 		*handle = allocation_retain(range.allocation);
 	else
 		result = CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_unlock(&space_lock);
+	lock_release(&space_lock);
 	return result;
 }

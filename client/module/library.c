@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "lock.h"
 #include "send.h"
 
 #define LIBRARIES_MAX (1u << 16)
@@ -20,12 +21,12 @@
 _Static_assert(LIBRARIES_MAX <= WIRE_OBJECTS_MAX && KERNELS_MAX <= WIRE_OBJECTS_MAX, "wire");
 
 struct slab libraries = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct library),
 	.n_max = LIBRARIES_MAX,
 };
 static struct slab kernels = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct kernel),
 	.n_max = KERNELS_MAX,
 };
@@ -83,7 +84,7 @@ void library_free(struct library *library)
 		library->kernels = kernel->next;
 		kernel_free(kernel);
 	}
-	pthread_mutex_destroy(&library->lock);
+	lock_fini(&library->lock);
 	slab_give(&libraries, library);
 }
 
@@ -122,10 +123,10 @@ CUresult kernel_ask_params(struct kernel *kernel)
 	struct library *library = kernel->library;
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&library->lock);
+	lock_take(&library->lock);
 	if (!kernel->params)
 		result = ask_params(kernel);
-	pthread_mutex_unlock(&library->lock);
+	lock_release(&library->lock);
 	return result;
 }
 
@@ -168,13 +169,13 @@ CUresult library_kernel(struct library *library, const char *name, struct kernel
 
 	if (unlikely(atomic_load_explicit(&library->is_refused, memory_order_relaxed)))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	pthread_mutex_lock(&library->lock);
+	lock_take(&library->lock);
 	kernel = library->kernels;
 	while (kernel && strcmp(kernel->name, name) != 0)
 		kernel = kernel->next;
 	if (!kernel)
 		result = kernel_new(library, name, &kernel);
-	pthread_mutex_unlock(&library->lock);
+	lock_release(&library->lock);
 	*ret_kernel = kernel;
 	return result;
 }

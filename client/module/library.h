@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "jit.h"
+#include "lock.h"
 #include "wire.h"
 #include "client/util/slab.h"
 #include "client/context/context.h"
@@ -42,7 +43,7 @@ struct kernel {
 struct library {
 	struct slab_head slab;
 	struct context *context; /* of a module; NULL: a library, which belongs to the process */
-	pthread_mutex_t lock;    /* protects the list of kernels and the placed variables */
+	struct lock lock;        /* protects the list of kernels and the placed variables */
 	struct kernel *kernels;
 	_Atomic uint32_t is_refused; /* it has variables that could not be placed
 				(variable.h) */

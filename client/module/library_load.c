@@ -10,6 +10,7 @@
 #include "eager.h"
 #include "image.h"
 #include "library.h"
+#include "lock.h"
 #include "variable.h"
 #include "client/transport/image_send.h"
 #include "client/memory/memory.h"
@@ -64,7 +65,7 @@ CUresult library_load(const void *image, struct context *context, const struct j
 	library = slab_take(&libraries);
 	if (!library)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_init(&library->lock, NULL);
+	lock_init(&library->lock, LOCK_LIBRARY);
 	library->context = context;
 	library->is_refused = false;
 	library->managed = 0;

@@ -14,6 +14,7 @@
 #include "client.h"
 #include "image_file.h"
 #include "jit.h"
+#include "lock.h"
 #include "client/util/slab.h"
 #include "client/transport/image_send.h"
 #include "client/transport/route.h"
@@ -31,7 +32,7 @@ struct linker {
 };
 
 static struct slab linkers = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct linker),
 	.n_max = LINKERS_MAX,
 };

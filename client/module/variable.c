@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "lock.h"
 #include "client/util/log.h"
 #include "client/stream/stream.h"
 #include "client/memory/managed.h"
@@ -85,9 +86,9 @@ static CUresult managed_variables_place(struct library *library)
 {
 	CUresult result;
 
-	pthread_mutex_lock(&library->lock);
+	lock_take(&library->lock);
 	result = managed_place_all(library);
-	pthread_mutex_unlock(&library->lock);
+	lock_release(&library->lock);
 	return result;
 }
 
@@ -95,9 +96,9 @@ static bool are_placed(struct library *library)
 {
 	bool are;
 
-	pthread_mutex_lock(&library->lock);
+	lock_take(&library->lock);
 	are = library->managed != 0;
-	pthread_mutex_unlock(&library->lock);
+	lock_release(&library->lock);
 	return are;
 }
 

@@ -12,9 +12,9 @@
 
 #include "callback.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "lock.h"
 #include "spin.h"
 #include "stream.h"
 #include "client/util/log.h"
@@ -48,7 +48,7 @@ struct callback {
 };
 
 /* Protects the queue, has_thread and expects_ends. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(CALLBACKS);
 static struct callback *queue, **queue_end = &queue;
 static bool has_thread;
 static bool expects_ends;             /* something waits for the end of work */
@@ -100,14 +100,14 @@ static struct callback *take_next(CUresult status)
 {
 	struct callback *found = NULL;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	for (struct callback **link = &queue; *link && !found;) {
 		if (status != CUDA_SUCCESS || is_asked(*link))
 			found = unlink_at(link);
 		else
 			link = &(*link)->next;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return found;
 }
 
@@ -132,16 +132,16 @@ static void look_for_ends(void)
 {
 	bool was_expected, may_ask;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	was_expected = expects_ends;
 	expects_ends = false;
 	may_ask = !queue;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (!was_expected || !hooks.free_ended(may_ask))
 		return;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	expects_ends = true;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* Whether the thread must end: there has been no work since `last_ns'. */
@@ -151,12 +151,12 @@ static bool thread_is_idle(uint64_t last_ns)
 
 	if (now_ns() - last_ns < LINGER_NS)
 		return false;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	if (!queue && !expects_ends) {
 		has_thread = false;
 		over = true;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return over;
 }
 
@@ -226,11 +226,11 @@ static void wake_thread(void)
 
 void callback_expect_ends(void)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	expects_ends = start_thread();
 	if (expects_ends)
 		wake_thread();
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* Called before the message is sent: the GPU may ask at once. */
@@ -238,7 +238,7 @@ static CUresult callback_enqueue(struct callback *callback)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	if (start_thread()) {
 		*queue_end = callback;
 		queue_end = &callback->next;
@@ -249,7 +249,7 @@ static CUresult callback_enqueue(struct callback *callback)
 	} else {
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return result;
 }
 
@@ -283,14 +283,14 @@ static void callback_drop(const struct callback *callback)
 {
 	struct callback *found = NULL;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	for (struct callback **link = &queue; *link && !found;) {
 		if (*link == callback)
 			found = unlink_at(link);
 		else
 			link = &(*link)->next;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	free(found);
 }
 
@@ -308,7 +308,7 @@ CUresult callback_add(struct stream *stream, CUhostFn function, CUstreamCallback
 		.callback = callback,
 		.handle = handle,
 		.data = data};
-	pthread_mutex_lock(&stream->lock);
+	lock_take(&stream->lock);
 	added->ticket = tickets[id] + 1;
 	result = callback_enqueue(added);
 	if (result != CUDA_SUCCESS) {
@@ -324,7 +324,7 @@ CUresult callback_add(struct stream *stream, CUhostFn function, CUstreamCallback
 		stream_issued(stream);
 		stream_awaits_host(stream);
 	}
-	pthread_mutex_unlock(&stream->lock);
+	lock_release(&stream->lock);
 	return result;
 }
 
@@ -353,7 +353,7 @@ void callbacks_forget(uint64_t launch)
 {
 	struct callback *forgotten = NULL;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	for (struct callback **link = &queue; *link;) {
 		if ((*link)->launch == launch) {
 			struct callback *callback = unlink_at(link);
@@ -364,7 +364,7 @@ void callbacks_forget(uint64_t launch)
 			link = &(*link)->next;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	while (forgotten) {
 		struct callback *next = forgotten->next;
 

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "lock.h"
 #include "recorder.h"
 #include "stream.h"
 #include "timeline.h"
@@ -20,7 +21,7 @@
 #include "send.h"
 
 struct slab events = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct event),
 	.n_max = WIRE_EVENTS_MAX,
 };
@@ -46,10 +47,10 @@ struct stream *event_position(struct event *event, uint64_t *ret_seqno)
 {
 	struct stream *stream;
 
-	pthread_mutex_lock(&event->lock);
+	lock_take(&event->lock);
 	stream = event->stream;
 	*ret_seqno = event->seqno;
-	pthread_mutex_unlock(&event->lock);
+	lock_release(&event->lock);
 	return stream;
 }
 
@@ -66,7 +67,7 @@ CUresult event_end(struct event *event)
 	CUresult result = send_event_destroy(slab_id(&events, event));
 
 	recorder.forget_event(event);
-	pthread_mutex_destroy(&event->lock);
+	lock_fini(&event->lock);
 	slab_give(&events, event);
 	return result;
 }
@@ -87,7 +88,7 @@ static struct event *event_new(struct context *context, unsigned flags)
 
 	if (!event)
 		return NULL;
-	pthread_mutex_init(&event->lock, NULL);
+	lock_init(&event->lock, LOCK_EVENT);
 	event->context = context;
 	event->flags = flags;
 	event->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
@@ -148,13 +149,13 @@ CUresult event_record(struct event *event, struct stream *stream)
 	CUresult result;
 
 	recorder.forget_event(event);
-	pthread_mutex_lock(&event->lock);
+	lock_take(&event->lock);
 	result = timeline_record(stream, slab_id(&events, event), &event->seqno);
 	if (result == CUDA_SUCCESS) {
 		event->stream = stream;
 		atomic_store_explicit(&event->is_inside, false, memory_order_release);
 	}
-	pthread_mutex_unlock(&event->lock);
+	lock_release(&event->lock);
 	/* The record must exist before another process can hear of it in another way. */
 	if (result == CUDA_SUCCESS && event_is_shared(event))
 		result = send_ipc_event_query(slab_id(&events, event));
@@ -166,11 +167,11 @@ void event_recorded(struct event *event, uint64_t serial, struct stream *stream,
 	if (!atomic_load_explicit(&event->slab.is_used, memory_order_acquire) ||
 		event->serial != serial)
 		return;
-	pthread_mutex_lock(&event->lock);
+	lock_take(&event->lock);
 	event->stream = stream;
 	event->seqno = seqno;
 	atomic_store_explicit(&event->is_inside, true, memory_order_release);
-	pthread_mutex_unlock(&event->lock);
+	lock_release(&event->lock);
 }
 
 void event_launched(struct event *event, struct stream *stream)

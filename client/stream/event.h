@@ -7,6 +7,7 @@
  * stream's timeline. Any thread.
  */
 
+#include "lock.h"
 #include "stream.h"
 #include "client/util/slab.h"
 #include "client/context/context.h"
@@ -18,7 +19,7 @@ struct event {
 	uint64_t serial;                        /* unique */
 	struct capture_point *_Atomic captured; /* where its last record was captured; NULL: it was
 					   not captured */
-	pthread_mutex_t lock;                   /* protects the fields that follow */
+	struct lock lock;                       /* protects the fields that follow */
 	struct stream *stream;                  /* NULL: never recorded */
 	uint64_t seqno;
 	atomic_bool

@@ -6,10 +6,11 @@
 
 #include <stdatomic.h>
 
+#include "lock.h"
 #include "wire.h"
 
 struct slab greens = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct green),
 	.n_max = WIRE_GREENS_MAX,
 };

@@ -13,6 +13,7 @@
 #include "client.h"
 #include "context_events.h"
 #include "green.h"
+#include "lock.h"
 #include "wire.h"
 #include "send.h"
 
@@ -50,10 +51,10 @@ void greens_end_context(struct context *context)
 		if (!its || its->home != context)
 			continue;
 		green_end(green);
-		pthread_mutex_lock(&context->lock);
+		lock_take(&context->lock);
 		if (context->n_retained > 0)
 			context->n_retained--;
-		pthread_mutex_unlock(&context->lock);
+		lock_release(&context->lock);
 	}
 }
 

@@ -8,12 +8,12 @@
  * it has. The server repeats the division when it creates a green context from it.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "client.h"
 #include "green.h"
+#include "lock.h"
 #include "wire.h"
 #include "send.h"
 
@@ -44,7 +44,7 @@ struct resource_desc {
 	uint32_t parts[];
 };
 
-static pthread_mutex_t descs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock descs_lock = LOCK_INIT(GREEN_DESCS);
 static struct resource_desc *descs; /* never freed, as in the driver */
 static _Atomic uint64_t last_division;
 
@@ -201,10 +201,10 @@ static CUresult desc_new(const struct origin *origins, unsigned n, CUdevResource
 	desc->n_parts = origins[0].division ? n : 0;
 	for (unsigned i = 0; i < n; i++)
 		desc->parts[i] = origins[i].part;
-	pthread_mutex_lock(&descs_lock);
+	lock_take(&descs_lock);
 	desc->next = descs;
 	descs = desc;
-	pthread_mutex_unlock(&descs_lock);
+	lock_release(&descs_lock);
 	*ret_desc = (CUdevResourceDesc)desc;
 	return CUDA_SUCCESS;
 }
@@ -228,9 +228,9 @@ struct resource_desc *resource_desc_find(CUdevResourceDesc handle)
 {
 	struct resource_desc *desc;
 
-	pthread_mutex_lock(&descs_lock);
+	lock_take(&descs_lock);
 	desc = descs;
-	pthread_mutex_unlock(&descs_lock);
+	lock_release(&descs_lock);
 	while (desc && (CUdevResourceDesc)desc != handle)
 		desc = desc->next;
 	return desc;

@@ -9,17 +9,17 @@
 
 #include "printf_output.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "lock.h"
 #include "client/transport/call.h"
 #include "client/transport/server_link.h"
 #include "send.h"
 
 #define TEXT_PIECE 12288
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(PRINTF_OUTPUT);
 static _Atomic uint32_t is_expected; /* kernels that may print have been launched */
 static _Atomic uint32_t n_taken;     /* bytes, as page->n_text counts them */
 
@@ -57,7 +57,7 @@ void printf_output_synced(void)
 		    shm_load32(&server.page->n_text) ==
 			    atomic_load_explicit(&n_taken, memory_order_acquire)))
 		return;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	printf_output_take();
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }

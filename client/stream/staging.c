@@ -9,9 +9,9 @@
 
 #include "staging.h"
 
-#include <pthread.h>
 #include <string.h>
 
+#include "lock.h"
 #include "timeline.h"
 #include "client/util/sleep.h"
 #include "client/transport/call.h"
@@ -33,7 +33,7 @@ struct piece_state {
 	uint32_t n_blocks; /* 0: no piece starts here */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(STAGING);
 static bool is_taken[BLOCKS];
 static struct piece_state pieces[BLOCKS];
 
@@ -136,14 +136,14 @@ static bool staging_take_or_busy(uint64_t size, struct staging_piece *ret_piece,
 	uint32_t n = (wanted + BLOCK - 1) / BLOCK;
 	bool is_taken_now;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	is_taken_now = (n <= SMALL_MAX && take_run(&small, n, ret_piece)) ||
 		       take_run(&large, n, ret_piece);
 	if (is_taken_now)
 		ret_piece->size = wanted;
 	else
 		*ret_stream = busy_stream(ret_seqno);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return is_taken_now;
 }
 
@@ -177,10 +177,10 @@ void staging_give_later(const struct staging_piece *piece, struct stream *stream
 	uint64_t seqno;
 
 	timeline_note(stream, &seqno);
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	state->stream = stream;
 	state->seqno = seqno;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void staging_give(const struct staging_piece *piece)
@@ -188,11 +188,11 @@ void staging_give(const struct staging_piece *piece)
 	unsigned first = piece->offset / BLOCK, end;
 	struct part *part = first < SMALL_BLOCKS ? &small : &large;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	end = first + pieces[first].n_blocks;
 	/* Reuse this memory next: it is probably in the caches. */
 	if (part->next == (end < part->end ? end : part->begin))
 		part->next = first;
 	free_piece(first);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }

@@ -18,6 +18,7 @@
 #include "callback.h"
 #include "event.h"
 #include "green.h"
+#include "lock.h"
 #include "recorder.h"
 #include "timeline.h"
 #include "wire.h"
@@ -38,7 +39,7 @@ struct thread_streams {
 	} of[THREAD_STREAMS_MAX];
 };
 
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock table_lock = LOCK_INIT(STREAM_TABLE);
 static unsigned next_slot = DEVICES_MAX; /* where the search for a free slot starts */
 static atomic_uint n_orphans;            /* changed under the lock */
 static _Atomic uint64_t last_unique;
@@ -72,7 +73,7 @@ static void stream_setup(
 
 void stream_open_null(struct context *context, unsigned device)
 {
-	pthread_mutex_init(&streams[device].lock, NULL);
+	lock_init(&streams[device].lock, LOCK_STREAM);
 	stream_setup(&streams[device], context, true, 0);
 }
 
@@ -114,16 +115,16 @@ void streams_end_orphans(void)
 {
 	if (likely(atomic_load_explicit(&n_orphans, memory_order_relaxed) == 0))
 		return;
-	pthread_mutex_lock(&table_lock);
+	lock_take(&table_lock);
 	orphans_close_idle();
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 }
 
 bool streams_free_ended(void)
 {
 	bool is_waiting = false;
 
-	if (pthread_mutex_trylock(&table_lock) != 0)
+	if (!lock_try(&table_lock))
 		return true;
 	for (unsigned i = DEVICES_MAX; i < streams_n_ever; i++)
 		is_waiting |= atomic_load_explicit(&streams[i].state, memory_order_acquire) ==
@@ -131,7 +132,7 @@ bool streams_free_ended(void)
 			      !stream_free_closed(&streams[i]);
 	orphans_close_idle();
 	is_waiting |= n_orphans > 0;
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 	return is_waiting;
 }
 
@@ -155,7 +156,7 @@ static struct stream *stream_slot_take(void)
 		if (!stream_slot_is_free(stream))
 			continue;
 		if (stream_id(stream) >= streams_n_ever) {
-			pthread_mutex_init(&stream->lock, NULL);
+			lock_init(&stream->lock, LOCK_STREAM);
 			atomic_store_explicit(
 				&streams_n_ever, stream_id(stream) + 1, memory_order_release);
 		}
@@ -183,11 +184,11 @@ static CUresult wait_for_context(struct context *context, struct stream *stream)
 
 void streams_new_wait(struct context *context, struct event *event)
 {
-	pthread_mutex_lock(&table_lock);
+	lock_take(&table_lock);
 	if (context->awaited)
 		(void)event_end(context->awaited);
 	context->awaited = event;
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 }
 
 /* `green' NULL: with all SMs of the context. */
@@ -212,7 +213,7 @@ static CUresult stream_make(struct context *context, struct context *green, bool
 	CUresult result;
 
 	priority = MAX(device->priority_greatest, MIN(priority, device->priority_least));
-	pthread_mutex_lock(&table_lock);
+	lock_take(&table_lock);
 	stream = stream_slot_take();
 	result = stream ? send_create(stream, context, green, is_blocking, priority)
 			: CUDA_ERROR_OUT_OF_MEMORY;
@@ -223,7 +224,7 @@ static CUresult stream_make(struct context *context, struct context *green, bool
 		if (green && result == CUDA_SUCCESS)
 			result = wait_for_context(green, stream);
 	}
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 	*ret_stream = stream;
 	return result;
 }
@@ -244,7 +245,7 @@ CUresult stream_open_own_null(struct context *context)
 	struct stream *stream;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
-	pthread_mutex_lock(&table_lock);
+	lock_take(&table_lock);
 	stream = stream_slot_take();
 	if (stream)
 		result = send_context_share_stream(
@@ -254,7 +255,7 @@ CUresult stream_open_own_null(struct context *context)
 		atomic_store_explicit(&stream->null, stream, memory_order_relaxed);
 		atomic_store_explicit(&context->null, stream, memory_order_release);
 	}
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 	return result;
 }
 
@@ -271,11 +272,11 @@ CUresult stream_end(struct stream *stream)
 	recorder.abandon(stream);
 	result = timeline_post(stream, &seqno);
 	atomic_store_explicit(&stream->state, STREAM_CLOSING, memory_order_release);
-	pthread_mutex_lock(&table_lock);
+	lock_take(&table_lock);
 	if (!stream_free_closed(stream))
 		callback_expect_ends();
 	next_slot = MIN(next_slot, stream_id(stream)); /* low slots keep the table short */
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 	return result;
 }
 
@@ -311,10 +312,10 @@ static CUresult thread_streams_get(struct thread_streams **ret_own)
 	own = calloc(1, sizeof(*own));
 	if (!own)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&table_lock);
+	lock_take(&table_lock);
 	if (!has_thread_key && pthread_key_create)
 		has_thread_key = pthread_key_create(&thread_key, thread_end) == 0;
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 	if (has_thread_key)
 		pthread_setspecific(thread_key, own);
 	thread_streams = own;
@@ -404,7 +405,7 @@ static bool is_of_context(struct stream *stream, const struct context *context, 
 
 void streams_orphan(const struct context *green)
 {
-	pthread_mutex_lock(&table_lock);
+	lock_take(&table_lock);
 	for (unsigned i = DEVICES_MAX; i < streams_n_ever; i++) {
 		uint32_t used = STREAM_USED;
 		uint64_t seqno;
@@ -419,7 +420,7 @@ void streams_orphan(const struct context *green)
 	orphans_close_idle();
 	if (n_orphans > 0)
 		callback_expect_ends();
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 }
 
 CUresult streams_each(const struct context *context, bool busy_only,
@@ -427,11 +428,11 @@ CUresult streams_each(const struct context *context, bool busy_only,
 {
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&table_lock);
+	lock_take(&table_lock);
 	for (unsigned i = 0; i < streams_n_ever && result == CUDA_SUCCESS; i++)
 		if (is_of_context(&streams[i], context, busy_only))
 			result = visit(&streams[i], arg);
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 	return result;
 }
 
@@ -440,10 +441,10 @@ CUresult stream_follow(struct stream *first, uint64_t seqno, struct stream *seco
 {
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&table_lock);
+	lock_take(&table_lock);
 	if (!timeline_reached(first, seqno))
 		result = event_between(first, second);
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 	return result;
 }
 

@@ -8,10 +8,10 @@
  * server's devices. Slots are never freed memory, so any handle can be tested.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "layout.h"
+#include "lock.h"
 #include "printf_output.h"
 #include "client/util/api.h"
 #include "client/context/context.h"
@@ -42,7 +42,7 @@ struct stream {
 	int priority;
 	_Atomic uint64_t unique;               /* cuStreamGetId(): unique */
 	struct capture_point *_Atomic capture; /* where its capture is; NULL: it does not capture */
-	pthread_mutex_t lock;                  /* protects posted_seqno and posting */
+	struct lock lock;                      /* protects posted_seqno and posting */
 	_Atomic uint64_t posted_seqno;         /* the newest one */
 	_Atomic uint64_t sync_seqno;           /* sync_leave(); the seqno that covers it */
 	_Atomic uint64_t host_seqno;           /* stream_awaits_host(); the seqno that covers it */

@@ -8,10 +8,10 @@
  * later stream in the same slot does not have them.
  */
 
-#include <pthread.h>
 #include <string.h>
 
 #include "client.h"
+#include "lock.h"
 #include "recorder.h"
 #include "stream.h"
 #include "send.h"
@@ -27,7 +27,7 @@ struct settings {
 	CUlaunchMemSyncDomain domain;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(STREAM_ATTRIBUTES);
 static struct settings kept[STREAMS_MAX];
 
 /* Under the lock. */
@@ -46,9 +46,9 @@ CUresult local_cuStreamGetAttribute(
 {
 	struct settings settings;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	settings = settings_of(stream);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	switch (attr) {
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
 		value_out->accessPolicyWindow = settings.window;
@@ -127,12 +127,12 @@ CUresult local_cuStreamSetAttribute(
 
 	if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
 		return set_priority(stream, device, value->priority);
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	settings = settings_of(stream);
 	result = attribute_set(&settings, device, attr, value);
 	if (result == CUDA_SUCCESS)
 		kept[stream_id(stream)] = settings;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return result;
 }
 
@@ -159,10 +159,10 @@ CUresult local_cuStreamCopyAttributes(CUstream dst, CUstream src)
 		result = copy_stream(src, &context, &from);
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	settings = settings_of(from);
 	settings.unique = to->unique;
 	kept[stream_id(to)] = settings;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return set_priority(to, context->device, from->priority);
 }

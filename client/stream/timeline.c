@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 
+#include "lock.h"
 #include "spin.h"
 #include "client/util/sleep.h"
 #include "client/util/worker_pool.h"
@@ -60,7 +61,7 @@ CUresult timeline_post(struct stream *stream, uint64_t *ret_seqno)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&stream->lock);
+	lock_take(&stream->lock);
 	if (atomic_exchange_explicit(&stream->is_issued, 0, memory_order_acq_rel)) {
 		result = send_seqno_write(stream_id(stream), stream->posted_seqno + 1);
 		if (result == CUDA_SUCCESS)
@@ -70,34 +71,34 @@ CUresult timeline_post(struct stream *stream, uint64_t *ret_seqno)
 			stream_issued(stream);
 	}
 	*ret_seqno = stream->posted_seqno;
-	pthread_mutex_unlock(&stream->lock);
+	lock_release(&stream->lock);
 	return result;
 }
 
 void timeline_note(struct stream *stream, uint64_t *ret_seqno)
 {
-	pthread_mutex_lock(&stream->lock);
+	lock_take(&stream->lock);
 	stream_issued(stream);
 	*ret_seqno = stream->posted_seqno + 1;
-	pthread_mutex_unlock(&stream->lock);
+	lock_release(&stream->lock);
 }
 
 void timeline_cover(struct stream *stream, uint64_t *ret_seqno)
 {
-	pthread_mutex_lock(&stream->lock);
+	lock_take(&stream->lock);
 	/* Work that the NULL stream covers may be on other streams. */
 	if (stream_is_null(stream))
 		stream_issued(stream);
 	*ret_seqno = stream->posted_seqno +
 		     atomic_load_explicit(&stream->is_issued, memory_order_acquire);
-	pthread_mutex_unlock(&stream->lock);
+	lock_release(&stream->lock);
 }
 
 CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_seqno)
 {
 	CUresult result;
 
-	pthread_mutex_lock(&stream->lock);
+	lock_take(&stream->lock);
 	/* Clear it first: another thread may post work behind this seqno meanwhile. */
 	atomic_store_explicit(&stream->is_issued, 0, memory_order_release);
 	result = send_event_record(event, stream_id(stream), stream->posted_seqno + 1);
@@ -108,7 +109,7 @@ CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_se
 	} else {
 		stream_issued(stream);
 	}
-	pthread_mutex_unlock(&stream->lock);
+	lock_release(&stream->lock);
 	return result;
 }
 

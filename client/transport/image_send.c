@@ -9,9 +9,8 @@
 
 #include "image_send.h"
 
-#include <pthread.h>
-
 #include "frame.h"
+#include "lock.h"
 #include "reconnect.h"
 #include "client/util/log.h"
 #include "client/util/quiet.h"
@@ -34,10 +33,10 @@ CUresult image_send(const void *data, size_t size, image_message_fn *message, vo
 	if (r < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	frame_init(&frame, FRAME_IMAGE, 1);
-	pthread_mutex_lock(&server.sending);
+	lock_take(&server.sending);
 	result = reconnect_send_frame(&server, &frame, fd);
 	if (result == CUDA_SUCCESS)
 		result = message(size, arg);
-	pthread_mutex_unlock(&server.sending);
+	lock_release(&server.sending);
 	return result;
 }

@@ -16,6 +16,7 @@
 
 #include "frame.h"
 #include "handshake.h"
+#include "lock.h"
 #include "client/util/log.h"
 
 /* The server reads a frame when it reaches the frame's message, perhaps after much other work. */
@@ -32,14 +33,13 @@ struct kept_frame {
 };
 
 static struct {
-	pthread_mutex_t lock;      /* protects the frames; taken before the lock of the sender */
-	pthread_mutex_t exchanges; /* held by the thread that connects to the next server; taken
-				      before `lock' */
+	struct lock lock;      /* protects the frames */
+	struct lock exchanges; /* held by the thread that connects to the next server */
 	struct kept_frame *frames, **last;
 	unsigned n_servers;
 } kept = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.exchanges = PTHREAD_MUTEX_INITIALIZER,
+	.lock = LOCK_INIT(KEPT_FRAMES),
+	.exchanges = LOCK_INIT(SERVER_EXCHANGE),
 	.last = &kept.frames,
 };
 
@@ -83,12 +83,12 @@ CUresult reconnect_send_frame(struct server_link *link, const void *frame, int f
 	bool is_kept = false;
 	int r;
 
-	pthread_mutex_lock(&kept.lock);
+	lock_take(&kept.lock);
 	if (reconnect_is_possible(link))
 		is_kept = keep_frame(frame, fd);
 	r = descriptor_is_same(&link->sock) ? frame_send(link->sock.fd, frame, &fd, SEND_MS)
 					    : -EBADF;
-	pthread_mutex_unlock(&kept.lock);
+	lock_release(&kept.lock);
 	/*
 	 * A thread that waits for the answer notices that the server ended, and the next server
 	 * gets the frame.
@@ -104,14 +104,15 @@ void reconnect_end(struct server_link *link)
 {
 	if (atomic_exchange_explicit(&link->is_used, 1, memory_order_acq_rel))
 		return;
-	pthread_mutex_lock(&kept.lock);
+	lock_take(&kept.lock);
 	forget_frames();
-	pthread_mutex_unlock(&kept.lock);
+	lock_release(&kept.lock);
 }
 
 void reconnect_forget(void)
 {
-	kept.lock = kept.exchanges = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	kept.lock = (struct lock)LOCK_INIT(KEPT_FRAMES);
+	kept.exchanges = (struct lock)LOCK_INIT(SERVER_EXCHANGE);
 	kept.n_servers = 0;
 	forget_frames();
 }
@@ -215,11 +216,11 @@ static int exchange_server(struct server_link *link, const struct handshake *han
 	int r = server_link_map_memories(hands->fds, &memories);
 
 	if (r == 0) {
-		pthread_mutex_lock(&kept.lock);
-		pthread_mutex_lock(&link->sender.lock);
+		lock_take(&kept.lock);
+		lock_take(&link->sender.lock);
 		r = hand_on_messages(link, hands, &memories);
-		pthread_mutex_unlock(&link->sender.lock);
-		pthread_mutex_unlock(&kept.lock);
+		lock_release(&link->sender.lock);
+		lock_release(&kept.lock);
 	}
 	unmap_memories(&memories);
 	return r;
@@ -254,7 +255,7 @@ int reconnect(struct server_link *link)
 {
 	int r = 0;
 
-	pthread_mutex_lock(&kept.exchanges);
+	lock_take(&kept.exchanges);
 	/*
 	 * Another thread may have connected meanwhile, or given up. A program that has closed the
 	 * connection gets no other one.
@@ -264,6 +265,6 @@ int reconnect(struct server_link *link)
 		r = -ECONNRESET;
 	else if (server_link_is_lost(link))
 		r = meet_next(link);
-	pthread_mutex_unlock(&kept.exchanges);
+	lock_release(&kept.exchanges);
 	return r;
 }

@@ -21,6 +21,7 @@
 #include "find_cuda.h"
 #include "fork.h"
 #include "handshake.h"
+#include "lock.h"
 #include "real.h"
 #include "refusal.h"
 #include "server_link.h"
@@ -32,7 +33,7 @@
 struct route_state route_state;
 _Thread_local bool callback_is_running;
 
-static pthread_mutex_t decide_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock decide_lock = LOCK_INIT(ROUTE);
 static CUresult failure;
 
 static bool server_is_required(void)
@@ -103,7 +104,7 @@ enum route route_decide(void)
 {
 	enum route route;
 
-	pthread_mutex_lock(&decide_lock);
+	lock_take(&decide_lock);
 	route = (enum route)atomic_load_explicit(&route_state.route, memory_order_acquire);
 	if (route == ROUTE_UNDECIDED) {
 		route = decide_once();
@@ -112,7 +113,7 @@ enum route route_decide(void)
 			fork_watch();
 		atomic_store_explicit(&route_state.route, route, memory_order_release);
 	}
-	pthread_mutex_unlock(&decide_lock);
+	lock_release(&decide_lock);
 	return route;
 }
 
@@ -128,7 +129,7 @@ CUresult route_error(void)
 
 void route_forked(void)
 {
-	decide_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	decide_lock = (struct lock)LOCK_INIT(ROUTE);
 	logs_forked();
 	if (route_state.route != ROUTE_MPS)
 		return;

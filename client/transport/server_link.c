@@ -19,6 +19,7 @@
 #include "disable.h"
 #include "frame.h"
 #include "handshake.h"
+#include "lock.h"
 #include "reconnect.h"
 #include "wire.h"
 #include "client/util/log.h"
@@ -36,8 +37,8 @@
 
 struct server_link server = {
 	.sock = {.fd = -EBADF},
-	.reading = PTHREAD_MUTEX_INITIALIZER,
-	.sending = PTHREAD_MUTEX_INITIALIZER,
+	.reading = LOCK_INIT(READING),
+	.sending = LOCK_INIT(SENDING),
 };
 
 /* The maps remain after a failure: the process will not try again. */
@@ -111,8 +112,8 @@ void server_link_forget(struct server_link *link)
 	reconnect_forget();
 	*link = (struct server_link){
 		.sock = {.fd = -EBADF},
-		.reading = PTHREAD_MUTEX_INITIALIZER,
-		.sending = PTHREAD_MUTEX_INITIALIZER,
+		.reading = LOCK_INIT(READING),
+		.sending = LOCK_INIT(SENDING),
 	};
 }
 
@@ -260,12 +261,12 @@ int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t
 /* Until the server gets this number, it launches nothing that may depend on what failed. */
 static void server_link_ack_errors(struct server_link *link)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct lock lock = LOCK_INIT(ERROR_ACKS);
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	shm_store32(&link->control->errors_taken,
 		atomic_load_explicit(&link->late_errors, memory_order_relaxed));
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 CUresult server_link_late_error(struct server_link *link)

@@ -8,10 +8,10 @@
  * notices the end.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "frame.h"
+#include "lock.h"
 #include "ring.h"
 #include "client/util/api.h"
 #include "client/util/descriptor.h"
@@ -33,8 +33,8 @@ struct server_link {
 	uint8_t __shm *staging;
 	bool is_without_helpers;   /* MPS_DISABLE=helpers: one thread copies */
 	bool is_without_long_spin; /* MPS_DISABLE=spin: a thread that waits sleeps after 50 us */
-	pthread_mutex_t reading;   /* held from a question until its descriptor has been received */
-	pthread_mutex_t sending;   /* held from a descriptor until its message has been sent */
+	struct lock reading;       /* held from a question until its descriptor has been received */
+	struct lock sending;       /* held from a descriptor until its message has been sent */
 };
 
 extern struct server_link server;

@@ -8,13 +8,13 @@
 
 #include "host_map.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "descriptor.h"
 #include "layout.h"
+#include "lock.h"
 #include "shm.h"
 
 /*
@@ -37,7 +37,7 @@ struct host_region {
 	struct chunk_use chunks[];
 };
 
-static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock map_lock = LOCK_INIT(HOST_MAP);
 
 /* All under the lock. A region stays as long as the process. */
 static struct host_region *regions;
@@ -97,10 +97,10 @@ int host_map_add(uint64_t base, uint64_t size, int fd)
 		free(region);
 		return r;
 	}
-	pthread_mutex_lock(&map_lock);
+	lock_take(&map_lock);
 	region->next = regions;
 	regions = region;
-	pthread_mutex_unlock(&map_lock);
+	lock_release(&map_lock);
 	return 0;
 }
 
@@ -179,7 +179,7 @@ int host_map_use(uint64_t start, uint64_t span)
 	struct chunk_use *chunk;
 	int r = 0;
 
-	pthread_mutex_lock(&map_lock);
+	lock_take(&map_lock);
 	region = span > 0 ? region_at(start, span) : NULL;
 	if (region && (start | span) % HOST_PAGE == 0) {
 		chunk = &region->chunks[(start - region->base) / HOST_PAGE];
@@ -191,7 +191,7 @@ int host_map_use(uint64_t start, uint64_t span)
 	} else {
 		r = -ENXIO;
 	}
-	pthread_mutex_unlock(&map_lock);
+	lock_release(&map_lock);
 	return r;
 }
 
@@ -200,12 +200,12 @@ void host_map_unuse(uint64_t address)
 	struct host_region *region;
 	struct chunk_use *chunk;
 
-	pthread_mutex_lock(&map_lock);
+	lock_take(&map_lock);
 	region = region_at(address, 1);
 	/* An allocation begins in the first page of its chunk. */
 	chunk = region ? &region->chunks[(address - region->base) / HOST_PAGE] : NULL;
 	if (chunk && chunk->n_used > 0 && --chunk->n_used == 0)
 		idle_add(
 			address - (address - region->base) % HOST_PAGE, chunk->n_pages * HOST_PAGE);
-	pthread_mutex_unlock(&map_lock);
+	lock_release(&map_lock);
 }

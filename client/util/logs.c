@@ -19,6 +19,7 @@
 
 #include "client.h"
 #include "descriptor.h"
+#include "lock.h"
 
 /* The same as in the driver. */
 #define LOGS_BYTES 25600u
@@ -42,7 +43,7 @@ struct listener {
 	uint64_t number; /* the handle; 0: unused */
 };
 
-static pthread_mutex_t logs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock logs_lock = LOCK_INIT(CLIENT_LOGS);
 static char *lines[LINES_MAX]; /* line n at n % LINES_MAX, with its newline */
 static unsigned first, next;   /* number of the oldest kept line; number of the next line */
 static size_t n_bytes;
@@ -57,7 +58,7 @@ static const struct descriptor *to_file = &file;
 
 void logs_forked(void)
 {
-	logs_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	logs_lock = (struct lock)LOCK_INIT(CLIENT_LOGS);
 }
 
 /* Under the lock. */
@@ -124,10 +125,10 @@ void logs_add(enum log_level level, const char *text)
 	struct listener called[LISTENERS_MAX];
 	CUlogLevel its_level = level == LOG_ERROR ? CU_LOG_LEVEL_ERROR : CU_LOG_LEVEL_WARNING;
 
-	pthread_mutex_lock(&logs_lock);
+	lock_take(&logs_lock);
 	keep_line(level, text);
 	memcpy(called, listeners, sizeof(called));
-	pthread_mutex_unlock(&logs_lock);
+	lock_release(&logs_lock);
 	if (is_in_callback)
 		return;
 	is_in_callback = true;
@@ -143,7 +144,7 @@ CUresult local_cuLogsRegisterCallback(
 	struct listener *free_place = NULL;
 	uint64_t number = 0;
 
-	pthread_mutex_lock(&logs_lock);
+	lock_take(&logs_lock);
 	for (unsigned i = 0; i < LISTENERS_MAX && !free_place; i++)
 		if (!listeners[i].number)
 			free_place = &listeners[i];
@@ -151,7 +152,7 @@ CUresult local_cuLogsRegisterCallback(
 		number = ++last_listener;
 		*free_place = (struct listener){callbackFunc, userData, number};
 	}
-	pthread_mutex_unlock(&logs_lock);
+	lock_release(&logs_lock);
 	if (!free_place)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (callback_out)
@@ -163,13 +164,13 @@ CUresult local_cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
 {
 	bool is_there = false;
 
-	pthread_mutex_lock(&logs_lock);
+	lock_take(&logs_lock);
 	for (unsigned i = 0; i < LISTENERS_MAX && callback; i++)
 		if (listeners[i].number == (uintptr_t)callback) {
 			listeners[i].number = 0;
 			is_there = true;
 		}
-	pthread_mutex_unlock(&logs_lock);
+	lock_release(&logs_lock);
 	return is_there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -178,9 +179,9 @@ CUresult local_cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags)
 	(void)flags; /* the driver accepts any flags */
 	if (!iterator_out)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&logs_lock);
+	lock_take(&logs_lock);
 	*iterator_out = next;
-	pthread_mutex_unlock(&logs_lock);
+	lock_release(&logs_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -224,14 +225,14 @@ static CUresult take_lines(CUlogIterator *iterator, char *buffer, size_t *size)
 {
 	bool is_any;
 
-	pthread_mutex_lock(&logs_lock);
+	lock_take(&logs_lock);
 	if (iterator && *iterator > next)
 		*iterator = next; /* not a value that this library returned */
 	is_any = iterator ? *iterator != next : next != 0;
 	*size = is_any ? gather_lines(iterator ? *iterator : 0, buffer, *size) : 0;
 	if (iterator && (*size > 0 || !is_any))
 		*iterator = next;
-	pthread_mutex_unlock(&logs_lock);
+	lock_release(&logs_lock);
 	return is_any && *size == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lock.h"
+
 static uint8_t *slab_base(struct slab *slab)
 {
 	void *map;
@@ -33,7 +35,7 @@ void *slab_take(struct slab *slab)
 	struct slab_head *head = NULL;
 	uint8_t *base;
 
-	pthread_mutex_lock(&slab->lock);
+	lock_take(&slab->lock);
 	base = slab_base(slab);
 	if (base && slab->first_free) {
 		head = (void *)(base + (slab->first_free - 1) * slab->object_size);
@@ -44,7 +46,7 @@ void *slab_take(struct slab *slab)
 		memset(head, 0, slab->object_size);
 		atomic_store_explicit(&head->is_used, 1, memory_order_release);
 	}
-	pthread_mutex_unlock(&slab->lock);
+	lock_release(&slab->lock);
 	return head;
 }
 
@@ -52,11 +54,11 @@ void slab_give(struct slab *slab, void *object)
 {
 	struct slab_head *head = object;
 
-	pthread_mutex_lock(&slab->lock);
+	lock_take(&slab->lock);
 	atomic_store_explicit(&head->is_used, 0, memory_order_release);
 	head->next_free = slab->first_free;
 	slab->first_free = slab_id(slab, object) + 1;
-	pthread_mutex_unlock(&slab->lock);
+	lock_release(&slab->lock);
 }
 
 void *slab_slot(const struct slab *slab, const void *handle)

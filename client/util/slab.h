@@ -8,9 +8,8 @@
  * handle can be tested. Any thread.
  */
 
-#include <pthread.h>
-
 #include "base.h"
+#include "lock.h"
 
 /* First member of every object. */
 struct slab_head {
@@ -19,7 +18,7 @@ struct slab_head {
 };
 
 struct slab {
-	pthread_mutex_t lock;
+	struct lock lock;
 	size_t object_size;
 	unsigned n_max;
 	uint8_t *_Atomic base; /* mapped when the first object is taken */

@@ -19,13 +19,14 @@
 
 #include "base.h"
 #include "clock.h"
+#include "lock.h"
 #include "processors.h"
 #include "thread.h"
 
 /* How long an idle helper waits for another job: less than a second. */
 #define LINGER_NS 999999999u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INIT(HELPERS);
 static pthread_cond_t is_done = PTHREAD_COND_INITIALIZER;
 
 static struct {
@@ -52,9 +53,9 @@ static bool wait_for_job(void)
 		const struct timespec left = {.tv_nsec = (long)(until - now)};
 		uint32_t seen = n_jobs;
 
-		pthread_mutex_unlock(&lock);
+		lock_release(&lock);
 		syscall(SYS_futex, &n_jobs, FUTEX_WAIT_PRIVATE, seen, &left, NULL, 0);
-		pthread_mutex_lock(&lock);
+		lock_take(&lock);
 	}
 	return job.n_wanted > 0;
 }
@@ -63,18 +64,18 @@ static void *helper_thread(void *unused)
 {
 	(void)unused;
 	thread_set_name("mps-copy");
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	while (wait_for_job()) {
 		job.n_wanted--;
 		job.n_at_work++;
-		pthread_mutex_unlock(&lock);
+		lock_release(&lock);
 		job.work(job.arg);
-		pthread_mutex_lock(&lock);
+		lock_take(&lock);
 		if (--job.n_at_work == 0)
 			pthread_cond_signal(&is_done);
 	}
 	n_threads--;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return NULL;
 }
 
@@ -95,7 +96,7 @@ static bool job_begin(void (*work)(void *arg), void *arg, unsigned n_helpers)
 {
 	bool is_ours;
 
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	is_ours = !job.work;
 	if (is_ours) {
 		make_threads(n_helpers);
@@ -105,19 +106,19 @@ static bool job_begin(void (*work)(void *arg), void *arg, unsigned n_helpers)
 		n_jobs++;
 		syscall(SYS_futex, &n_jobs, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return is_ours;
 }
 
 /* Helpers that have not joined yet are no longer needed. */
 static void job_end(void)
 {
-	pthread_mutex_lock(&lock);
+	lock_take(&lock);
 	job.n_wanted = 0;
 	while (job.n_at_work > 0)
-		pthread_cond_wait(&is_done, &lock);
+		pthread_cond_wait(&is_done, lock_to_wait(&lock));
 	job.work = NULL;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void worker_pool_run(void (*work)(void *arg), void *arg, unsigned n_helpers)

@@ -47,7 +47,7 @@ static int link_setup(void **state)
 	(void)state;
 	page = calloc(1, sizeof(*page));
 	server.page = shm_at((uintptr_t)page);
-	pthread_mutex_init(&streams[STREAM].lock, NULL);
+	lock_init(&streams[STREAM].lock, LOCK_STREAM);
 	return page ? 0 : -1;
 }
 

@@ -118,7 +118,7 @@ struct thing {
 static void test_slab(void **state)
 {
 	struct slab slab = {
-		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.lock = LOCK_INIT(SLAB),
 		.object_size = sizeof(struct thing),
 		.n_max = 3,
 	};

@@ -21,7 +21,7 @@
 #define PAGE 4096ull
 #define REGION (16 * PAGE)
 
-struct server_link server = {.reading = PTHREAD_MUTEX_INITIALIZER};
+struct server_link server = {.reading = LOCK_INIT(READING)};
 
 static struct page page;
 static struct device gpu;

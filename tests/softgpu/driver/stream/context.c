@@ -78,7 +78,7 @@ struct context *context_new(struct device *device, bool is_primary)
 	context->is_primary = is_primary;
 	context->id = ++driver.last_id;
 	context_limits_reset(context);
-	pthread_mutex_init(&context->storage.lock, NULL);
+	lock_init(&context->storage.lock, LOCK_STORAGE);
 	context->next = driver.contexts;
 	driver.contexts = context;
 	object_add(&context->object, OBJECT_CONTEXT);
