@@ -9,6 +9,7 @@
 
 #include "everywhere.h"
 
+#include <link.h>
 #include <string.h>
 
 #include "client/util/compat.h"
@@ -28,4 +29,16 @@ bool everywhere_has_loaded(void)
 	slash = strrchr(info.dli_fname, '/');
 	return slash && (size_t)(slash - info.dli_fname) >= length &&
 	       strncmp(slash - length, FOLDER, length) == 0;
+}
+
+static int is_nvml(struct dl_phdr_info *info, size_t size, void *user)
+{
+	(void)size;
+	(void)user;
+	return strstr(info->dlpi_name, "/libnvidia-ml.so") != NULL;
+}
+
+bool everywhere_is_monitor(void)
+{
+	return dl_iterate_phdr(is_nvml, NULL) != 0;
 }

@@ -13,4 +13,10 @@
 /* Whether the loader's configuration has loaded this library, and not the program's environment. */
 bool everywhere_has_loaded(void);
 
+/*
+ * Whether the process has NVML, which monitors of GPUs use. NVML asks this library for the
+ * driver's version, and for nothing else: that needs no server.
+ */
+bool everywhere_is_monitor(void);
+
 #endif

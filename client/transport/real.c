@@ -46,10 +46,12 @@ static void *real_symbol(void *handle, const char *name)
 int real_open(char *why, size_t why_size)
 {
 	char path[PATH_MAX], tried[FIND_CUDA_WHY_MAX];
+	static void *handle;
 	dlopen_fn *next;
-	void *handle;
 	int r;
 
+	if (handle)
+		return 0;
 	r = find_cuda(path, sizeof(path), tried, sizeof(tried));
 	if (r < 0) {
 		snprintf(why, why_size, "%s. Tried: %s", find_cuda_advice(), tried);
@@ -66,6 +68,6 @@ int real_open(char *why, size_t why_size)
 		return -ENOENT;
 	}
 	cuda_api_load(&real, handle, real_symbol);
-	log_info("running without a server, with %s", path);
+	log_info("opened %s", path);
 	return 0;
 }

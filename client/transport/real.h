@@ -3,8 +3,8 @@
 #define REAL_H
 
 /*
- * The machine's own libcuda, for a process that runs without a server. Opened at
- * most once, under the lock of route_decide(), and never closed.
+ * The machine's own libcuda, for a process that runs without a server or has not yet
+ * decided. Opened at most once, under the lock of route_decide(), and never closed.
  */
 
 #include "cuda_api.h"

@@ -158,13 +158,33 @@ static struct entry ask_server(enum route route)
 	return (struct entry){.way = ENTRY_SERVED};
 }
 
-struct entry route_ask(bool is_early)
+#define REAL_AT(symbol) (offsetof(struct cuda_api, symbol) / sizeof(void (*)(void)))
+
+/* Whether only a monitor of GPUs asks for the driver's version, for which `real' is then ready. */
+static bool is_for_monitor(size_t real_at)
+{
+	char why[FIND_CUDA_WHY_MAX];
+	int r;
+
+	if (real_at != REAL_AT(cuDriverGetVersion) || !everywhere_has_loaded() ||
+		!everywhere_is_monitor() ||
+		atomic_load_explicit(&route_state.route, memory_order_acquire) != ROUTE_UNDECIDED)
+		return false;
+	pthread_mutex_lock(&decide_lock);
+	r = real_open(why, sizeof(why));
+	pthread_mutex_unlock(&decide_lock);
+	return r == 0;
+}
+
+struct entry route_ask(size_t real_at, bool is_early)
 {
 	struct entry entry = {.way = ENTRY_TRACED};
 	enum route route;
 
 	if (trace_begin(&entry.start_ns))
 		return entry;
+	if (is_for_monitor(real_at))
+		return (struct entry){.way = ENTRY_NATIVE};
 	route = route_get();
 	if (route == ROUTE_NATIVE)
 		return (struct entry){.way = ENTRY_NATIVE};

@@ -63,10 +63,11 @@ struct entry {
 };
 
 /*
- * If route_is_open() is false. An early call is answered without a server too: if
- * there is none, the program learns the reason from cuInit().
+ * If route_is_open() is false. `real_at' is the call's place among the pointers of `real'. An
+ * early call is answered without a server too: if there is none, the program learns the reason
+ * from cuInit().
  */
-__attribute__((cold)) struct entry route_ask(bool is_early);
+__attribute__((cold)) struct entry route_ask(size_t real_at, bool is_early);
 
 void route_set_initialised(void);
 

@@ -464,7 +464,7 @@ static inline CUresult ended(const struct call *call, CUresult result)
 /* The function that answers a call which cannot be served at once; NULL: entry->result does. */
 static COLD any_function way_of(const struct call *call, any_function served, struct entry *entry)
 {
-	*entry = route_ask(call->is_early);
+	*entry = route_ask(call->real_at, call->is_early);
 	if (entry->way == ENTRY_NATIVE)
 		return ((const any_function *)&real)[call->real_at];
 	if (entry->way != ENTRY_SERVED)

@@ -13,7 +13,7 @@ import tempfile
 
 import harness
 import mps
-from harness import Skip, contains, equal
+from harness import Skip, contains, equal, wait_for
 from test_docs import dead_links
 
 STUB = "lib64/stubs/libcuda.so"
@@ -187,6 +187,41 @@ def test_driver_by_other_names():
         code, out, _ = service.run(program, "libnone.so", env=system)
         equal(code, 1, out)
         contains(out, "libnone.so: cannot open shared object file")
+
+
+MONITOR = """
+import ctypes, sys
+nvml = [ctypes.CDLL(name) for name in sys.argv[1:]]
+driver, version = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+print(driver.cuDriverGetVersion(ctypes.byref(version)), version.value)
+input()
+print(driver.cuInit(0))
+"""
+
+
+def test_monitor():
+    """NVML asks for the driver's version only. Where every program is a client, that makes none."""
+    with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
+        os.chmod(folder, 0o755)
+        found = folder + "/mps/everywhere"
+        os.makedirs(found)
+        os.symlink(mps.for_everybody(mps.LIBRARY), found + "/libcuda.so.1")
+        nvml = compile_opener(folder, "libnvidia-ml.so.1", "-DDECOY", "-shared", "-fPIC")
+        env = {"LD_LIBRARY_PATH": found, "LD_PRELOAD": ":".join(mps.sanitizer_preload()),
+               "MPS_CUDA_LIBRARY": mps.SOFTGPU}
+        versions = set()
+        for names, n_servers in ((nvml,), 0), ((), 1):
+            process = service.popen(sys.executable, "-c", MONITOR, *names, preload=False, env=env,
+                                    stdin=subprocess.PIPE)
+            versions.add(process.stdout.readline())
+            equal(len(service.servers()), n_servers, names)
+            process.stdin.write("\n")
+            code, out, err = service.finish(process)
+            equal((code, out), (0, "0\n"), err)
+            equal(len(service.servers()), 1, "a client after all")
+            service.command("shutdown_server", str(service.server()), "-f")
+            wait_for("the server's end", lambda: not service.servers())
+        equal(len(versions), 1, versions)
 
 
 def test_no_driver():
