@@ -170,9 +170,9 @@ static bool is_for_monitor(size_t real_at)
 		!everywhere_is_monitor() ||
 		atomic_load_explicit(&route_state.route, memory_order_acquire) != ROUTE_UNDECIDED)
 		return false;
-	pthread_mutex_lock(&decide_lock);
+	lock_take(&decide_lock);
 	r = real_open(why, sizeof(why));
-	pthread_mutex_unlock(&decide_lock);
+	lock_release(&decide_lock);
 	return r == 0;
 }
 
