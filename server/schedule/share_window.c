@@ -60,20 +60,30 @@ static void decay(struct share_window *window, uint64_t now)
 	window->decayed_ns = now;
 }
 
+static bool is_work(const struct share_work *one, uint32_t foreground, uint64_t work)
+{
+	return one->born_ns > 0 && one->work == work && one->foreground == foreground;
+}
+
 /* Finds the work, or takes the place of the one that took the least time lately. */
 static struct share_work *work_get(
 	struct share_window *window, uint32_t foreground, uint64_t work, uint64_t now)
 {
-	struct share_work *least = window->works;
+	struct share_work *least = &window->works[window->last];
 
+	if (is_work(least, foreground, work))
+		return least;
 	for (unsigned i = 0; i < SHARE_WORKS_MAX; i++) {
 		struct share_work *one = &window->works[i];
 
-		if (one->born_ns > 0 && one->work == work && one->foreground == foreground)
+		if (is_work(one, foreground, work)) {
+			window->last = i;
 			return one;
+		}
 		if (one->busy_ns < least->busy_ns || (one->born_ns == 0 && least->born_ns > 0))
 			least = one;
 	}
+	window->last = (unsigned)(least - window->works);
 	*least = (struct share_work){
 		.work = work, .foreground = foreground, .born_ns = MAX(now, 1u)};
 	return least;
@@ -137,15 +147,17 @@ bool share_window_is_over(const struct share_window *window, uint64_t now)
 {
 	uint64_t took_ns = now - window->began_ns;
 
-	if (window->n < LONG_WINDOW_N || took_ns >= LONG_WINDOW_NS)
-		return window->n >= LONG_WINDOW_N;
+	if (window->n >= LONG_WINDOW_N && took_ns >= LONG_WINDOW_NS)
+		return true;
+	if (window->n < WINDOW_N || took_ns < WINDOW_NS)
+		return false;
 	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
 		const struct share_foreground *one = &window->foregrounds[i];
 
 		if (one->noted_ns > 0 && now - one->noted_ns < PAUSE_NS && one->n < PACE_N)
 			return false;
 	}
-	return window->n >= WINDOW_N && took_ns >= WINDOW_NS;
+	return true;
 }
 
 bool share_window_pace(const struct share_window *window, unsigned index, float *ret_pace)

@@ -51,6 +51,7 @@ struct share_window {
 	uint64_t began_ns; /* the first piece's end; 0: none yet */
 	unsigned n;        /* pieces */
 	uint64_t decayed_ns;
+	unsigned last; /* the work that was noted last: often the next one */
 };
 
 /* Ratios of times as numbers that add up, and back. */
