@@ -4,8 +4,8 @@
  * libstdc++ demangles, by a part of it that is C and calls only the C library. Any thread.
  *
  * Invariant: a name costs at most what its first DEMANGLED_MAX bytes cost, because a short name
- * can stand for gigabytes: a search found no name of 255 bytes that takes 60 us. Its recursion is bounded by the length of the name, which is bounded
- * here.
+ * can stand for gigabytes: a search found no name of 255 bytes that takes 60 us. Its recursion is
+ * bounded by the length of the name, which is bounded here.
  */
 
 #include "demangle.h"
