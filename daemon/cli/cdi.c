@@ -72,20 +72,18 @@ static int set_library(struct cdi *cdi, const char *folder)
 /* In an installation, then in the build folder, as mps-run does. */
 static int find_library(struct cdi *cdi, struct error_message *error)
 {
-	static const char *const places[] = {"../lib/mps", "../lib"};
-	char own[PATH_MAX], folder[PATH_MAX + 16];
+	static const char *const places[] = {
+		"../lib/mps/" LIBRARY_NAME, "../lib/" LIBRARY_NAME, NULL};
+	char path[PATH_MAX];
+	bool is_found = directory_find_beside(places, path);
 
-	directory_own(own, sizeof(own));
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		snprintf(folder, sizeof(folder), "%s/%s", own, places[i]);
-		if (set_library(cdi, folder) == 0)
-			return 0;
-	}
+	*strrchr(path, '/') = '\0';
+	if (is_found && set_library(cdi, path) == 0)
+		return 0;
 	return error_message_set(error, -ENOENT,
 		"cannot find " LIBRARY_NAME
-		" in %.200s/../lib/mps: install it (package libmpsclient), or name its folder by "
-		"--library",
-		own);
+		" in %.200s: install it (package libmpsclient), or name its folder by --library",
+		path);
 }
 
 static int cdi_read(struct cdi *cdi, char *const *arguments, struct error_message *error)

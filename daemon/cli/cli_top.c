@@ -15,10 +15,9 @@ int cli_top_run(const struct config *config, char *const *command)
 {
 	/* The name before its messages; getopt_long() reorders the rest. */
 	char **arguments = (char **)command, name[] = "mps-control: top";
-	char folder[PATH_MAX], path[PATH_MAX + 16];
+	char path[PATH_MAX];
 
-	directory_own(folder, sizeof(folder));
-	snprintf(path, sizeof(path), "%s/mps-top", folder);
+	directory_find_beside((const char *const[]){"mps-top", NULL}, path);
 	arguments[0] = name;
 	if (setenv("CUDA_MPS_PIPE_DIRECTORY", config->pipe_directory, 1) == 0)
 		execv(path, arguments);

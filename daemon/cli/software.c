@@ -6,33 +6,30 @@
 
 #include "software.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/text/directory.h"
 
 /* From the folder of this program: in an installation, and in a build. */
 static const char *const places[] = {
-	"/../lib/mps/softgpu/libcuda.so.1",
-	"/../softgpu/libcuda.so.1",
+	"../lib/mps/softgpu/libcuda.so.1",
+	"../softgpu/libcuda.so.1",
+	NULL,
 };
 
 int software_choose(struct error_message *error)
 {
-	char folder[PATH_MAX], path[PATH_MAX + 64], real[PATH_MAX];
+	char path[PATH_MAX];
 
-	directory_own(folder, sizeof(folder));
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		snprintf(path, sizeof(path), "%s%s", folder, places[i]);
-		if (!realpath(path, real))
-			continue;
-		return setenv("MPS_CUDA_LIBRARY", real, 1) == 0
-			       ? 0
-			       : error_message_set(error, -ENOMEM, "Out of memory");
+	if (!directory_find_beside(places, path)) {
+		*strrchr(path, '/') = '\0';
+		return error_message_set(error, -ENOENT,
+			"The software GPU is not installed in %.300s: install the package "
+			"mps-softgpu, or build it (make softgpu)",
+			path);
 	}
-	return error_message_set(error, -ENOENT,
-		"The software GPU is not installed in %s/../lib/mps/softgpu: install the package "
-		"mps-softgpu, or build it (make softgpu)",
-		folder);
+	return setenv("MPS_CUDA_LIBRARY", path, 1) == 0
+		       ? 0
+		       : error_message_set(error, -ENOMEM, "Out of memory");
 }

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 
 #include "priority.h"
+#include "daemon/text/directory.h"
 #include "daemon/text/process.h"
 
 /* The shell's search path if PATH is not set; integrators start daemons without one. */
@@ -54,10 +55,8 @@ void spawn_init(void)
 	/* The path that execve() got: the shell has searched PATH. */
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	char folder[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", folders.own, sizeof(folders.own) - 1);
 
-	folders.own[MAX(n, (ssize_t)0)] = '\0';
-	strip_file_name(folders.own);
+	directory_own(folders.own);
 	has_vendor_name = strcmp(program_invocation_short_name, VENDOR_CONTROL_NAME) == 0;
 	if (!path || snprintf(folder, sizeof(folder), "%s%s", *path == '/' ? "" : "./", path) >=
 			     (int)sizeof(folder))

@@ -97,13 +97,27 @@ int directory_open_log(int dir, const char *name, bool is_private)
 	return TAKE_FD(fd);
 }
 
-void directory_own(char *path, size_t size)
+void directory_own(char path[PATH_MAX])
 {
-	ssize_t n = readlink("/proc/self/exe", path, size - 1);
+	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
 	char *slash;
 
 	path[MAX(n, (ssize_t)0)] = '\0';
 	slash = strrchr(path, '/');
 	if (slash)
 		*slash = '\0';
+}
+
+bool directory_find_beside(const char *const *names, char path[PATH_MAX])
+{
+	char folder[PATH_MAX], place[PATH_MAX + 64];
+
+	directory_own(folder);
+	for (size_t i = 0; names[i]; i++) {
+		snprintf(place, sizeof(place), "%s/%s", folder, names[i]);
+		if (realpath(place, path))
+			return true;
+	}
+	snprintf(path, PATH_MAX, "%.*s/%s", PATH_MAX - 64, folder, names[0]);
+	return false;
 }

@@ -2,6 +2,8 @@
 #ifndef DIRECTORY_H
 #define DIRECTORY_H
 
+#include <limits.h>
+
 #include "error_message.h"
 
 /*
@@ -29,6 +31,12 @@ int directory_check_private(
 int directory_open_log(int dir, const char *name, bool is_private);
 
 /* The directory of this program's file, links resolved; "" if it is not known. */
-void directory_own(char *path, size_t size);
+void directory_own(char path[PATH_MAX]);
+
+/*
+ * The first file that exists of these, which are named from this program's directory, up to NULL.
+ * False: `path' is where the first one would be.
+ */
+bool directory_find_beside(const char *const *names, char path[PATH_MAX]);
 
 #endif

@@ -28,6 +28,8 @@
 /* The pause before the program is started again. */
 #define RESTART_MS 1000
 
+static const char *const program_names[] = {"mps-exporter", NULL};
+
 struct exporter {
 	struct daemon *daemon;
 	char address[METRICS_LISTEN_MAX];
@@ -119,8 +121,7 @@ static bool find_user(uid_t *ret_uid, gid_t *ret_gid)
 
 static int spawn(struct exporter *exporter, int connection)
 {
-	char path[PATH_MAX + 16], folder[PATH_MAX], uid_text[16], gid_text[16];
-	char subuid[PATH_MAX];
+	char path[PATH_MAX], uid_text[16], gid_text[16], subuid[PATH_MAX];
 	char *arguments[] = {path, subuid, NULL, NULL, NULL};
 	uv_stdio_container_t files[] = {
 		{.flags = UV_IGNORE},
@@ -139,8 +140,7 @@ static int spawn(struct exporter *exporter, int connection)
 	uid_t uid;
 	gid_t gid;
 
-	directory_own(folder, sizeof(folder));
-	snprintf(path, sizeof(path), "%s/mps-exporter", folder);
+	directory_find_beside(program_names, path);
 	snprintf(subuid, sizeof(subuid), "%s", config_subuid_path());
 	if (geteuid() == 0 && find_user(&uid, &gid)) {
 		snprintf(uid_text, sizeof(uid_text), "%u", uid);
