@@ -10,12 +10,21 @@
 #include "check_config.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/config/config_file.h"
+#include "daemon/watch/exporter.h"
 
 void check_config_print(_unused_ void *arg, const char *line)
 {
 	fprintf(stderr, "mps-control: %s\n", line);
+}
+
+static bool wants_metrics(const struct config_file *file)
+{
+	const char *address = file->values.of[CONFIG_METRICS_LISTEN].text;
+
+	return address && strcmp(address, "off") != 0;
 }
 
 int check_config_run(const char *path, char *const *arguments)
@@ -34,6 +43,9 @@ int check_config_run(const char *path, char *const *arguments)
 		return EXIT_FAILURE;
 	}
 	r = config_file_read(&file, &report);
+	/* No error of the file: the daemon works without. */
+	if (wants_metrics(&file) && exporter_check(&error) < 0)
+		check_config_print(NULL, error.text);
 	if (r == 0 && file.hash == 0)
 		printf("%s: there is no such file: the defaults apply\n", file.path);
 	else if (r == 0)

@@ -12,9 +12,11 @@
 #include <limits.h>
 #include <pwd.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "daemon/text/directory.h"
 #include "daemon/ask/exporter_start.h"
@@ -84,21 +86,14 @@ static void on_exit_of_program(uv_process_t *process, int64_t status, int number
 	uv_close((uv_handle_t *)process, on_process_closed);
 	if (exporter->is_closing)
 		return;
-	if (status == EXPORTER_NO_LIBRARY) {
-		log_control(&daemon->logs,
-			"Cannot listen on %s%s for the metrics: libmicrohttpd.so.12 is missing: "
-			"install libmicrohttpd12, then reload",
-			host_of(exporter->address), exporter->address);
-		exporter_close(daemon);
-	} else if (number != 0) {
+	if (number != 0)
 		log_control(&daemon->logs,
 			"mps-exporter %d was ended by signal %d: starting it again", process->pid,
 			number);
-	} else {
+	else
 		log_control(&daemon->logs,
 			"mps-exporter %d exited with status %d: starting it again", process->pid,
 			(int)status);
-	}
 }
 
 /* ---- the start */
@@ -149,6 +144,27 @@ static int spawn(struct exporter *exporter, int connection)
 		arguments[3] = gid_text;
 	}
 	return uv_spawn(&exporter->daemon->loop, &exporter->process, &options);
+}
+
+/* Without arguments the program ends at once, unless the loader does not find its library. */
+int exporter_check(struct error_message *error)
+{
+	char path[PATH_MAX], *arguments[] = {path, NULL}, *none[] = {NULL};
+	int status = 0, r;
+	pid_t pid;
+
+	directory_find_beside(program_names, path);
+	r = -posix_spawn(&pid, path, NULL, NULL, arguments, none);
+	if (r < 0)
+		return error_message_set(error, r,
+			"mps-exporter cannot start: %s: install it beside mps-control",
+			strerror(-r));
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXPORTER_NO_LIBRARY)
+		return error_message_set(
+			error, -ELIBACC, "libmicrohttpd.so.12 is missing: install libmicrohttpd12");
+	return 0;
 }
 
 static int start(struct exporter *exporter)
@@ -221,6 +237,7 @@ int exporter_listen(struct daemon *daemon, const char *address, struct error_mes
 {
 	const char *host = host_of(address);
 	struct metrics_address parsed;
+	struct error_message why;
 	int r;
 
 	if (daemon->exporter && strcmp(daemon->exporter->address, address) == 0)
@@ -228,6 +245,11 @@ int exporter_listen(struct daemon *daemon, const char *address, struct error_mes
 	exporter_close(daemon);
 	if (!*address)
 		return 0;
+	r = exporter_check(&why);
+	if (r < 0)
+		return error_message_set(error, r,
+			"Cannot listen on %s%s for the metrics: %s, then reload", host, address,
+			why.text);
 	r = metrics_address_parse(address, &parsed) ? metrics_address_listen(&parsed) : -EINVAL;
 	if (r < 0)
 		return error_message_set(error, r,
@@ -237,8 +259,7 @@ int exporter_listen(struct daemon *daemon, const char *address, struct error_mes
 	r = exporter_open(daemon, address, r);
 	if (r < 0)
 		return error_message_set(error, r,
-			"Cannot listen on %s%s for the metrics: mps-exporter cannot start: %s: "
-			"install it beside mps-control, then reload",
+			"Cannot listen on %s%s for the metrics: mps-exporter cannot start: %s",
 			host, address, strerror(-r));
 	log_control(&daemon->logs, "The metrics can be read at http://%s%s/metrics", host, address);
 	return 0;

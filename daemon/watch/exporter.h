@@ -21,6 +21,9 @@ struct daemon;
  */
 int exporter_listen(struct daemon *daemon, const char *address, struct error_message *error);
 
+/* Whether the program can run: else -errno, and what is missing. Runs it for some milliseconds. */
+int exporter_check(struct error_message *error);
+
 /* Ends the listener and the program, if there are any. */
 void exporter_close(struct daemon *daemon);
 

@@ -594,7 +594,7 @@ def test_user():
 
 
 def test_missing_library():
-    """The daemon says so once, and works without a listener."""
+    """The daemon says so once where the user sees it, and works without a listener."""
     port = free_port()
     listed = subprocess.run(["ldd", mps.BUILD + "/bin/mps-exporter"], capture_output=True, text=True, check=True)
     library = re.search(r"libmicrohttpd\S* => (\S+)", listed.stdout)[1]
@@ -602,10 +602,18 @@ def test_missing_library():
     with mps.Service(options=["-m", str(port)], launcher=launcher) as service:
         why = "Cannot listen on 127.0.0.1:%d for the metrics: libmicrohttpd.so.12 is missing: " % port
         wait_for("the reason", lambda: why in service.control_log())
+        contains(service.read("daemon.out"), "mps-control: " + why)
         assert refuses(port)
         time.sleep(2)
         equal((exporter(service), service.control_log().count(why)), (None, 1))
         service.run_ok("process1")
+        config = service.folder + "/mps.conf"
+        with open(config, "w", encoding="utf-8") as file:
+            file.write("[daemon]\nmetrics_listen = %d\n" % port)
+        done = subprocess.run([*launcher, mps.CONTROL, "check-config", config], capture_output=True, text=True,
+                              check=True)
+        equal(done.stdout, config + ": no errors\n")
+        contains(done.stderr, "mps-control: libmicrohttpd.so.12 is missing: install libmicrohttpd12\n")
 
 
 def test_rights():
