@@ -27,7 +27,6 @@
 #include "daemon/conn/pending.h"
 #include "daemon/server/probe.h"
 #include "daemon/server/server.h"
-#include "daemon/server/servers_record.h"
 #include "daemon/server/state_text.h"
 #include "daemon/watch/counting.h"
 #include "daemon/watch/exporter.h"

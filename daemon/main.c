@@ -21,15 +21,13 @@
 #include "daemon/log/systemd.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/listener.h"
-#include "daemon/server/priority.h"
 #include "daemon/server/spawn.h"
 #include "daemon/watch/exporter.h"
 #include "daemon/command/command.h"
 #include "daemon/command/config_apply.h"
 #include "daemon/command/reload.h"
 #include "daemon/cli/cdi.h"
-#include "daemon/cli/check_config.h"
-#include "daemon/cli/check_directory.h"
+#include "daemon/cli/check.h"
 #include "daemon/cli/cli.h"
 #include "daemon/cli/cli_top.h"
 #include "daemon/cli/cli_trace.h"
@@ -242,7 +240,6 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 
 	reserve_standard_fds();
 	raise_fd_limit();
-	priority_raise();
 	signal(SIGPIPE, SIG_IGN);
 	/* The caller's umask may hide the socket's directory from other users. */
 	umask(022);

@@ -19,7 +19,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/group_shares.h"
-#include "daemon/server/servers_record.h"
+#include "daemon/server/state_text.h"
 
 #define OPTIONS_ACCEPTED                                                                           \
 	"-active_thread_percentage PERCENTAGE, -device_pinned_mem_limit DEVICE SIZE and "          \

@@ -15,7 +15,6 @@
 #include "limit_text.h"
 #include "daemon/config/settings.h"
 #include "daemon/state/daemon.h"
-#include "daemon/state/default_settings.h"
 #include "daemon/state/groups.h"
 #include "daemon/conn/conn.h"
 

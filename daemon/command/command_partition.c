@@ -14,7 +14,7 @@
 #include "daemon/state/partitions.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
-#include "daemon/server/servers_record.h"
+#include "daemon/server/state_text.h"
 
 /* Without -S the daemon does not know the command, as the vendor's daemon. */
 static bool check_partitioned(struct conn *conn, const struct tokens *tokens)
@@ -22,8 +22,8 @@ static bool check_partitioned(struct conn *conn, const struct tokens *tokens)
 	if (conn->daemon->config.is_partitioned)
 		return true;
 	command_fail(conn, "Unknown command \"%s\"", tokens->item[0]);
-	command_note(conn,
-		"only a daemon with partitions of SMs (mps-control -d -S) has this command");
+	command_note(
+		conn, "only a daemon with partitions of SMs (mps-control -d -S) has this command");
 	return false;
 }
 

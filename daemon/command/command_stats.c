@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The command stats. Loop thread.
+ * The commands stats and metrics. Loop thread.
  *
  * Invariant: a user sees the counters of the clients that ps shows to that user.
  */
@@ -22,6 +22,7 @@
 #include "daemon/server/server.h"
 #include "daemon/server/viewer.h"
 #include "daemon/watch/counting.h"
+#include "daemon/watch/metrics.h"
 
 #define COMMAND_TEXT 256
 /* The width of a column of the table, more than an amount has. */
@@ -243,4 +244,22 @@ void command_stats(struct conn *conn, const struct tokens *tokens)
 		reply_json(conn);
 	else
 		reply_table(conn);
+}
+
+void command_metrics(struct conn *conn, const struct tokens *tokens)
+{
+	_cleanup_free_ char *page = NULL;
+	size_t size;
+
+	if (!counting_is_fresh(conn, tokens->item[0]))
+		return;
+	page = metrics_page(conn->daemon, conn, &size);
+	if (!page) {
+		command_fail(conn, "The MPS daemon is out of memory: try again later");
+		return;
+	}
+	/* The last line of a reply gets its end there. */
+	if (size > 0 && page[size - 1] == '\n')
+		page[size - 1] = '\0';
+	command_reply_text(conn, page);
 }

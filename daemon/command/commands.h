@@ -24,9 +24,9 @@ void command_log_level(struct conn *conn, const struct tokens *tokens);
 void command_get_client_list(struct conn *conn, const struct tokens *tokens);
 void command_get_device_client_list(struct conn *conn, const struct tokens *tokens);
 void command_ps(struct conn *conn, const struct tokens *tokens);
-void command_stats(struct conn *conn, const struct tokens *tokens);
 
-/* command_metrics.c */
+/* command_stats.c */
+void command_stats(struct conn *conn, const struct tokens *tokens);
 void command_metrics(struct conn *conn, const struct tokens *tokens);
 
 /* command_fault.c */

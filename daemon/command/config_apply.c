@@ -11,15 +11,13 @@
 
 #include <stdio.h>
 
-#include "daemon/config/config_report.h"
 #include "daemon/state/daemon.h"
-#include "daemon/state/default_settings.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/group_shares.h"
 #include "daemon/server/server.h"
-#include "daemon/server/servers_record.h"
+#include "daemon/server/state_text.h"
 
 static const struct settings no_settings = {.priority = -1};
 

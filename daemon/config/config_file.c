@@ -16,6 +16,7 @@
 #include "config_text.h"
 #include "daemon/text/group_name.h"
 #include "daemon/text/ini.h"
+#include "daemon/text/line_buffer.h"
 #include "daemon/text/nearest.h"
 #include "daemon/text/tokenize.h"
 
@@ -45,6 +46,15 @@ struct reading {
 };
 
 /* ---- errors */
+
+void config_report(const struct config_report *report, const char *format, ...)
+{
+	char line[LINE_MAX_SIZE];
+
+	format_arguments(line, format);
+	line_clean(line);
+	report->on_line(report->arg, line);
+}
 
 /* Reports an error, whose arguments follow the format: "/etc/mps.conf:12: …". False. */
 #define reading_fail(reading, line, format, ...)                                                   \

@@ -11,7 +11,6 @@
  */
 
 #include "config.h"
-#include "config_report.h"
 #include "settings.h"
 #include "daemon/text/group_name.h"
 
@@ -26,6 +25,21 @@ enum section_kind {
 	SECTION_USER,
 	SECTION_GROUP,
 };
+
+/*
+ * Where the lines about a configuration file go: standard error, the reply to
+ * a command, control.log. Any thread.
+ */
+
+#include "base.h"
+
+struct config_report {
+	void (*on_line)(void *arg, const char *line);
+	void *arg;
+};
+
+/* Reports a line, with control characters replaced. */
+void config_report(const struct config_report *report, const char *format, ...) _printf_(2, 3);
 
 /* A section other than [daemon]. */
 struct config_section {

@@ -129,6 +129,37 @@ ssize_t conn_recv(struct conn *conn, void *bytes, size_t size)
 	return n < 0 ? -errno : n;
 }
 
+int conn_fill_frame(struct conn *conn, size_t wanted)
+{
+	while (conn->in_size < wanted) {
+		ssize_t n = conn_recv(conn, conn->in.bytes + conn->in_size, wanted - conn->in_size);
+
+		if (n == -EAGAIN)
+			return 0;
+		if (n < 0) {
+			conn->was_reset = n == -ECONNRESET;
+			return (int)n;
+		}
+		if (n == 0)
+			return -ECONNRESET;
+		conn->in_size += (size_t)n;
+	}
+	return 1;
+}
+
+int conn_read_frame(struct conn *conn)
+{
+	size_t size;
+	int r = conn_fill_frame(conn, sizeof(struct frame_head));
+
+	if (r <= 0)
+		return r;
+	size = frame_size(conn->in.head.type);
+	if (conn->in.head.zero != 0 || size == 0 || conn->in.head.size != size)
+		return -EBADMSG;
+	return conn_fill_frame(conn, size);
+}
+
 bool conn_is_reset(const struct conn *conn)
 {
 	struct pollfd pfd = {.fd = conn->fd};

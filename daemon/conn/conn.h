@@ -148,6 +148,13 @@ int conn_send(struct conn *conn, const void *frame, int fd);
  */
 ssize_t conn_recv(struct conn *conn, void *bytes, size_t size);
 
+/* Collects a frame: until there are `wanted' bytes. 1; 0: more is needed; -EBADMSG, -ECONNRESET,
+ * -errno. */
+int conn_fill_frame(struct conn *conn, size_t wanted);
+
+/* The same for one whole frame, which has the size of its type. */
+int conn_read_frame(struct conn *conn);
+
 /* Logs a line to control.log that this connection caused; a guest has a limit of lines. */
 void conn_log(struct conn *conn, const char *format, ...) _printf_(2, 3);
 

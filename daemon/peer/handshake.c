@@ -17,7 +17,6 @@
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
-#include "daemon/conn/frame_in.h"
 #include "daemon/server/membership.h"
 #include "daemon/server/server.h"
 #include "daemon/server/slot_choice.h"
@@ -162,7 +161,7 @@ static int handshake_check_version(struct conn *conn)
 	bool is_hello = conn->in.head.type == FRAME_HELLO;
 	uint32_t version;
 	uint64_t spec_hash;
-	int r = frame_in_fill(conn, is_hello ? HELLO_PREFIX : SERVER_PREFIX);
+	int r = conn_fill_frame(conn, is_hello ? HELLO_PREFIX : SERVER_PREFIX);
 
 	if (r < 0)
 		conn_close(conn);
@@ -184,7 +183,7 @@ static int handshake_check_version(struct conn *conn)
 
 void handshake_read(struct conn *conn)
 {
-	int r = frame_in_fill(conn, sizeof(struct frame_head));
+	int r = conn_fill_frame(conn, sizeof(struct frame_head));
 	uint8_t type = conn->in.head.type;
 
 	if (r == 0)
@@ -192,7 +191,7 @@ void handshake_read(struct conn *conn)
 	if (r > 0 && conn->in.head.zero == 0 && (type == FRAME_HELLO || type == FRAME_SERVER)) {
 		if (handshake_check_version(conn) == 0)
 			return;
-		r = frame_in_read(conn);
+		r = conn_read_frame(conn);
 	} else if (r > 0) {
 		r = -EBADMSG;
 	}

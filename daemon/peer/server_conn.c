@@ -17,7 +17,6 @@
 #include "daemon/state/quarantine.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
-#include "daemon/conn/frame_in.h"
 #include "daemon/server/client_report.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/group_shares.h"
@@ -198,7 +197,7 @@ static int on_server_frame(struct server *server, struct conn *conn)
 static void read_server_frames(struct conn *conn)
 {
 	for (int i = 0; i < FRAME_BATCH && conn->kind == CONN_SERVER; i++) {
-		int r = frame_in_read(conn);
+		int r = conn_read_frame(conn);
 
 		if (r == 0)
 			return;

@@ -17,10 +17,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "priority.h"
 #include "daemon/text/directory.h"
 #include "daemon/text/process.h"
 
@@ -39,6 +39,14 @@ static struct {
 } folders;
 static bool has_vendor_name;
 
+/*
+ * With nice value 0, beside 1 000 clients and hostile users on two CPUs, the loop ran for 8 % of
+ * the time and waited for a CPU for the rest.
+ */
+#define RAISED_NICE (-10)
+
+static int started_with_nice;
+
 /* Removes the file name; a path without a slash becomes "". */
 static void strip_file_name(char *path)
 {
@@ -56,6 +64,9 @@ void spawn_init(void)
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	char folder[PATH_MAX];
 
+	started_with_nice = getpriority(PRIO_PROCESS, 0);
+	if (started_with_nice > RAISED_NICE)
+		setpriority(PRIO_PROCESS, 0, RAISED_NICE);
 	directory_own(folders.own);
 	has_vendor_name = strcmp(program_invocation_short_name, VENDOR_CONTROL_NAME) == 0;
 	if (!path || snprintf(folder, sizeof(folder), "%s%s", *path == '/' ? "" : "./", path) >=
@@ -145,7 +156,7 @@ static _Noreturn void run_child(
 		sigaction(number, &action, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	priority_restore();
+	setpriority(PRIO_PROCESS, 0, started_with_nice);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
 		dup2(output, STDERR_FILENO) < 0)
 		_exit(127);

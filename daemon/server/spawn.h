@@ -6,8 +6,9 @@
 #include "daemon/config/settings.h"
 
 /*
- * Stores the path by which the program was started, while the working
- * directory is still the initial one.
+ * Stores the path by which the program was started, while the working directory is still the
+ * initial one. Raises the priority of the daemon, but not that of its servers: the loop answers
+ * commands while processes of users occupy all CPUs. Main thread, before other threads start.
  */
 void spawn_init(void);
 

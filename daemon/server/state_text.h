@@ -24,4 +24,7 @@ char *state_text_format(const struct daemon *daemon);
 /* Sets what the text says. A line that is malformed or not known has no effect. */
 void state_text_parse(struct daemon *daemon, char *text);
 
+/* WANT_RECORD: the set of servers, or what commands have set, has changed: records everything. */
+void servers_record(struct daemon *daemon);
+
 #endif

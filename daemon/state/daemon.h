@@ -141,6 +141,18 @@ static inline void daemon_want_quit(struct daemon *daemon, int64_t timeout_ms)
 	daemon_want(daemon, WANT_QUIT);
 }
 
+/* The defaults that count, of all their layers. */
+static inline struct settings default_settings(const struct daemon *daemon)
+{
+	const struct settings *const layers[LAYERS] = {
+		[LAYER_ENVIRONMENT] = &daemon->environment,
+		[LAYER_DEFAULT] = &daemon->default_file,
+		[LAYER_DEFAULT_COMMAND] = &daemon->default_commands,
+	};
+
+	return settings_fold(layers, &daemon->devices);
+}
+
 /* Why nobody gets a server any more: the daemon is quitting. */
 static inline void daemon_say_quitting(const struct daemon *daemon, struct error_message *error)
 {
