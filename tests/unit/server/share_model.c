@@ -60,10 +60,21 @@ void model_init(struct model *model, unsigned floor_groups, double drift)
 	model_measure(model);
 }
 
-static unsigned groups_now(struct model *model)
+/* The background's kernel goes on with the groups that it has; the next one has new groups. */
+static void look_at_share(struct model *model)
 {
-	return model->is_background ? share_controller_groups(&model->controller, model->now_ns)
-				    : 0;
+	const struct model_pair *pair = model->foregrounds[0].pair;
+	unsigned groups = share_controller_groups(&model->controller, model->now_ns);
+
+	if (!model->is_background || model->groups == 0 ||
+		(model->kernel_ns > 0 && model->now_ns >= model->kernel_ns)) {
+		model->groups = model->is_background ? groups : 0;
+		model->kernel_ns = 0;
+	} else if (model->kernel_ns == 0 && model->groups != groups) {
+		model->kernel_ns =
+			model->now_ns + (uint64_t)(uniform() * pair->kernel_ms * MODEL_MS /
+						   model_point_of(pair, model->groups).speed);
+	}
 }
 
 static void piece_begin(struct model *model, struct model_foreground *own)
@@ -76,7 +87,7 @@ static void piece_begin(struct model *model, struct model_foreground *own)
 		own->begin_ns += (uint64_t)(own->pause_ms * MODEL_MS);
 		own->resumed_ns = own->begin_ns;
 	}
-	own->groups = groups_now(model);
+	own->groups = model->groups;
 	own->is_whole = true;
 	own->alone_ns = own->pair->piece_ms * MODEL_MS * exp(model->pace + NOISE * normal());
 	if (uniform() < OUTLIERS)
@@ -110,6 +121,7 @@ struct model_foreground *model_foreground(
 	if (!pair)
 		return own;
 	own->resumed_ns = model->now_ns;
+	look_at_share(model);
 	piece_begin(model, own);
 	return own;
 }
@@ -127,12 +139,12 @@ static struct model_foreground *next_to_end(struct model *model)
 	return next;
 }
 
-/* The time passes, with that share. */
-static void pass(struct model *model, uint64_t until_ns, unsigned groups)
+static void pass(struct model *model, uint64_t until_ns)
 {
 	const struct model_pair *pair = model->foregrounds[0].pair;
 	double ns = (double)(until_ns - model->now_ns), part = ns / MODEL_S / DRIFT_S;
 	unsigned good = model->controller.sizes[model->controller.good];
+	unsigned groups = model->groups;
 
 	model->pace += -model->pace * part + model->drift * sqrt(2 * part) * normal();
 	model->now_ns = until_ns;
@@ -151,14 +163,13 @@ void model_run(struct model *model, double seconds)
 
 	while (model->now_ns < end_ns) {
 		struct model_foreground *own = next_to_end(model);
-		unsigned groups = groups_now(model);
 
-		pass(model, own->end_ns, groups);
+		pass(model, own->end_ns);
 		piece_end(model, own);
-		/* The share may have changed, for all pieces. */
-		groups = groups_now(model);
+		look_at_share(model);
 		for (unsigned i = 0; i < MODEL_FOREGROUNDS; i++)
-			model->foregrounds[i].is_whole &= model->foregrounds[i].groups == groups;
+			model->foregrounds[i].is_whole &=
+				model->foregrounds[i].groups == model->groups;
 		piece_begin(model, own);
 	}
 }

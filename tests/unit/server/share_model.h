@@ -31,7 +31,7 @@ struct model_point {
 /* Ascending groups; in between, the curve is linear. */
 struct model_pair {
 	const char *name;
-	double piece_ms;
+	double piece_ms, kernel_ms; /* of the foreground; the background's, on all SMs */
 	struct model_point points[MODEL_POINTS];
 	unsigned least, most; /* groups at which the controller should arrive */
 };
@@ -57,6 +57,8 @@ struct model {
 
 	uint64_t now_ns;
 	double pace;
+	unsigned groups;    /* that the background's kernel uses; 0: there is none */
+	uint64_t kernel_ns; /* its end, if the next one uses others; 0: it uses the same */
 
 	/* Since model_measure(). */
 	uint64_t since_ns;
