@@ -77,6 +77,8 @@ def programs_that(pattern):
 
 # Programs that end by themselves with `NAME: ok'.
 PROGRAMS = programs(EVERYWHERE, "alone")
+# ... but for one that takes longer than all others together: test_sync.py runs it in every way.
+PROGRAMS_ONCE = tuple(name for name in PROGRAMS if name != "sync_matrix")
 # ... those that measure shared state, which a second program would change.
 ALONE = programs("alone")
 # ... those that need more than the software GPU: NVIDIA's libraries, whose kernels are not PTX.

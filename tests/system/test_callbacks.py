@@ -57,8 +57,8 @@ def check_recovers(how, stop):
         server = service.server()
         end(stuck(service, how))
         before = settle(service, server)
-        for _ in range(3):
-            running = service.popen_going_round("process1", 4)
+        for _ in range(2):
+            running = service.popen_going_round("process1", 2)
             process = stuck(service, how)
             if stop:
                 process.send_signal(signal.SIGSTOP)

@@ -41,8 +41,8 @@ def check_recovers(stop, how="stuck"):
         server = service.server()
         end(service, stuck(service, how))
         before = settle(service, server)
-        for _ in range(3):
-            running = service.popen_going_round("process1", 3)
+        for _ in range(2):
+            running = service.popen_going_round("process1", 2)
             process = stuck(service, how)
             if stop:
                 process.send_signal(signal.SIGSTOP)

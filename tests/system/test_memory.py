@@ -100,7 +100,7 @@ def test_compressed_memory():
 
 
 def test_kill_allocations():
-    killed("alloc_patterns", "--rounds", "3")
+    killed("alloc_patterns")
 
 
 def test_full_pool():

@@ -31,7 +31,7 @@ def test_two_programs_at_once():
 
 def test_programs():
     with mps.Service() as service:
-        for name in mps.PROGRAMS:
+        for name in mps.PROGRAMS_ONCE:
             out, err = service.run_ok(name)
             equal((out, err), (name + ": ok\n", ""))
         equal(len(service.servers()), 1)

@@ -3,6 +3,8 @@
 # time limit: 300 s
 """Means that make the service faster: with each and without, programs get the same results."""
 
+import os
+
 import harness
 import mps
 from harness import contains, equal
@@ -10,6 +12,8 @@ from harness import contains, equal
 WORDS = ("helpers", "hold", "quiet", "spin", "turns")
 UNKNOWN = ('The word "%s" in MPS_DISABLE is unknown and has no effect. '
            "The known words: client, dlopen, helpers, hold, quiet, registered, spin, turns")
+# Each run has other seeds.
+ROUNDS = "4000" if os.environ.get("MPS_TEST_LONG") else "1500"
 # Of the programs at the same time; 2 is background.
 PRIORITIES = ("0", "2", "2")
 
@@ -19,8 +23,8 @@ def run_at_random(settings):
     dice = harness.dice()
     with mps.Service(settings) as service:
         seeds = [str(dice.randrange(1 << 31)) for _ in range(1 + len(PRIORITIES))]
-        service.run_ok("awaited", seeds[0], env=settings)
-        several = [service.popen("awaited", number,
+        service.run_ok("awaited", seeds[0], ROUNDS, env=settings)
+        several = [service.popen("awaited", number, ROUNDS,
                                  env=dict(settings, CUDA_MPS_CLIENT_PRIORITY=priority))
                    for number, priority in zip(seeds[1:], PRIORITIES)]
         for number, process in zip(seeds[1:], several):

@@ -5,7 +5,7 @@
  * between them, at random. The results depend on the order of the work of a stream. After each wait
  * they must be those that this program calculates itself. The kernel of one stream could print.
  *
- *   awaited [SEED]
+ *   awaited [SEED [ROUNDS]]
  */
 
 #include <stdint.h>
@@ -16,7 +16,6 @@
 
 enum {
 	STREAMS = 3,
-	ROUNDS = 4000,
 	FILLED = 7,
 	BUFFER = 8 << 20 /* bytes: some copies are large enough for several threads */
 };
@@ -203,7 +202,7 @@ int main(int argc, char **argv)
 	CUcontext context;
 	CUmodule module, saying_module;
 	CUfunction step, say;
-	int i = 0;
+	int n_rounds = argc > 2 ? atoi(argv[2]) : 4000, i = 0;
 
 	state = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 1;
 	CHECK(cuInit(0));
@@ -215,7 +214,7 @@ int main(int argc, char **argv)
 	CHECK(cuModuleGetFunction(&say, saying_module, "say"));
 	CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	open_lines(step, say);
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < n_rounds; round++) {
 		/* Many rounds in a row are a launch and a wait for the same stream. */
 		if (draw(20) == 0)
 			i = (int)draw(STREAMS);

@@ -86,8 +86,8 @@ static void check_bytes(CUdeviceptr at, size_t size, unsigned char value, const 
 	unsigned char *host = malloc(size);
 
 	CHECK(cuMemcpyDtoH(host, at, size));
-	for (size_t i = 0; i < size; i++)
-		check(host[i] == value, what, i);
+	check(host[0] == value, what, host[0]);
+	check(memcmp(host, host + 1, size - 1) == 0, what, size);
 	free(host);
 }
 
@@ -161,7 +161,7 @@ static void unmap_after_work(CUstream stream)
 	CUdeviceptr base;
 
 	CHECK(cuMemAddressReserve(&base, chunk, 0, 0, 0));
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 8; i++) {
 		map_new(base, chunk);
 		for (int k = 0; k < 10; k++)
 			CHECK(cuMemsetD8Async(base, (unsigned char)k, chunk, stream));
@@ -362,7 +362,7 @@ int main(int argc, char **argv)
 	CHECK(cuCtxSetCurrent(context));
 	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	begin();
-	for (int round = 0; round < 3; round++) {
+	for (int round = 0; round < 2; round++) {
 		grow(stream);
 		move(stream);
 		unmap_after_work(stream);
