@@ -24,7 +24,7 @@ tarball: all softgpu
 	install -d $(BUILD)/tarball/$(TARBALL)/share/mps
 	install -m 644 daemon/dist/mps-control.service daemon/dist/mps-control.socket \
 		$(BUILD)/tarball/$(TARBALL)/share/mps
-	install -m 755 daemon/dist/install-names $(BUILD)/tarball/$(TARBALL)/share/mps
+	install -m 755 daemon/dist/install-names daemon/dist/install-everywhere $(BUILD)/tarball/$(TARBALL)/share/mps
 	strip --strip-debug $(addprefix $(BUILD)/tarball/$(TARBALL)/,bin/mps-control bin/mps-server bin/mps-top bin/mps-exporter \
 		lib/mps/libmpsclient.so lib/mps/mps-check lib/mps/softgpu/libcuda.so.1)
 	tar -C $(BUILD)/tarball --owner=0 --group=0 --sort=name -czf $(BUILD)/$(TARBALL).tar.gz $(TARBALL)

@@ -147,6 +147,10 @@ def story(driver):
         check_reports(root)
         check_daemon_of_user(root)
 
+        # An upgrade, as far as files are concerned.
+        root.run("dpkg", "-i", *("/opt/debs/" + os.path.basename(test_deb.packages()[name])
+                                 for name in OURS))
+        equal(root.found()[0], FOLDER)
         driver.install(root, "550.2")
         equal(root.found()[0], FOLDER)
         check_clients(root)
@@ -204,7 +208,7 @@ def test_make():
         PlainDriver(folder).install(root, "535.1")
         before, cache = root.files(), root.loader_cache()
         script = root.put(harness.ROOT + "/daemon/dist/install-everywhere", "/opt/install-everywhere")
-        contains(root.run(script, "", "/usr/local", status=1), "run make install first")
+        contains(root.run(script, "", "/usr/local", status=1), "install mps first")
         make("install", "DESTDIR=" + root.path)
         root.run(script, "", "/usr/local")
         equal(root.found()[0], "/usr/local/lib/mps/everywhere")
