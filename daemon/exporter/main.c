@@ -11,6 +11,7 @@
 
 #include <grp.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -32,7 +33,13 @@ static bool give_up_rights(const char *uid_text, const char *gid_text)
 
 int main(int argc, char **argv)
 {
-	if ((argc != 2 && argc != 4) || (argc == 4 && !give_up_rights(argv[2], argv[3])))
+	if ((argc != 2 && argc != 4) || *argv[1] == '-') {
+		fputs("usage: mps-exporter SUBUID_FILE [UID GID]\n"
+		      "Started by mps-control, for -m and metrics_listen; not to be run by hand.\n",
+			stderr);
+		return EXIT_FAILURE;
+	}
+	if (argc == 4 && !give_up_rights(argv[2], argv[3]))
 		return EXIT_FAILURE;
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	/* The daemon may have a higher priority than other programs. */

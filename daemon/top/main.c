@@ -18,6 +18,7 @@
 
 #include "bounds.h"
 #include "clock.h"
+#include "top.h"
 #include "top_conn.h"
 #include "top_live.h"
 #include "top_options.h"
@@ -121,6 +122,10 @@ int main(_unused_ int argc, char **argv)
 
 	if (top_options_read(&options, argv, &error) < 0)
 		return print_failure(error.text);
+	if (options.wants_help) {
+		printf("usage: %s" TOP_USAGE "\n%s\n", argv[0], TOP_HELP);
+		return EXIT_SUCCESS;
+	}
 	snprintf(path, sizeof(path), "%s/control",
 		folder && *folder ? folder : PIPE_DIRECTORY_DEFAULT);
 	setlocale(LC_CTYPE, "");

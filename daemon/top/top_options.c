@@ -22,6 +22,7 @@ static const struct option long_options[] = {
 	{"json", no_argument, NULL, 'j'},
 	{"delay", required_argument, NULL, 'd'},
 	{"iterations", required_argument, NULL, 'n'},
+	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
 
@@ -56,6 +57,9 @@ static int read_option(struct top_options *options, int option, struct error_mes
 	case 'j':
 		options->is_json = true;
 		return 0;
+	case 'h':
+		options->wants_help = true;
+		return 0;
 	case 'd':
 		return read_interval(options, optarg, error);
 	case 'n':
@@ -76,7 +80,7 @@ int top_options_read(struct top_options *ret, char *const *arguments, struct err
 	/* 0: getopt has read the options of the program before. */
 	optind = 0;
 	opterr = 0;
-	while (r == 0 && (option = getopt_long(n, arguments, "d:n:", long_options, NULL)) != -1)
+	while (r == 0 && (option = getopt_long(n, arguments, "d:n:h", long_options, NULL)) != -1)
 		r = read_option(&options, option, error);
 	if (r == 0 && arguments[optind])
 		r = error_message_set(error, -EINVAL, "unknown argument \"%.32s\": top" TOP_USAGE,

@@ -7,6 +7,7 @@
 #include "daemon/text/error_message.h"
 
 struct top_options {
+	bool wants_help;
 	bool is_once;         /* print instead of a live screen */
 	bool is_json;         /* print as JSON */
 	uint64_t interval_ms; /* -d */

@@ -133,11 +133,15 @@ def test_options():
     """The page has the options of the program's help, and no others."""
     equal(terms("mps-control.1"), options_of(output(mps.CONTROL, "-h")))
     equal(terms("mps-run.1"), options_of(output(mps.BUILD + "/bin/mps-run", "--help")))
-    usage = OPTION.findall(output(mps.BUILD + "/bin/mps-top", "-x").partition(": top ")[2])
+    usage = OPTION.findall(output(mps.BUILD + "/bin/mps-top", "--help").partition("[")[2].partition("\n")[0])
     assert len(usage) == 4, usage
-    equal(terms("mps-top.1"), set(usage) | {"--delay", "--iterations"})
-    equal(set(OPTION.findall(sections("mps-server.8")["SYNOPSIS"])),
-          set(OPTION.findall(output(mps.BUILD + "/bin/mps-server"))) - {"--help"})
+    equal(terms("mps-top.1"), set(usage) | {"--delay", "--iterations", "-h", "--help"})
+    # Of programs that the daemon starts.
+    for name in "mps-server", "mps-exporter":
+        said = output(mps.BUILD + "/bin/" + name, "--help")
+        contains(said, "not to be run by hand")
+        equal(set(OPTION.findall(sections(name + ".8")["SYNOPSIS"])),
+              set(OPTION.findall(said.partition("Started")[0])), name)
 
 
 def usage_words(usage):

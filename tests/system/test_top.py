@@ -138,6 +138,15 @@ def test_failures():
         contains(done.stderr, "mps-control: top: no daemon at %s/none/control: No such file" % service.folder)
 
 
+def test_help():
+    """By the program and by the command; no daemon is needed."""
+    for words in [mps.BUILD + "/bin/mps-top"], [mps.CONTROL, "top"]:
+        for option in "-h", "--help":
+            done = subprocess.run([*words, option], text=True, capture_output=True, check=False)
+            equal((done.returncode, done.stderr), (0, ""))
+            contains(done.stdout, "top [--once] [--json] [-d SECONDS] [-n COUNT]\n")
+
+
 def test_without_the_program():
     """mps-top is beside mps-control; where it is missing, the message says so."""
     with mps.Service() as service:
