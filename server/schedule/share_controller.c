@@ -126,7 +126,7 @@ static bool is_certain(float distance, float error, float how)
 struct verdict {
 	float mean, error;           /* of the worst one */
 	bool is_known, is_too_large; /* for at least one */
-	bool is_fine;                /* for all, probably */
+	bool is_fine;                /* for all that are known, probably */
 };
 
 /* What the experiment, or the check before it, tells about a foreground. */
@@ -166,6 +166,7 @@ static struct verdict verdict_of(const struct share_controller *controller, enum
 			verdict.error = error;
 		}
 	}
+	verdict.is_fine &= verdict.is_known;
 	return verdict;
 }
 
@@ -262,18 +263,21 @@ static void check_conclude(struct share_controller *controller)
 	bool is_last = controller->n_pairs >= most || controller->n_windows >= 2 * most;
 
 	if (verdict.is_too_large || (is_last && is_certain(verdict.mean - controller->target,
-							verdict.error, CERTAIN / 2))) {
+							verdict.error, CERTAIN / 4))) {
 		go_down(controller, &verdict);
 		return;
 	}
-	if (!is_last &&
-		!(verdict.is_known && verdict.is_fine && controller->n_pairs >= CHECK_PAIRS))
+	if (!is_last && !(verdict.is_fine && controller->n_pairs >= CHECK_PAIRS))
 		return;
+	experiment_end(controller);
+	if (!verdict.is_known) {
+		controller->check_ns = controller->now_ns + CHECK_LEAST_NS;
+		return;
+	}
 	controller->checks_done++;
 	controller->check_ns = controller->now_ns + controller->check_interval_ns;
 	controller->check_interval_ns =
 		MIN(2 * controller->check_interval_ns, CHECK_INTERVAL_MAX_NS);
-	experiment_end(controller);
 }
 
 /* ---- tries */
@@ -302,8 +306,8 @@ static void try_conclude(struct share_controller *controller)
 	if (verdict.is_too_large || (is_last && verdict.mean > controller->target)) {
 		refuse(controller, controller->other);
 		experiment_end(controller);
-	} else if (verdict.is_known &&
-		   (is_last || (verdict.is_fine && controller->n_pairs >= TRY_PAIRS_LEAST))) {
+	} else if ((is_last && verdict.is_known) ||
+		   (verdict.is_fine && controller->n_pairs >= TRY_PAIRS_LEAST)) {
 		accept(controller);
 	} else if (is_last) {
 		experiment_end(controller);
