@@ -15,7 +15,7 @@
 #include "server/schedule/share_controller.h"
 #include "tests/unit/seed.h"
 
-/* Foreground and background, as measured on an H100 (docs/performance.md). */
+/* Foreground and background, as measured on an H100 (docs/lab/shares.md). */
 static const struct model_pair pairs[] = {
 	{"ResNet-18, products of 4096", 1.9, 0.25,
 		{{2, 1.0, 0.15}, {7, 1.0, 0.65}, {10, 0.99, 0.77}, {12, 1.02, 0.84},
