@@ -11,8 +11,6 @@
 
 struct device_quota;
 struct session_device;
-struct session;
-struct session_part;
 
 /* An array, a level of a mipmapped array, or a mipmapped array. */
 struct array {
@@ -40,9 +38,5 @@ struct texture {
 /* Keeps it until the last reference is dropped, also after the ID has ended. */
 struct array *array_ref(struct array *array);
 void array_unref(struct array *array); /* NULL is fine */
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part arrays_part;
-extern const struct session_part textures_part;
 
 #endif

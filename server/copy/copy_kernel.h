@@ -10,8 +10,6 @@
 
 #include "copy.h"
 
-struct device_part;
-
 /* Its PTX, the only image that the server loads for itself. */
 extern const char copy_kernel_image[];
 
@@ -39,8 +37,5 @@ struct copy_kernel_launch {
  */
 CUresult copy_kernel_make(const struct box_end *dst, const struct box_end *src,
 	const struct box_size *size, struct copy_kernel_launch *ret_launch);
-
-/* Loads the kernel for each GPU, and unloads it: see device.h. */
-extern const struct device_part copy_kernel_part;
 
 #endif

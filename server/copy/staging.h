@@ -10,15 +10,11 @@
 #include "server/driver/driver.h"
 
 struct session;
-struct session_part;
 
 /*
  * A piece of the staging memory for the driver. Its part is pinned at the first use.
  * CUDA_ERROR_INVALID_VALUE: it does not lie within one part.
  */
 CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, void **ret_piece);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part staging_part;
 
 #endif

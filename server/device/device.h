@@ -74,6 +74,10 @@ struct device_part {
 /* Ends with NULL. Defined in server/rooms.c. */
 extern const struct device_part *const device_parts[];
 
+/* Its entries, each defined by the file of its name. */
+extern const struct device_part channel_budget_part, closed_gpu_part, copy_kernel_part,
+	cu_limit_part, greens_device_part, quiet_part, sm_share_part, stream_pool_part;
+
 /* Calls cuInit() and reads every fact. Returns the result of cuInit(), which clients see. */
 CUresult devices_init(void);
 

@@ -17,7 +17,6 @@ struct library;
 struct memory_op;
 struct session_device;
 struct session;
-struct session_part;
 
 struct graph_former;
 
@@ -100,8 +99,5 @@ bool graphs_wait_for_ends(struct session *session);
 
 /* Whether the session may still use all memory of the graph. */
 bool graph_spans_ok(struct session *session, const struct graph *graph);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part graphs_part;
 
 #endif

@@ -19,7 +19,6 @@
 #include "chain.h"
 
 struct session;
-struct session_part;
 struct stream;
 struct chain_cache;
 
@@ -65,8 +64,5 @@ static inline bool launch_batch_is_held(const struct launch_batch *batch)
 
 /* Launches the batch. Call this before any other work for the session. */
 void launch_batch_flush(struct session *session);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part launch_batches_part;
 
 #endif

@@ -11,7 +11,6 @@
 #include "server/driver/driver.h"
 
 struct session;
-struct session_part;
 struct alias;
 struct alias_run;
 
@@ -26,8 +25,5 @@ bool alias_has(const struct session *session, uint64_t address, uint64_t size);
 
 /* Frees the closing aliases whose work has ended. */
 void aliases_poll(struct session *session);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part aliases_part;
 
 #endif

@@ -13,7 +13,6 @@
 
 struct device_quota;
 struct session;
-struct session_part;
 
 /* Whether all these bytes of the host space lie in one chunk that is used and pinned. */
 bool host_has(const struct session *session, uint64_t address, uint64_t size);
@@ -32,8 +31,5 @@ uint64_t host_unused_of(const struct session *session, const struct device_quota
 
 /* Gives unused memory back. No work of the session may be on a GPU. */
 void host_trim(struct session *session);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part host_part;
 
 #endif

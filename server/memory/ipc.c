@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory that clients share. Several workers at a time.
+ * Memory that clients of this server share. A handle is an unguessable token, and every client that
+ * opens it gets the same pointer. The memory stays until the last client has closed it. Several
+ * workers at a time.
  *
  * Invariant: a share is on the list while its exporter lives and has not ended it, or a
  * session has it open. Open memory is never unmapped. The lock is held briefly, and never
  * during a driver call.
  */
-
-#include "ipc.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 
 struct device;
 struct session;
-struct session_part;
 
 /* Whether all these bytes, in a region of the session, are mapped with some access. */
 bool virtual_has(const struct session *session, uint64_t address, uint64_t size);
@@ -24,8 +23,5 @@ void virtual_set_exported(struct session *session, uint64_t address, uint64_t si
 
 /* Ends the closing mappings whose work is done. */
 void virtual_poll(struct session *session);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part virtual_part;
 
 #endif

@@ -21,7 +21,6 @@ struct kernel;
 struct managed;
 struct session_device;
 struct session;
-struct session_part;
 
 /* Size of the compiler's log for a refused image, if the client requests no larger one. */
 #define LIBRARY_LOG_SIZE 1024
@@ -85,8 +84,5 @@ void library_unuse(struct library *library);
 
 /* Logs that the driver refused the image or a kernel of it, and why. */
 void library_log_refusal(struct session *session, struct library *library, CUresult result);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part libraries_part;
 
 #endif

@@ -8,8 +8,6 @@
  * reads it piece by piece, within the size that the driver gave.
  */
 
-#include "linker.h"
-
 #include <string.h>
 
 #include "jit.h"

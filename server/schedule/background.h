@@ -23,7 +23,6 @@
 #include "layout.h"
 
 struct session;
-struct session_part;
 struct stream;
 
 #define BACKGROUND_RUN_NS 1000000u
@@ -85,8 +84,5 @@ static inline void background_watch(struct background *own)
 	if (unlikely(own->n_ended < own->n_watched))
 		background_settle(own, now_ns());
 }
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part background_part;
 
 #endif

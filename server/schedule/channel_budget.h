@@ -36,7 +36,6 @@
 #define CHANNEL_BUDGET_NODES_AHEAD (2 * CHANNEL_BUDGET_NODES_BLOCKED)
 
 struct device;
-struct device_part;
 struct session;
 
 /* What one stream or graph takes of a GPU. */
@@ -81,8 +80,5 @@ void channel_budget_take_reserved(struct device *device, struct channel_part *pa
 
 /* After the object has ended. */
 void channel_budget_release(struct device *device, const struct channel_part *part);
-
-/* What is done for each GPU: see device.h. */
-extern const struct device_part channel_budget_part;
 
 #endif

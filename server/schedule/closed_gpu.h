@@ -17,9 +17,7 @@
 #include "server/driver/driver.h"
 
 struct device;
-struct device_part;
 struct session;
-struct session_part;
 
 /* A session's part: whether its worker is launching. */
 struct launching {
@@ -113,11 +111,5 @@ static inline void launching_end(struct launching *launching)
 		launching_end((session)->launching);                                               \
 		result_;                                                                           \
 	})
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part launching_part;
-
-/* What is done for each GPU: see device.h. */
-extern const struct device_part closed_gpu_part;
 
 #endif

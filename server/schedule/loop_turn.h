@@ -18,7 +18,6 @@
 #include "server/driver/driver.h"
 
 struct session;
-struct session_part;
 struct stream;
 
 /* On the stack of the launch. */
@@ -38,8 +37,5 @@ CUresult loop_turn_take(struct session *session, const struct stream *stream,
 /* Behind the launch. */
 void loop_turn_give(struct session *session, const struct stream *stream, struct loop_turn *turn,
 	bool is_launched);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part loop_turns_part;
 
 #endif

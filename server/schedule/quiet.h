@@ -26,7 +26,6 @@
 #include "server/driver/driver.h"
 
 struct device;
-struct device_part;
 struct session;
 
 /* A GPU's part. */
@@ -56,8 +55,5 @@ void quiet_unpin(struct session *session, void *memory);
 
 /* Reads MPS_DISABLE, as `quiet_part' does when the server starts. */
 void quiet_start(void);
-
-/* What is done for each GPU: see device.h. */
-extern const struct device_part quiet_part;
 
 #endif

@@ -17,7 +17,6 @@
 #define STREAM_POOL_RESERVED 8u
 
 struct device;
-struct device_part;
 struct session;
 
 struct pooled_stream {
@@ -49,8 +48,5 @@ void stream_pool_give(struct device *device, CUstream real, int32_t priority);
  * channel.
  */
 void stream_pool_discard(struct device *device, CUstream real);
-
-/* What is done for each GPU: see device.h. */
-extern const struct device_part stream_pool_part;
 
 #endif

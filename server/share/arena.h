@@ -125,5 +125,6 @@ struct arena_sharing {
 
 /* Defined in server/rooms.c. */
 extern const struct arena_sharing *const arena_sharing;
+extern const struct arena_sharing ipc_sharing; /* memory/ipc.c */
 
 #endif

@@ -10,7 +10,6 @@
 #include "session_device.h"
 
 struct session;
-struct session_part;
 
 struct context_share {
 	uint32_t id;
@@ -30,8 +29,5 @@ void context_share_unref(struct context_share *share, bool device_lost); /* NULL
  */
 CUresult context_share_enter(struct session *session, const struct context_share *share);
 CUresult context_share_leave(struct session *session, const struct context_share *share);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part context_shares_part;
 
 #endif

@@ -14,7 +14,6 @@
 #include "server/driver/driver.h"
 
 struct device;
-struct device_part;
 struct session_device;
 struct session;
 
@@ -77,8 +76,5 @@ bool cu_limit_is_stack_kept(const struct device *device);
 
 /* The session leaves the GPU: limits that only it has requested are lowered later. A worker. */
 void cu_limits_forget(struct session_device *sdev, bool device_lost);
-
-/* What is done for each GPU: see device.h. */
-extern const struct device_part cu_limit_part;
 
 #endif

@@ -11,10 +11,8 @@
 #include "wire.h"
 #include "server/schedule/deferred.h"
 
-struct device_part;
 struct session_device;
 struct session;
-struct session_part;
 
 /* Which SMs: equal keys have the same SMs. */
 struct green_key {
@@ -58,11 +56,5 @@ void green_unref(struct green *green, bool device_lost); /* NULL is fine */
 
 /* How many are kept for others, unused. */
 unsigned greens_kept(void);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part greens_part;
-
-/* What is done for each GPU: see device.h. */
-extern const struct device_part greens_device_part;
 
 #endif

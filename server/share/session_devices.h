@@ -9,8 +9,6 @@
 
 #include "session_device.h"
 
-struct session_part;
-
 /* The session's part of that GPU. Opens the GPU if needed. */
 CUresult session_device_open(
 	struct session *session, uint32_t device, struct session_device **ret_sdev);
@@ -33,9 +31,5 @@ void session_devices_reclaim(void);
 
 /* Whether memory was requested since this session last had nothing unused. */
 bool session_devices_reclaim_wanted(const struct session *session);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part timeline_part;
-extern const struct session_part session_devices_part;
 
 #endif

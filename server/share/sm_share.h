@@ -33,9 +33,6 @@ struct sm_share {
 	uint32_t n_sms;
 };
 
-/* What is done for each GPU: see device.h. Finds how it can be divided. */
-extern const struct device_part sm_share_part;
-
 /* The number of SMs in the session's partition of the GPU; 0: it has no partition. */
 uint32_t sm_share_of_partition(const struct session *session, const struct device *device);
 

@@ -10,8 +10,6 @@
 
 #include "server/driver/driver.h"
 
-struct session;
-struct session_part;
 struct session_device;
 struct shared_event;
 
@@ -32,8 +30,5 @@ CUresult event_make(struct event *event, struct session_device *sdev);
 /* A graph begins or ends using the event. */
 void event_use(struct event *event);
 void event_unuse(struct event *event, bool device_lost);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part events_part;
 
 #endif

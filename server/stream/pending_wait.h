@@ -16,7 +16,6 @@
 
 struct session_device;
 struct session;
-struct session_part;
 struct stream;
 
 /* The most waits for device memory that a session may have queued. */
@@ -94,8 +93,5 @@ CUresult pending_waits_graph_call(struct session *session, uint32_t call,
 
 /* No work of the session is left on any GPU, for now. */
 void pending_waits_are_passed(struct session *session);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part pending_waits_part;
 
 #endif

@@ -16,7 +16,6 @@
 #include "base.h"
 
 struct session;
-struct session_part;
 
 #define SILENT_TURNS 8
 
@@ -55,8 +54,5 @@ void printf_capture_wait(struct session *session, struct print_history *history)
 
 /* Captures the output of the session's kernels that have ended. */
 void printf_capture_flush(struct session *session);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part printf_capture_part;
 
 #endif

@@ -16,7 +16,6 @@
 #include "server/driver/session_stream.h"
 
 struct session;
-struct session_part;
 
 /*
  * Before work: makes the stream's GPU current, makes the real stream, and orders it after
@@ -55,8 +54,5 @@ bool streams_are_at_work(const struct session *session);
 
 /* Waits for all work of the session. Returns CUDA_SUCCESS or the fault that ended the work. */
 CUresult streams_wait(struct session *session);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part streams_part;
 
 #endif

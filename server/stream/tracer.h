@@ -13,7 +13,6 @@
 #include "server/session/trace_writer.h"
 #include "server/driver/driver.h"
 
-struct session_part;
 struct stream;
 
 struct trace_work {
@@ -49,8 +48,5 @@ void tracer_mark(struct session *session, uint32_t stream, enum trace_kind kind)
 
 /* Sleeps as ring_sleep(), and meanwhile checks which work has ended. */
 void tracer_sleep(struct session *session, int timeout_ms);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part tracer_part;
 
 #endif

@@ -20,7 +20,6 @@
 
 struct device;
 struct session;
-struct session_part;
 
 struct watch {
 	struct watch *next;
@@ -51,8 +50,5 @@ CUresult waiters_watch(
 
 /* The same for page->n_asked, which is incremented first: a host function can run. */
 CUresult waiters_watch_call(struct session *session, const struct device *device, CUstream real);
-
-/* What is done for each session: see session_part.h. */
-extern const struct session_part waiters_part;
 
 #endif
