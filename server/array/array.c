@@ -22,11 +22,6 @@
 /* Bytes written over an array at a time; a row of the widest array is not longer. */
 #define CLEAR_MAX (2ull << 20)
 
-struct array *session_array(struct session *session, uint32_t id)
-{
-	return handle_get(&session->arrays, id);
-}
-
 /* The deferred thread. */
 static void array_done(struct deferred *deferred)
 {
@@ -69,44 +64,31 @@ void array_unref(struct array *array)
 /* Drops all arrays; the driver's are destroyed later. */
 static void arrays_free(struct session *session, bool device_lost)
 {
-	(void)device_lost;
-	for (uint32_t id = 0; id < OBJECT_IDS && session->arrays.n_used > 0; id++) {
-		struct array *array = handle_remove(&session->arrays, id);
+	uint32_t at = 0;
+	struct array *array;
 
-		if (array)
-			array_unref(array);
-	}
+	(void)device_lost;
+	while ((array = handle_take(&session->arrays, &at)))
+		array_unref(array);
 }
 
 static CUresult array_new(
 	struct session *session, uint32_t id, struct session_device *sdev, struct array **ret_array)
 {
-	struct array *array = account_alloc(session->account, sizeof(*array), KEPT_ARRAY);
-	int r;
+	struct array *array;
+	CUresult result =
+		session_object_new(&session->arrays, id, sizeof(*array), KEPT_ARRAY, &array);
 
-	if (!array)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS)
+		return result;
 	array->id = id;
 	array->refs = 1;
 	array->sdev = sdev;
 	array->memory = device_quota_ref(sdev->memory);
 	array->deferred.context = sdev->device->context;
 	array->deferred.on_done = array_done;
-	r = handle_put(&session->arrays, id, array);
-	if (r < 0) {
-		device_quota_unref(array->memory);
-		account_free(array);
-		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
-	}
 	*ret_array = array;
 	return CUDA_SUCCESS;
-}
-
-/* Only the server has used the array, and no work uses it. */
-static void array_drop(struct session *session, struct array *array)
-{
-	handle_remove(&session->arrays, array->id);
-	array_unref(array);
 }
 
 static void set_shape(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
@@ -329,7 +311,7 @@ CUresult do_array_create(struct session *session, const struct msg_array_create 
 	if (result == CUDA_SUCCESS)
 		result = array_clear(session, array, MAX(msg->levels, 1u));
 	if (result != CUDA_SUCCESS)
-		array_drop(session, array);
+		(void)do_array_destroy(session, array);
 	return result;
 }
 

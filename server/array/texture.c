@@ -14,11 +14,6 @@
 #include "server/session/session_part.h"
 #include "server/share/session_device.h"
 
-struct texture *session_texture(struct session *session, uint32_t id)
-{
-	return handle_get(&session->textures, id);
-}
-
 /* The deferred thread. */
 static void texture_done(struct deferred *deferred)
 {
@@ -36,13 +31,12 @@ static void texture_done(struct deferred *deferred)
 /* Drops all objects; the driver's are destroyed later. */
 static void textures_free(struct session *session, bool device_lost)
 {
-	(void)device_lost;
-	for (uint32_t id = 0; id < OBJECT_IDS && session->textures.n_used > 0; id++) {
-		struct texture *texture = handle_remove(&session->textures, id);
+	struct texture *texture;
+	uint32_t at = 0;
 
-		if (texture)
-			deferred_add(&texture->deferred);
-	}
+	(void)device_lost;
+	while ((texture = handle_take(&session->textures, &at)))
+		deferred_add(&texture->deferred);
 }
 
 /*
@@ -59,19 +53,15 @@ CUresult do_texture_destroy(struct session *session, struct texture *texture)
 static CUresult texture_new(struct session *session, uint32_t id, struct session_device *sdev,
 	struct texture **ret_texture)
 {
-	struct texture *texture = account_alloc(session->account, sizeof(*texture), KEPT_TEXTURE);
-	int r;
+	struct texture *texture;
+	CUresult result = session_object_new(
+		&session->textures, id, sizeof(*texture), KEPT_TEXTURE, &texture);
 
-	if (!texture)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS)
+		return result;
 	texture->id = id;
 	texture->deferred.context = sdev->device->context;
 	texture->deferred.on_done = texture_done;
-	r = handle_put(&session->textures, id, texture);
-	if (r < 0) {
-		account_free(texture);
-		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
-	}
 	*ret_texture = texture;
 	return CUDA_SUCCESS;
 }
@@ -95,8 +85,7 @@ static CUresult texture_make(struct session *session, uint32_t id, struct sessio
 	else
 		result = cuda.cuSurfObjectCreate((CUsurfObject *)&texture->real, resource);
 	if (result != CUDA_SUCCESS) {
-		handle_remove(&session->textures, id);
-		account_free(texture);
+		account_free(handle_remove(&session->textures, id));
 		return result;
 	}
 	*ret_value = texture->real;

@@ -33,11 +33,6 @@
 #include "server/memory/memory_op.h"
 #include "server/launch/launch.h"
 
-struct graph *session_graph(struct session *session, uint32_t id)
-{
-	return handle_get(&session->graphs, id);
-}
-
 static void graph_free(struct session *session, struct graph *graph, bool device_lost)
 {
 	if (graph->next)
@@ -113,18 +108,15 @@ CUresult do_graph_begin(struct session *session, uint32_t id, uint32_t device)
 	struct session_device *sdev;
 	CUresult result = session_device_get_entered(session, device, &sdev);
 
+	if (result == CUDA_SUCCESS)
+		result = session_object_new(
+			&session->graphs, id, sizeof(*graph), KEPT_EVENT, &graph);
 	if (result != CUDA_SUCCESS)
 		return result;
-	graph = account_alloc(session->account, sizeof(*graph), KEPT_EVENT);
-	if (!graph)
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	graph->ending = graph_end_new(session->account);
-	if (!graph->ending || handle_put(&session->graphs, id, graph) < 0) {
-		result = graph->ending ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
-		if (graph->ending)
-			graph_end(graph->ending, NULL, NULL, NULL, false);
-		account_free(graph);
-		return result;
+	if (!graph->ending) {
+		account_free(handle_remove(&session->graphs, id));
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	graph->id = id;
 	graph->sdev = sdev;

@@ -54,11 +54,6 @@ struct region {
 	uint32_t n, n_max;
 };
 
-struct allocation *session_allocation(struct session *session, uint32_t id)
-{
-	return handle_get(&session->allocations, id);
-}
-
 static struct region *virtual_region_find(
 	const struct session *session, uint64_t address, uint64_t size)
 {
@@ -183,18 +178,17 @@ static void virtual_region_free(struct session *session, struct region *region, 
 /* Gives everything back; no work of the session is on a GPU. */
 static void virtual_fini(struct session *session, bool device_lost)
 {
+	struct allocation *allocation;
+	uint32_t at = 0;
+
 	while (session->regions) {
 		struct region *region = session->regions;
 
 		session->regions = region->next;
 		virtual_region_free(session, region, device_lost);
 	}
-	for (uint32_t id = 0; id < OBJECT_IDS && session->allocations.n_used > 0; id++) {
-		struct allocation *allocation = handle_remove(&session->allocations, id);
-
-		if (allocation)
-			allocation_free(allocation, device_lost);
-	}
+	while ((allocation = handle_take(&session->allocations, &at)))
+		allocation_free(allocation, device_lost);
 }
 
 /* Reserves the addresses; the driver must return exactly these. */
@@ -290,14 +284,13 @@ static CUresult allocation_add(struct session *session, uint32_t id, uint64_t si
 	const struct device *device, struct device_quota *memory,
 	CUmemGenericAllocationHandle handle)
 {
-	struct allocation *allocation =
-		account_alloc(session->account, sizeof(*allocation), KEPT_ALLOCATION);
-	int r = allocation ? handle_put(&session->allocations, id, allocation) : -ENOMEM;
+	struct allocation *allocation;
+	CUresult result = session_object_new(
+		&session->allocations, id, sizeof(*allocation), KEPT_ALLOCATION, &allocation);
 
-	if (r < 0) {
-		account_free(allocation);
+	if (result != CUDA_SUCCESS) {
 		cuda.cuMemRelease(handle);
-		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
+		return result;
 	}
 	*allocation = (struct allocation){
 		.id = id,

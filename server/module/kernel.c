@@ -21,11 +21,6 @@
 
 _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
 
-struct kernel *session_kernel(struct session *session, uint32_t id)
-{
-	return handle_get(&session->kernels, id);
-}
-
 /* Reads the limits against which launches are checked. */
 static CUresult kernel_read_limits(
 	const struct kernel *kernel, const struct session_device *sdev, struct device_kernel *found)
@@ -176,18 +171,16 @@ static CUresult kernel_new(struct session *session, struct library *library, uin
 	CUkernel real, const char *name, struct kernel **ret_kernel)
 {
 	struct kernel *kernel;
-	int r;
+	CUresult result;
 
 	/* The driver keeps it until the library is unloaded, so the library pays for it. */
 	if (!account_keep(library, KEPT_KERNEL))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	kernel = account_alloc(session->account,
-		sizeof(*kernel) + devices_count() * sizeof(struct device_kernel), 0);
-	r = kernel ? handle_put(&session->kernels, id, kernel) : -ENOMEM;
-	if (r < 0) {
-		account_free(kernel);
+	result = session_object_new(&session->kernels, id,
+		sizeof(*kernel) + devices_count() * sizeof(struct device_kernel), 0, &kernel);
+	if (result != CUDA_SUCCESS) {
 		account_unkeep(library, KEPT_KERNEL);
-		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+		return result;
 	}
 	kernel->id = id;
 	kernel->real = real;

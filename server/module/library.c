@@ -27,11 +27,6 @@
 /* How many refusals of a session are logged, because a client may try forever. */
 #define REFUSALS_LOGGED 16
 
-struct library *session_library(struct session *session, uint32_t id)
-{
-	return handle_get(&session->libraries, id);
-}
-
 /* ---- memory of its variables */
 
 static void charges_end(struct library *library)
@@ -147,10 +142,11 @@ CUresult library_load(struct library *library)
 CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32_t error_size,
 	uint32_t info_size, struct library **ret_library)
 {
-	_cleanup_account_ struct library *library = NULL;
 	_cleanup_close_ int fd = -EBADF;
 	struct frame_image frame = {.size = size};
+	struct library *library;
 	struct image *image = NULL;
+	CUresult result;
 	int r;
 
 	frame_init(&frame, FRAME_IMAGE, 1);
@@ -162,27 +158,25 @@ CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32
 	r = image_get(session->account, fd, size, &image);
 	if (r < 0)
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
-	library =
-		account_alloc(session->account, sizeof(*library) + jit_bytes(error_size, info_size),
-			KEPT_LIBRARY + machine_code_kept(image));
-	r = library ? handle_put(&session->libraries, id, library) : -ENOMEM;
-	if (r < 0) {
+	result = session_object_new(&session->libraries, id,
+		sizeof(*library) + jit_bytes(error_size, info_size),
+		KEPT_LIBRARY + machine_code_kept(image), &library);
+	if (result != CUDA_SUCCESS) {
 		image_unref(image);
-		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+		return result;
 	}
 	library->id = id;
 	library->deferred.image = image;
 	library->deferred.on_done = library_done;
 	jit_init(&library->jit, library->log_bytes, error_size, info_size);
-	*ret_library = TAKE_PTR(library);
+	*ret_library = library;
 	return CUDA_SUCCESS;
 }
 
 void library_drop(struct session *session, struct library *library)
 {
-	handle_remove(&session->libraries, library->id);
 	image_unref(library->deferred.image);
-	account_free(library);
+	account_free(handle_remove(&session->libraries, library->id));
 }
 
 CUresult do_library_load(struct session *session, uint32_t id, uint64_t size)
@@ -241,13 +235,12 @@ CUresult do_library_unload(struct session *session, struct library *library)
 /* Drops all libraries; they are unloaded later. */
 static void libraries_free(struct session *session, bool device_lost)
 {
-	(void)device_lost;
-	for (uint32_t id = 0; id < OBJECT_IDS && session->libraries.n_used > 0; id++) {
-		struct library *library = handle_get(&session->libraries, id);
+	struct library *library;
+	uint32_t at = 0;
 
-		if (library)
-			library_end(session, library);
-	}
+	(void)device_lost;
+	while ((library = handle_take(&session->libraries, &at)))
+		library_end(session, library);
 }
 
 static bool is_loaded(const struct library *library, const struct device *device)

@@ -34,33 +34,19 @@ struct linker {
 	char log_bytes[];
 };
 
-struct linker *session_linker(struct session *session, uint32_t id)
-{
-	return handle_get(&session->linkers, id);
-}
-
-static void linker_drop(struct session *session, struct linker *linker)
-{
-	handle_remove(&session->linkers, linker->id);
-	account_free(linker);
-}
-
 /* Puts a linker into the session's table; the driver does not know it yet. */
 static CUresult linker_new(struct session *session, uint32_t id, uint32_t error_size,
 	uint32_t info_size, struct linker **ret_linker)
 {
 	struct linker *linker;
-	int r;
+	CUresult result;
 
 	if (session->linkers.n_used >= LINKERS_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	linker = account_alloc(
-		session->account, sizeof(*linker) + jit_bytes(error_size, info_size), KEPT_LINKER);
-	r = linker ? handle_put(&session->linkers, id, linker) : -ENOMEM;
-	if (r < 0) {
-		account_free(linker);
-		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
-	}
+	result = session_object_new(&session->linkers, id,
+		sizeof(*linker) + jit_bytes(error_size, info_size), KEPT_LINKER, &linker);
+	if (result != CUDA_SUCCESS)
+		return result;
 	linker->id = id;
 	jit_init(&linker->jit, linker->log_bytes, error_size, info_size);
 	*ret_linker = linker;
@@ -86,7 +72,7 @@ CUresult do_linker_create(struct session *session, uint32_t id, uint32_t device,
 				   linker->jit.values, &linker->real)
 			 : CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
-		linker_drop(session, linker);
+		account_free(handle_remove(&session->linkers, id));
 	return result;
 }
 
@@ -189,20 +175,19 @@ CUresult do_linker_destroy(struct session *session, struct linker *linker)
 {
 	CUresult result = cuda.cuLinkDestroy(linker->real);
 
-	linker_drop(session, linker);
+	account_free(handle_remove(&session->linkers, linker->id));
 	return result;
 }
 
 static void linkers_free(struct session *session, bool device_lost)
 {
-	for (uint32_t id = 0; id < OBJECT_IDS && session->linkers.n_used > 0; id++) {
-		struct linker *linker = handle_get(&session->linkers, id);
+	struct linker *linker;
+	uint32_t at = 0;
 
-		if (!linker)
-			continue;
+	while ((linker = handle_take(&session->linkers, &at))) {
 		if (!device_lost)
 			(void)cuda.cuLinkDestroy(linker->real);
-		linker_drop(session, linker);
+		account_free(linker);
 	}
 }
 

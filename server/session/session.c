@@ -15,12 +15,6 @@
 #include "lock.h"
 #include "session_part.h"
 
-#define TABLES_OF(session)                                                                         \
-	&(session)->greens, &(session)->context_shares, &(session)->linkers,                       \
-		&(session)->libraries, &(session)->kernels, &(session)->events,                    \
-		&(session)->graphs, &(session)->allocations, &(session)->arrays,                   \
-		&(session)->textures
-
 /* The three memories of a session. */
 static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
 {
@@ -52,13 +46,12 @@ static int open_account(struct session *session, struct resource_quotas *quotas,
 			      session_parts_kept();
 	struct account *account =
 		account_new(base, (struct account_owner){on_full, session}, quotas);
-	struct handle_table *const tables[] = {TABLES_OF(session)};
 
 	if (!account)
 		return -ENOMEM;
 	session->account = session->variables.account = account;
-	for (unsigned i = 0; i < ARRAY_SIZE(tables); i++)
-		tables[i]->account = account;
+	for (unsigned i = 0; i < ARRAY_SIZE(session->tables); i++)
+		session->tables[i].account = account;
 	return 0;
 }
 
@@ -130,13 +123,43 @@ void session_notify_fault(struct session *session, CUresult fault, pid_t pid)
 	session_set_fault(session, fault);
 }
 
+/* As dispatch.h declares them. */
+#define LOOK_UP(type, table)                                                                       \
+	struct type *session_##type(struct session *session, uint32_t id)                          \
+	{                                                                                          \
+		return handle_get(&session->table, id);                                            \
+	}
+
+LOOK_UP(green, greens)
+LOOK_UP(context_share, context_shares)
+LOOK_UP(linker, linkers)
+LOOK_UP(library, libraries)
+LOOK_UP(kernel, kernels)
+LOOK_UP(event, events)
+LOOK_UP(graph, graphs)
+LOOK_UP(allocation, allocations)
+LOOK_UP(array, arrays)
+LOOK_UP(texture, textures)
+
+CUresult session_object_new(
+	struct handle_table *table, uint32_t id, uint64_t size, uint64_t kept, void *ret_object)
+{
+	void *object = account_alloc(table->account, size, kept);
+	int r = object ? handle_put(table, id, object) : -ENOMEM;
+
+	if (r < 0) {
+		account_free(object);
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	}
+	*(void **)ret_object = object;
+	return CUDA_SUCCESS;
+}
+
 void session_forget_objects(struct session *session)
 {
-	struct handle_table *const tables[] = {TABLES_OF(session)};
-
 	ranges_fini(&session->variables);
-	for (unsigned i = 0; i < ARRAY_SIZE(tables); i++)
-		handle_table_fini(tables[i]);
+	for (unsigned i = 0; i < ARRAY_SIZE(session->tables); i++)
+		handle_table_fini(&session->tables[i]);
 }
 
 void session_drop(struct session *session)

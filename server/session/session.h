@@ -126,8 +126,13 @@ struct session {
 	struct tracer *tracer; /* NULL: no trace runs */
 	struct stream *busy;   /* streams that may have work on a GPU, also destroyed ones */
 	uint32_t n_closed;     /* of them, destroyed by the client */
-	struct handle_table greens, context_shares, linkers, libraries, kernels, events, graphs,
-		allocations, arrays, textures;
+	union {
+		struct handle_table tables[10]; /* these, in their order */
+		struct {
+			struct handle_table greens, context_shares, linkers, libraries, kernels,
+				events, graphs, allocations, arrays, textures;
+		};
+	};
 	struct graph *graph_list;    /* all graphs, also destroyed ones that still run */
 	uint32_t n_closing_mappings; /* mappings of regions that wait for work to end */
 	uint32_t n_closing;          /* closed memory of others that waits for work to end */
@@ -176,6 +181,14 @@ void session_notify_fault(struct session *session, CUresult fault, pid_t pid);
 /* "{PID: 12, Context ID: 3}" for log lines. */
 #define SESSION_NAME "{PID: %d, Context ID: %u}"
 #define SESSION_NAME_ARGS(session) (int)(session)->pid, (session)->id
+
+/*
+ * Worker: makes an object with an ID that the client has chosen: `size' zeroed bytes, and the
+ * driver will keep `kept' bytes for it. CUDA_ERROR_OUT_OF_MEMORY; CUDA_ERROR_INVALID_HANDLE: an
+ * object has the ID, or no object can.
+ */
+CUresult session_object_new(
+	struct handle_table *table, uint32_t id, uint64_t size, uint64_t kept, void *ret_object);
 
 /* Worker: frees the tables of its objects, which have ended. */
 void session_forget_objects(struct session *session);

@@ -15,11 +15,6 @@
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 
-struct context_share *session_context_share(struct session *session, uint32_t id)
-{
-	return handle_get(&session->context_shares, id);
-}
-
 struct context_share *context_share_ref(struct context_share *share)
 {
 	share->refs++;

@@ -51,11 +51,6 @@ static struct lock kept_lock = LOCK_INIT(GREENS_KEPT);
 static struct green *kept;
 static unsigned n_kept;
 
-struct green *session_green(struct session *session, uint32_t id)
-{
-	return handle_get(&session->greens, id);
-}
-
 /* A driver before CUDA 12.5 lacks some of these. */
 static bool is_supported(void)
 {
@@ -425,23 +420,19 @@ static CUresult green_make_real(
 static CUresult green_new(struct session *session, uint32_t id, const struct green_key *key,
 	struct session_device *sdev, CUdevResource *chosen, uint32_t n)
 {
-	struct green *green = account_alloc(session->account, sizeof(*green), KEPT_GREEN);
-	CUresult result;
-	int r = green ? handle_put(&session->greens, id, green) : -ENOMEM;
+	struct green *green;
+	CUresult result =
+		session_object_new(&session->greens, id, sizeof(*green), KEPT_GREEN, &green);
 
-	if (r < 0) {
-		account_free(green);
-		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
-	}
+	if (result != CUDA_SUCCESS)
+		return result;
 	green->key = *key;
 	green->id = id;
 	green->sdev = sdev;
 	green->refs = 1;
 	result = green_make_real(session, green, chosen, n);
-	if (result != CUDA_SUCCESS) {
-		handle_remove(&session->greens, id);
-		account_free(green);
-	}
+	if (result != CUDA_SUCCESS)
+		account_free(handle_remove(&session->greens, id));
 	return result;
 }
 

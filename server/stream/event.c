@@ -18,11 +18,6 @@
 #include "server/schedule/blocked_streams.h"
 #include "server/share/session_device.h"
 
-struct event *session_event(struct session *session, uint32_t id)
-{
-	return handle_get(&session->events, id);
-}
-
 static void event_free(struct event *event, bool device_lost)
 {
 	if (!ipc_event_end(event, device_lost) && event->real && !device_lost)
@@ -33,29 +28,24 @@ static void event_free(struct event *event, bool device_lost)
 /* Destroys every event; the streams have ended. */
 static void events_free(struct session *session, bool device_lost)
 {
-	for (uint32_t id = 0; id < OBJECT_IDS && session->events.n_used > 0; id++) {
-		struct event *event = handle_remove(&session->events, id);
+	struct event *event;
+	uint32_t at = 0;
 
-		if (event)
-			event_free(event, device_lost);
-	}
+	while ((event = handle_take(&session->events, &at)))
+		event_free(event, device_lost);
 }
 
 CUresult do_event_create(struct session *session, uint32_t id, uint32_t flags)
 {
-	struct event *event = account_alloc(session->account, sizeof(*event), KEPT_EVENT);
-	int r;
+	struct event *event;
+	CUresult result =
+		session_object_new(&session->events, id, sizeof(*event), KEPT_EVENT, &event);
 
-	if (!event)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS)
+		return result;
 	event->id = id;
 	event->flags = flags;
-	r = handle_put(&session->events, id, event);
-	if (r < 0)
-		account_free(event);
-	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
-	       : r < 0      ? CUDA_ERROR_INVALID_HANDLE
-			    : CUDA_SUCCESS;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_event_destroy(struct session *session, struct event *event)

@@ -56,3 +56,12 @@ void *handle_remove(struct handle_table *table, uint32_t id)
 	}
 	return object;
 }
+
+void *handle_take(struct handle_table *table, uint32_t *at)
+{
+	void *object = NULL;
+
+	while (!object && table->n_used > 0 && *at < OBJECT_IDS)
+		object = handle_remove(table, (*at)++);
+	return object;
+}

@@ -32,4 +32,7 @@ int handle_put(struct handle_table *table, uint32_t id, void *object);
 /* Returns the object that had the ID, or NULL. */
 void *handle_remove(struct handle_table *table, uint32_t id);
 
+/* Removes any object, with an ID from *at on, which is 0 at first. NULL: there are no more. */
+void *handle_take(struct handle_table *table, uint32_t *at);
+
 #endif

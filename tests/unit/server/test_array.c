@@ -77,7 +77,7 @@ static void test_refused(void **state)
 	assert_int_equal(
 		send_array_create(1, 1, 16, 16, 0, FLOAT, 1, 0, 0), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(create(1, 16, 16, 0, 0), CUDA_SUCCESS);
-	assert_int_equal(create(1, 16, 16, 0, 0), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(create(1, 16, 16, 0, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(fake_counts_now().arrays, 1);
 	fake_switches.fail_next = CUDA_ERROR_INVALID_VALUE;
 	assert_int_equal(create(2, 16, 16, 0, 0), CUDA_ERROR_INVALID_VALUE);
@@ -157,7 +157,7 @@ static void test_textures(void **state)
 	assert_int_equal(send_texture_create(2, 2, &sampler, 1, NULL, 0, &other), CUDA_SUCCESS);
 	assert_true(value != other);
 	assert_int_equal(
-		send_texture_create(2, 1, &sampler, 1, NULL, 0, &value), CUDA_ERROR_INVALID_HANDLE);
+		send_texture_create(2, 1, &sampler, 1, NULL, 0, &value), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_surface_create(3, 1, &value), CUDA_SUCCESS);
 	assert_int_equal(send_surface_create(4, 2, &value), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(

@@ -93,7 +93,7 @@ static void test_events(void **state)
 	assert_int_equal(send_ipc_event_export(1, 0, same), CUDA_SUCCESS);
 	assert_memory_equal(token, same, sizeof(token));
 	assert_int_equal(send_ipc_event_open(2, token), CUDA_SUCCESS);
-	assert_int_equal(send_ipc_event_open(2, token), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(send_ipc_event_open(2, token), CUDA_ERROR_INVALID_VALUE);
 	same[1] ^= 1;
 	assert_int_equal(send_ipc_event_open(3, same), CUDA_ERROR_INVALID_HANDLE);
 	send_event_record(2, 0, 1);

@@ -394,7 +394,7 @@ static void test_events(void **state)
 	assert_int_equal(fake_calls.waits, 1);
 	assert_int_equal(send_event_elapsed(1, 2, &time), CUDA_SUCCESS);
 	send_event_create(1, 0);
-	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void test_memory_comes_back(void **state)

@@ -112,7 +112,7 @@ static void test_wrong(void **state)
 	assert_int_equal(create(1, 1, UNIT, 0), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(create(1, 0, 64 * GIB, 0), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(create(1, 0, 2 * UNIT, 0), CUDA_SUCCESS);
-	assert_int_equal(create(1, 0, UNIT, 0), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(create(1, 0, UNIT, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_allocation_map(1, base, UNIT), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(
 		send_allocation_map(1, base + 8 * GIB, 2 * UNIT), CUDA_ERROR_INVALID_VALUE);
@@ -274,7 +274,7 @@ static void test_compression(void **state)
 	fake_switches.is_plain = false;
 	granted = 7;
 	assert_int_equal(
-		send_allocation_create(2, 0, UNIT, 1, 1, &granted), CUDA_ERROR_INVALID_HANDLE);
+		send_allocation_create(2, 0, UNIT, 1, 1, &granted), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(granted, 7);
 	assert_int_equal(send_allocation_map(1, base, UNIT), CUDA_SUCCESS);
 	assert_int_equal(send_allocation_access(base, UNIT, 0, ALL), CUDA_SUCCESS);
