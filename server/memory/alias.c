@@ -297,14 +297,12 @@ static CUresult alias_new(struct session *session, int fd, uint64_t offset, uint
 CUresult do_host_alias(struct session *session, uint32_t device, uint64_t filesystem,
 	uint64_t inode, uint64_t offset, uint64_t size, uint64_t *ret_address)
 {
-	struct frame_memory frame = {.address = offset, .size = size};
 	_cleanup_close_ int fd = -EBADF;
 	struct session_device *sdev;
 	uint64_t page = 0;
 	CUresult result;
 
-	frame_init(&frame, FRAME_MEMORY, 1);
-	if (receive_memory(session, &frame, &fd) < 0)
+	if (receive_memory(session, offset, size, false, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	aliases_poll(session);
 	result = check_file(fd, filesystem, inode, offset + size, &page);

@@ -24,8 +24,6 @@
 
 /* Pinned and unused memory beyond this is given back before more is pinned. */
 #define UNUSED_MAX (64ull << 20)
-/* A client that does not take a frame in this time is dropped. */
-#define FRAME_SEND_MS 100
 
 _Static_assert(HOST_PIECE % HOST_PAGE == 0, "whole pages");
 
@@ -153,18 +151,6 @@ static CUresult region_new(struct session *session, uint64_t size, uint64_t afte
 	return CUDA_SUCCESS;
 }
 
-static bool region_send(struct session *session, struct host_region *region)
-{
-	struct frame_memory frame = {.address = region->arena.base, .size = region->arena.size};
-	int r;
-
-	frame_init(&frame, FRAME_MEMORY, 1);
-	r = frame_send(session->connection, &frame, &region->fd, FRAME_SEND_MS);
-	closep(&region->fd);
-	region->fd = -EBADF;
-	return r == 0;
-}
-
 /* The session_device of the GPU whose limit counts the memory; NULL: no limit counts it. */
 static CUresult find_payer(
 	struct session *session, uint32_t payer, struct session_device **ret_sdev)
@@ -196,13 +182,11 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, 
 		return result;
 	region->next = session->host_regions;
 	session->host_regions = region;
-	if (!region_send(session, region)) {
-		session_drop(session);
-		return CUDA_ERROR_MPS_RPC_FAILURE;
-	}
 	*ret_address = region->arena.base;
 	*ret_region_size = region->arena.size;
-	return CUDA_SUCCESS;
+	result = session_send_memory(session, *ret_address, *ret_region_size, region->fd);
+	close(TAKE_FD(region->fd));
+	return result;
 }
 
 CUresult do_host_region_end(struct session *session, uint64_t address)

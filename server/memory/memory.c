@@ -20,9 +20,6 @@
 #include "server/share/session_devices.h"
 #include "server/stream/stream.h"
 
-/* A client takes the frame of a descriptor at once. */
-#define FRAME_SEND_MS 100
-
 /* How long a query of free memory waits for the session's own work. */
 #define ENDS_OWN_NS 1000000
 
@@ -65,17 +62,6 @@ CUresult do_memory_free(struct session *session, uint64_t address)
 	return arena_free(&sdev->arena, address);
 }
 
-static CUresult memory_send(struct session *session, uint64_t address, uint64_t size, int fd)
-{
-	struct frame_memory frame = {.address = address, .size = size};
-
-	frame_init(&frame, FRAME_MEMORY, 1);
-	if (frame_send(session->connection, &frame, &fd, FRAME_SEND_MS) == 0)
-		return CUDA_SUCCESS;
-	session_drop(session);
-	return CUDA_ERROR_MPS_RPC_FAILURE;
-}
-
 /* The GPU of memory that is the session's alone; NULL: of none. */
 static const struct device *memory_device(struct session *session, uint64_t address, uint64_t size)
 {
@@ -112,7 +98,7 @@ CUresult do_memory_dmabuf(struct session *session, uint64_t address, uint64_t si
 		virtual_set_exported(session, address, size);
 	else
 		arena_set_exported(&sdev->arena, address, size);
-	return memory_send(session, address, size, fd);
+	return session_send_memory(session, address, size, fd);
 }
 
 /*

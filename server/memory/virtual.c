@@ -24,9 +24,6 @@
 #include "server/schedule/gate.h"
 #include "server/stream/fence.h"
 
-/* A client takes such a frame at once. */
-#define FRAME_SEND_MS 100
-
 struct allocation {
 	uint32_t id;
 	CUmemGenericAllocationHandle handle;
@@ -494,7 +491,6 @@ CUresult do_allocation_access(
 /* The descriptor is the driver's own, so its owner may send it to any process that it trusts. */
 CUresult do_allocation_export(struct session *session, struct allocation *allocation)
 {
-	struct frame_memory frame = {.address = allocation->id, .size = allocation->size};
 	_cleanup_close_ int fd = -EBADF;
 	CUresult result = cuda.cuMemExportToShareableHandle(
 		&fd, allocation->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
@@ -502,11 +498,7 @@ CUresult do_allocation_export(struct session *session, struct allocation *alloca
 	if (result != CUDA_SUCCESS)
 		return result;
 	allocation->is_exported = true;
-	frame_init(&frame, FRAME_MEMORY, 1);
-	if (frame_send(session->connection, &frame, &fd, FRAME_SEND_MS) == 0)
-		return CUDA_SUCCESS;
-	session_drop(session);
-	return CUDA_ERROR_MPS_RPC_FAILURE;
+	return session_send_memory(session, allocation->id, allocation->size, fd);
 }
 
 static CUresult virtual_import(int fd, CUmemGenericAllocationHandle *ret_handle,
@@ -536,15 +528,13 @@ static CUresult virtual_import(int fd, CUmemGenericAllocationHandle *ret_handle,
 CUresult do_allocation_import(
 	struct session *session, uint32_t id, uint32_t *ret_device, uint32_t *ret_properties)
 {
-	struct frame_memory frame = {.address = id};
 	CUmemGenericAllocationHandle handle;
 	_cleanup_(async_closep) int fd = -EBADF;
 	struct device *device;
 	uint32_t properties;
 	CUresult result;
 
-	frame_init(&frame, FRAME_MEMORY, 1);
-	if (receive_exported(session, &frame, &fd) < 0)
+	if (receive_memory(session, id, 0, true, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = virtual_import(fd, &handle, &device, &properties);
 	if (result == CUDA_SUCCESS)

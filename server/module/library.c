@@ -142,25 +142,17 @@ CUresult library_load(struct library *library)
 CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32_t error_size,
 	uint32_t info_size, struct library **ret_library)
 {
-	_cleanup_close_ int fd = -EBADF;
-	struct frame_image frame = {.size = size};
 	struct library *library;
 	struct image *image = NULL;
-	CUresult result;
-	int r;
+	CUresult result = receive_image(session, size, &image);
 
-	frame_init(&frame, FRAME_IMAGE, 1);
-	r = receive_memory(session, &frame, &fd);
-	if (r < 0)
-		return CUDA_ERROR_MPS_RPC_FAILURE;
-	if (session->libraries.n_used >= LIBRARIES_MAX)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = image_get(session->account, fd, size, &image);
-	if (r < 0)
-		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
-	result = session_object_new(&session->libraries, id,
-		sizeof(*library) + jit_bytes(error_size, info_size),
-		KEPT_LIBRARY + machine_code_kept(image), &library);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = session->libraries.n_used < LIBRARIES_MAX
+			 ? session_object_new(&session->libraries, id,
+				   sizeof(*library) + jit_bytes(error_size, info_size),
+				   KEPT_LIBRARY + machine_code_kept(image), &library)
+			 : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
 		image_unref(image);
 		return result;

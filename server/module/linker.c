@@ -106,20 +106,12 @@ CUresult do_linker_add(struct session *session, struct linker *linker,
 	uint32_t *ret_refusal, uint32_t *ret_error_filled, uint32_t *ret_info_filled,
 	uint32_t *ret_error_length, uint8_t *logs, uint32_t n_logs_max, uint32_t *ret_n_logs)
 {
-	_cleanup_close_ int fd = -EBADF;
-	struct frame_image frame = {.size = msg->size + 1};
 	struct image *image = NULL;
-	CUresult result;
-	int r;
+	CUresult result = receive_image(session, msg->size + 1, &image);
 
 	(void)n_logs_max;
-	frame_init(&frame, FRAME_IMAGE, 1);
-	r = receive_memory(session, &frame, &fd);
-	if (r < 0)
-		return CUDA_ERROR_MPS_RPC_FAILURE;
-	r = image_get(session->account, fd, msg->size + 1, &image);
-	if (r < 0)
-		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
+	if (result != CUDA_SUCCESS)
+		return result;
 	result = add_image(
 		session, linker, image, msg->size, msg->type, options, msg->n_options, name);
 	image_unref(image);

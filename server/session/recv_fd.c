@@ -16,6 +16,7 @@
 #include "frame.h"
 #include "receiver.h"
 #include "session.h"
+#include "server/util/image.h"
 #include "server/util/log.h"
 
 /* The client sends the frame before it places the message. */
@@ -110,12 +111,26 @@ static int recv_fd_receive(
 	return r;
 }
 
-int receive_memory(struct session *session, const void *expected, int *ret_fd)
+int receive_memory(
+	struct session *session, uint64_t address, uint64_t size, bool may_be_device, int *ret_fd)
 {
-	return recv_fd_receive(session, expected, false, ret_fd);
+	struct frame_memory frame = {.address = address, .size = size};
+
+	frame_init(&frame, FRAME_MEMORY, 1);
+	return recv_fd_receive(session, &frame, may_be_device, ret_fd);
 }
 
-int receive_exported(struct session *session, const void *expected, int *ret_fd)
+CUresult receive_image(struct session *session, uint64_t size, struct image **ret_image)
 {
-	return recv_fd_receive(session, expected, true, ret_fd);
+	struct frame_image frame = {.size = size};
+	_cleanup_close_ int fd = -EBADF;
+	int r;
+
+	frame_init(&frame, FRAME_IMAGE, 1);
+	if (recv_fd_receive(session, &frame, false, &fd) < 0)
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	r = image_get(session->account, fd, size, ret_image);
+	if (r < 0)
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
+	return CUDA_SUCCESS;
 }

@@ -7,16 +7,22 @@
  * that needs them is placed. The session's worker only.
  */
 
+#include "base.h"
+#include "cuda_api.h"
+
+struct image;
 struct session;
 
 /*
- * The descriptor of the next frame, which must equal `expected' byte by byte. It is a file
- * in memory, so no operation of the worker on it blocks. The caller owns it. -errno: the
- * client broke the order or sent another kind of file, and the session has been dropped.
+ * The descriptor of the next frame, which must be a FRAME_MEMORY of that address and size. It is a
+ * file in memory, so no operation of the worker on it blocks; if it may be a device, too, the
+ * caller passes it to async_close(). The caller owns it. -errno: the client broke the order or sent
+ * another kind of file, and the session has been dropped.
  */
-int receive_memory(struct session *session, const void *expected, int *ret_fd);
+int receive_memory(
+	struct session *session, uint64_t address, uint64_t size, bool may_be_device, int *ret_fd);
 
-/* The same, but the file may be a device, too. The caller passes that to async_close(). */
-int receive_exported(struct session *session, const void *expected, int *ret_fd);
+/* The same for a FRAME_IMAGE, whose file becomes an image: a reference. Or the client's error. */
+CUresult receive_image(struct session *session, uint64_t size, struct image **ret_image);
 
 #endif

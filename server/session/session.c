@@ -15,6 +15,9 @@
 #include "lock.h"
 #include "session_part.h"
 
+/* How long a client may take to make room for a frame. */
+#define FRAME_SEND_MS 100
+
 /* The three memories of a session. */
 static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
 {
@@ -165,4 +168,15 @@ void session_forget_objects(struct session *session)
 void session_drop(struct session *session)
 {
 	shutdown(session->connection, SHUT_RDWR);
+}
+
+CUresult session_send_memory(struct session *session, uint64_t address, uint64_t size, int fd)
+{
+	struct frame_memory frame = {.address = address, .size = size};
+
+	frame_init(&frame, FRAME_MEMORY, 1);
+	if (frame_send(session->connection, &frame, &fd, FRAME_SEND_MS) == 0)
+		return CUDA_SUCCESS;
+	session_drop(session);
+	return CUDA_ERROR_MPS_RPC_FAILURE;
 }

@@ -196,4 +196,10 @@ void session_forget_objects(struct session *session);
 /* Worker: closes the connection of a client that has sent malformed data. */
 void session_drop(struct session *session);
 
+/*
+ * Worker: sends a descriptor with a FRAME_MEMORY of that address and size, which a client takes at
+ * once. CUDA_ERROR_MPS_RPC_FAILURE: it has not, and the session has been dropped.
+ */
+CUresult session_send_memory(struct session *session, uint64_t address, uint64_t size, int fd);
+
 #endif
