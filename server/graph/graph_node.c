@@ -109,19 +109,9 @@ CUresult graph_node_find(struct session *session, struct graph *graph, uint32_t 
 
 static bool node_make_space(struct session *session, struct graph *graph)
 {
-	uint32_t n_nodes_max = MAX(2 * graph->n_nodes_max, 8u);
-	struct graph_node *grown;
-
-	if (!graph_end_take_nodes(graph->ending, 1))
-		return false;
-	if (graph->n_nodes < graph->n_nodes_max)
-		return true;
-	grown = account_grow(session->account, graph->nodes, n_nodes_max, sizeof(*grown));
-	if (!grown)
-		return false;
-	graph->nodes = grown;
-	graph->n_nodes_max = n_nodes_max;
-	return true;
+	return graph_end_take_nodes(graph->ending, 1) &&
+	       account_grow_list(session->account, &graph->nodes, graph->n_nodes,
+		       &graph->n_nodes_max, sizeof(*graph->nodes));
 }
 
 void graph_node_put(struct session *session, struct graph *graph, uint32_t number,

@@ -379,22 +379,6 @@ CUresult do_allocation_release(struct session *session, struct allocation *alloc
 	return CUDA_SUCCESS;
 }
 
-/* Makes space for one more mapping. */
-static bool virtual_grow(struct session *session, struct region *region)
-{
-	uint32_t n_max = region->n_max ? 2 * region->n_max : 16;
-	struct mapping *mappings;
-
-	if (region->n < region->n_max)
-		return true;
-	mappings = account_grow(session->account, region->mappings, n_max, sizeof(*mappings));
-	if (!mappings)
-		return false;
-	region->mappings = mappings;
-	region->n_max = n_max;
-	return true;
-}
-
 CUresult do_allocation_map(
 	struct session *session, struct allocation *allocation, uint64_t address, uint64_t size)
 {
@@ -411,7 +395,9 @@ CUresult do_allocation_map(
 	i = mapping_at(region, address);
 	if (i < region->n && region->mappings[i].address < address + size)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!virtual_grow(session, region) || !account_keep(region, KEPT_MAPPING))
+	if (!account_grow_list(session->account, &region->mappings, region->n, &region->n_max,
+		    sizeof(*mapping)) ||
+		!account_keep(region, KEPT_MAPPING))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = va_space_map(address, size, allocation->handle);
 	if (result != CUDA_SUCCESS) {

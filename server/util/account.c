@@ -204,6 +204,22 @@ void *account_grow(struct account *account, void *memory, uint64_t n, uint64_t s
 	return memory ? block_resize(block_of(memory), bytes) : account_alloc(account, bytes, 0);
 }
 
+bool account_grow_list(
+	struct account *account, void *list, uint32_t n, uint32_t *n_max, uint64_t size)
+{
+	uint32_t larger = MAX(2 * *n_max, 8u);
+	void *grown;
+
+	if (n < *n_max)
+		return true;
+	grown = account_grow(account, *(void **)list, larger, size);
+	if (!grown)
+		return false;
+	*(void **)list = grown;
+	*n_max = larger;
+	return true;
+}
+
 bool account_keep(void *memory, uint64_t more)
 {
 	struct block *block = block_of(memory);

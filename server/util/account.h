@@ -68,6 +68,13 @@ void *account_alloc(struct account *account, uint64_t size, uint64_t kept);
  */
 void *account_grow(struct account *account, void *block, uint64_t n, uint64_t size);
 
+/*
+ * Makes space for one more element, of `size' bytes, of a list that has `n'. `list' points to the
+ * block with *n_max elements, which may be NULL. False: there is no memory, or a bound was met.
+ */
+bool account_grow_list(
+	struct account *account, void *list, uint32_t n, uint32_t *n_max, uint64_t size);
+
 /* The driver will keep `more' bytes for the object. False: a bound was met. */
 bool account_keep(void *block, uint64_t more);
 

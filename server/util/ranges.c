@@ -32,22 +32,6 @@ static uint32_t find_after(const struct ranges *ranges, uint64_t address)
 	return low;
 }
 
-/* Makes space for one more range; NULL without memory. */
-static struct range *ranges_grow(struct ranges *ranges)
-{
-	uint32_t n_max = ranges->n_max ? 2 * ranges->n_max : 16;
-	struct range *list;
-
-	if (ranges->n < ranges->n_max)
-		return ranges->list;
-	list = account_grow(ranges->account, ranges->list, n_max, sizeof(*list));
-	if (!list)
-		return NULL;
-	ranges->list = list;
-	ranges->n_max = n_max;
-	return list;
-}
-
 int ranges_add(struct ranges *ranges, uint64_t address, uint64_t size, const void *owner)
 {
 	uint32_t at = find_after(ranges, address);
@@ -60,9 +44,10 @@ int ranges_add(struct ranges *ranges, uint64_t address, uint64_t size, const voi
 		return -EEXIST;
 	if (ranges->list && at < ranges->n && size > ranges->list[at].address - address)
 		return -EEXIST;
-	list = ranges_grow(ranges);
-	if (!list)
+	if (!account_grow_list(
+		    ranges->account, &ranges->list, ranges->n, &ranges->n_max, sizeof(*list)))
 		return -ENOMEM;
+	list = ranges->list;
 	memmove(list + at + 1, list + at, (ranges->n - at) * sizeof(*list));
 	list[at] = (struct range){address, size, owner};
 	ranges->n++;
