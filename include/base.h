@@ -59,6 +59,29 @@
 		_taken;                                                                            \
 	})
 
+/* Singly linked lists, by the member `next': puts an item first; takes the first, or NULL. */
+#define LIST_PUSH(head, item)                                                                      \
+	do {                                                                                       \
+		(item)->next = (head);                                                             \
+		(head) = (item);                                                                   \
+	} while (0)
+#define LIST_POP(head)                                                                             \
+	({                                                                                         \
+		__typeof__(head) _first = (head);                                                  \
+		if (_first)                                                                        \
+			(head) = _first->next;                                                     \
+		_first;                                                                            \
+	})
+
+/* Takes an item off the list that contains it. */
+#define LIST_DROP(head, item)                                                                      \
+	do {                                                                                       \
+		__typeof__(head) *_link = &(head);                                                 \
+		while (*_link != (item))                                                           \
+			_link = &(*_link)->next;                                                   \
+		*_link = (item)->next;                                                             \
+	} while (0)
+
 static inline void freep(void *p)
 {
 	free(*(void **)p);

@@ -285,8 +285,7 @@ static int client_conn_make(
 	r = client_conn_start(conn, client);
 	if (r < 0)
 		return r;
-	conn->next = server->conns;
-	server->conns = conn;
+	LIST_PUSH(server->conns, conn);
 	server->n_conns++;
 	server_start_looks(server);
 	client_conn_watch(TAKE_PTR(conn));
@@ -359,12 +358,8 @@ static void on_death_closed(uv_handle_t *handle)
 
 static void client_conn_forget(struct client_conn *conn)
 {
-	struct client_conn **link = &conn->server->conns;
-
 	log_line("Client process %d disconnected", (int)conn->pid);
-	while (*link != conn)
-		link = &(*link)->next;
-	*link = conn->next;
+	LIST_DROP(conn->server->conns, conn);
 	if (conn->has_death)
 		uv_close((uv_handle_t *)&conn->death, on_death_closed);
 	if (conn->has_hangup)

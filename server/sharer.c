@@ -62,8 +62,7 @@ static struct sharer *make_entry(struct server *server)
 
 	if (!sharer)
 		return NULL;
-	sharer->next = server->sharers;
-	server->sharers = sharer;
+	LIST_PUSH(server->sharers, sharer);
 	return sharer;
 }
 
@@ -123,9 +122,8 @@ struct resource_quotas *sharer_quotas(struct sharer *process)
 void sharers_free(struct server *server)
 {
 	while (server->sharers) {
-		struct sharer *sharer = server->sharers;
+		struct sharer *sharer = LIST_POP(server->sharers);
 
-		server->sharers = sharer->next;
 		free(sharer);
 	}
 }

@@ -180,8 +180,7 @@ static void exec_end(struct exec *exec)
 {
 	(void)send_graph_destroy(exec_id(exec));
 	exec->is_closing = true;
-	exec->next = closing;
-	closing = exec;
+	LIST_PUSH(closing, exec);
 	free_closed_execs();
 	if (closing)
 		callback_expect_ends();

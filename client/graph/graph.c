@@ -87,9 +87,8 @@ void graph_free(struct graph *graph)
 	if (!graph)
 		return;
 	while (graph->first) {
-		struct graph_node *node = graph->first;
+		struct graph_node *node = LIST_POP(graph->first);
 
-		graph->first = node->next;
 		node_drop(node);
 	}
 	graph_release_references(graph, false);

@@ -415,8 +415,7 @@ static int exchange_run(struct exchange *exchange)
 	if (exchange->dontfork < exchange->dontfork_end)
 		madvise(pointer(exchange->dontfork), exchange->dontfork_end - exchange->dontfork,
 			MADV_DONTFORK);
-	exchange->next = exchanges;
-	exchanges = exchange;
+	LIST_PUSH(exchanges, exchange);
 	return 0;
 }
 

@@ -200,8 +200,7 @@ static CUresult open_new(struct context *context, struct pool *pool, const struc
 	}
 	memcpy(opened->token, ticket->token, sizeof(opened->token));
 	opened->address = range.address;
-	opened->next = all_opened;
-	all_opened = opened;
+	LIST_PUSH(all_opened, opened);
 	if (pool)
 		atomic_fetch_add_explicit(&pool->n_opened, 1, memory_order_acq_rel);
 	*ret_opened = opened;

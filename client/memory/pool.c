@@ -67,8 +67,7 @@ static struct pool *new_locked(const struct pool_home *home, enum pool_kind kind
 	for (unsigned i = 0; i < POOL_REUSES; i++)
 		pool->reuse[i] = 1;
 	heap_init(&pool->heap);
-	pool->next = pools;
-	pools = pool;
+	LIST_PUSH(pools, pool);
 	return pool;
 }
 
@@ -189,13 +188,9 @@ static void trim_to_threshold(struct pool *pool)
 /* Under the lock. Frees a destroyed pool that has no block left. */
 static void pool_free_destroyed(struct pool *pool)
 {
-	struct pool **link = &pools;
-
 	if (!pool->is_destroyed || pool->heap.size > 0)
 		return;
-	while (*link != pool)
-		link = &(*link)->next;
-	*link = pool->next;
+	LIST_DROP(pools, pool);
 	slab_give(&pool_slab, pool);
 }
 

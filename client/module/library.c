@@ -156,8 +156,7 @@ static CUresult kernel_new(struct library *library, const char *name, struct ker
 		kernel_free(kernel);
 		return result;
 	}
-	kernel->next = library->kernels;
-	library->kernels = kernel;
+	LIST_PUSH(library->kernels, kernel);
 	*ret_kernel = kernel;
 	return CUDA_SUCCESS;
 }

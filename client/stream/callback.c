@@ -358,8 +358,7 @@ void callbacks_forget(uint64_t launch)
 		if ((*link)->launch == launch) {
 			struct callback *callback = unlink_at(link);
 
-			callback->next = forgotten;
-			forgotten = callback;
+			LIST_PUSH(forgotten, callback);
 		} else {
 			link = &(*link)->next;
 		}

@@ -202,8 +202,7 @@ static CUresult desc_new(const struct origin *origins, unsigned n, CUdevResource
 	for (unsigned i = 0; i < n; i++)
 		desc->parts[i] = origins[i].part;
 	lock_take(&descs_lock);
-	desc->next = descs;
-	descs = desc;
+	LIST_PUSH(descs, desc);
 	lock_release(&descs_lock);
 	*ret_desc = (CUdevResourceDesc)desc;
 	return CUDA_SUCCESS;

@@ -69,9 +69,8 @@ static bool keep_frame(const void *frame, int fd)
 static void forget_frames(void)
 {
 	while (kept.frames) {
-		struct kept_frame *frame = kept.frames;
+		struct kept_frame *frame = LIST_POP(kept.frames);
 
-		kept.frames = frame->next;
 		descriptor_close(&frame->file);
 		free(frame);
 	}

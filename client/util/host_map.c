@@ -98,8 +98,7 @@ int host_map_add(uint64_t base, uint64_t size, int fd)
 		return r;
 	}
 	lock_take(&map_lock);
-	region->next = regions;
-	regions = region;
+	LIST_PUSH(regions, region);
 	lock_release(&map_lock);
 	return 0;
 }

@@ -57,16 +57,14 @@ void graph_former_keep(struct graph *graph, struct graph_former *former, struct 
 	former->ops = TAKE_PTR(node->ops);
 	former->n_ops = node->n_ops;
 	node->n_ops = 0;
-	former->next = graph->former;
-	graph->former = former;
+	LIST_PUSH(graph->former, former);
 }
 
 void graph_formers_free(struct graph *graph)
 {
 	while (graph->former) {
-		struct graph_former *former = graph->former;
+		struct graph_former *former = LIST_POP(graph->former);
 
-		graph->former = former->next;
 		graph->n_waits -= graph_count_waits(former->ops, former->n_ops);
 		account_free(former->ops);
 		account_free(former);

@@ -65,8 +65,7 @@ static struct chain_cache *chain_cache_get(struct session *session, struct strea
 		return NULL;
 	store->session = session;
 	store->stream = stream;
-	store->next = session->chain_caches;
-	session->chain_caches = store;
+	LIST_PUSH(session->chain_caches, store);
 	session->n_chain_caches++;
 	stream->chains = store;
 	return store;
@@ -76,13 +75,10 @@ static struct chain_cache *chain_cache_get(struct session *session, struct strea
 static void chain_cache_free(struct stream *stream, bool device_lost)
 {
 	struct chain_cache *store = stream->chains;
-	struct chain_cache **link;
 
 	if (!store)
 		return;
-	for (link = &store->session->chain_caches; *link != store;)
-		link = &(*link)->next;
-	*link = store->next;
+	LIST_DROP(store->session->chain_caches, store);
 	store->session->n_chain_caches--;
 	stream->chains = NULL;
 	for (unsigned i = 0; i < LENGTHS; i++)

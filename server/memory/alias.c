@@ -89,11 +89,7 @@ static void run_free(struct alias_run *run)
 
 static void run_remove(struct session *session, struct alias_run *run)
 {
-	struct alias_run **link = &session->aliases->runs;
-
-	while (*link != run)
-		link = &(*link)->next;
-	*link = run->next;
+	LIST_DROP(session->aliases->runs, run);
 	run_free(run);
 }
 
@@ -133,8 +129,7 @@ static struct alias_run *run_new(struct session *session, uint64_t size)
 		account_free(run);
 		return NULL;
 	}
-	run->next = session->aliases->runs;
-	session->aliases->runs = run;
+	LIST_PUSH(session->aliases->runs, run);
 	return run;
 }
 
@@ -374,9 +369,8 @@ static void aliases_fini(struct session *session, bool device_lost)
 	if (session->aliases->runs && !device_lost)
 		session_device_enter_any(session);
 	while (session->aliases->runs) {
-		struct alias_run *run = session->aliases->runs;
+		struct alias_run *run = LIST_POP(session->aliases->runs);
 
-		session->aliases->runs = run->next;
 		run_end(session, run, device_lost);
 	}
 	*session->aliases = (struct aliases){0};

@@ -180,8 +180,7 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, 
 		session, ALIGN_UP(size, VA_WINDOW), after, sdev ? sdev->memory : NULL, &region);
 	if (result != CUDA_SUCCESS)
 		return result;
-	region->next = session->host_regions;
-	session->host_regions = region;
+	LIST_PUSH(session->host_regions, region);
 	*ret_address = region->arena.base;
 	*ret_region_size = region->arena.size;
 	result = session_send_memory(session, *ret_address, *ret_region_size, region->fd);
@@ -191,14 +190,11 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, 
 
 CUresult do_host_region_end(struct session *session, uint64_t address)
 {
-	struct host_region **link = &session->host_regions;
 	struct host_region *region = host_region_find(session, address);
 
 	if (!region || region->arena.base != address || region->arena.mapped > 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	while (*link != region)
-		link = &(*link)->next;
-	*link = region->next;
+	LIST_DROP(session->host_regions, region);
 	pending_waits_forget_passed(session);
 	host_region_free(region, false);
 	return CUDA_SUCCESS;
@@ -373,9 +369,8 @@ static void host_fini(struct session *session, bool device_lost)
 	if (session->host_regions && !device_lost)
 		session_device_enter_any(session);
 	while (session->host_regions) {
-		struct host_region *region = session->host_regions;
+		struct host_region *region = LIST_POP(session->host_regions);
 
-		session->host_regions = region->next;
 		host_region_free(region, device_lost);
 	}
 }

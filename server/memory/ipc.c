@@ -88,10 +88,8 @@ static void ipc_settle(struct remains *remains)
 		arena_end_unshared(arena);
 	lock_take(&lock);
 	is_open = is_open_locked(arena->base, arena->size);
-	if (is_open) {
-		remains->next = all_remains;
-		all_remains = remains;
-	}
+	if (is_open)
+		LIST_PUSH(all_remains, remains);
 	lock_release(&lock);
 	if (is_open)
 		return;
@@ -130,11 +128,7 @@ static struct remains *take_remains(uint64_t address)
 /* Under the lock: takes the share off the list. */
 static void share_free(struct share *share)
 {
-	struct share **link = &shares;
-
-	while (*link != share)
-		link = &(*link)->next;
-	*link = share->next;
+	LIST_DROP(shares, share);
 	account_free(share);
 }
 
@@ -191,8 +185,7 @@ static CUresult share_new(
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
 	lock_take(&lock);
-	share->next = shares;
-	shares = share;
+	LIST_PUSH(shares, share);
 	lock_release(&lock);
 	session->n_shares++;
 	return CUDA_SUCCESS;
@@ -332,8 +325,7 @@ CUresult do_ipc_memory_open(struct session *session, const uint64_t token[2], ui
 		return result;
 	}
 	opened->share = share;
-	opened->next = session->opened;
-	session->opened = opened;
+	LIST_PUSH(session->opened, opened);
 	*ret_address = share->address;
 	*ret_size = share->size;
 	*ret_device = share->device;
@@ -399,9 +391,8 @@ static void revoke_all(const struct session *session)
 static void ipc_end(struct session *session, bool device_lost)
 {
 	while (session->opened) {
-		struct opened *opened = session->opened;
+		struct opened *opened = LIST_POP(session->opened);
 
-		session->opened = opened->next;
 		fence_fini(&opened->fence, device_lost);
 		share_close(session, opened->share);
 		account_free(opened);

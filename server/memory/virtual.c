@@ -179,9 +179,8 @@ static void virtual_fini(struct session *session, bool device_lost)
 	uint32_t at = 0;
 
 	while (session->regions) {
-		struct region *region = session->regions;
+		struct region *region = LIST_POP(session->regions);
 
-		session->regions = region->next;
 		virtual_region_free(session, region, device_lost);
 	}
 	while ((allocation = handle_take(&session->allocations, &at)))
@@ -231,8 +230,7 @@ CUresult do_address_region(
 		account_free(region);
 		return result;
 	}
-	region->next = session->regions;
-	session->regions = region;
+	LIST_PUSH(session->regions, region);
 	*ret_address = region->base;
 	*ret_region_size = region->size;
 	return CUDA_SUCCESS;
@@ -263,15 +261,12 @@ static bool wait_for_closing(
 
 CUresult do_address_region_end(struct session *session, uint64_t address)
 {
-	struct region **link = &session->regions;
 	struct region *region = virtual_region_find(session, address, 1);
 
 	if (!region || region->base != address ||
 		!wait_for_closing(session, region, region->base, region->size) || region->n > 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	while (*link != region)
-		link = &(*link)->next;
-	*link = region->next;
+	LIST_DROP(session->regions, region);
 	virtual_region_free(session, region, false);
 	return CUDA_SUCCESS;
 }

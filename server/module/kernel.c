@@ -186,8 +186,7 @@ static CUresult kernel_new(struct session *session, struct library *library, uin
 	kernel->real = real;
 	snprintf(kernel->name, sizeof(kernel->name), "%s", name);
 	kernel->library = library;
-	kernel->next = library->kernels;
-	library->kernels = kernel;
+	LIST_PUSH(library->kernels, kernel);
 	*ret_kernel = kernel;
 	return CUDA_SUCCESS;
 }

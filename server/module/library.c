@@ -32,9 +32,8 @@
 static void charges_end(struct library *library)
 {
 	while (library->charges) {
-		struct library_charge *charge = library->charges;
+		struct library_charge *charge = LIST_POP(library->charges);
 
-		library->charges = charge->next;
 		atomic_fetch_sub(&charge->memory->closing, charge->size);
 		device_quota_refund(charge->memory, charge->size);
 		device_quota_unref(charge->memory);
@@ -89,8 +88,7 @@ CUresult library_charge(
 	}
 	charge->memory = device_quota_ref(sdev->memory);
 	charge->size = size;
-	charge->next = library->charges;
-	library->charges = charge;
+	LIST_PUSH(library->charges, charge);
 	return CUDA_SUCCESS;
 }
 
@@ -191,9 +189,8 @@ void library_end(struct session *session, struct library *library)
 {
 	session_parts_code_end(session);
 	while (library->kernels) {
-		struct kernel *kernel = library->kernels;
+		struct kernel *kernel = LIST_POP(library->kernels);
 
-		library->kernels = kernel->next;
 		if (session->last_kernel == kernel)
 			session->last_kernel = NULL;
 		handle_remove(&session->kernels, kernel->id);

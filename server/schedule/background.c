@@ -62,22 +62,17 @@ void background_init(void)
 static void list(struct background *own)
 {
 	lock_take(&lock);
-	own->next = first;
-	first = own;
+	LIST_PUSH(first, own);
 	own->goes_first = true;
 	lock_release(&lock);
 }
 
 static void unlist(struct background *own)
 {
-	struct background **link = &first;
-
 	if (!own->goes_first)
 		return;
 	lock_take(&lock);
-	while (*link != own)
-		link = &(*link)->next;
-	*link = own->next;
+	LIST_DROP(first, own);
 	own->goes_first = false;
 	lock_release(&lock);
 }

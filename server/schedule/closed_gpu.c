@@ -176,8 +176,7 @@ void launching_join(struct session *session)
 	if (launching->is_listed)
 		return;
 	lock_take(&lock);
-	launching->next = workers;
-	workers = launching;
+	LIST_PUSH(workers, launching);
 	lock_release(&lock);
 	launching->is_listed = true;
 }

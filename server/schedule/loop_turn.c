@@ -39,12 +39,8 @@ static void turn_append(struct loops *loops, struct loop_turn *turn)
 
 static void turn_remove(struct loops *loops, const struct loop_turn *turn)
 {
-	struct loop_turn **link = &loops->first;
-
 	lock_take(&lock);
-	while (*link != turn)
-		link = &(*link)->next;
-	*link = turn->next;
+	LIST_DROP(loops->first, turn);
 	lock_release(&lock);
 }
 

@@ -290,8 +290,7 @@ static void chunk_unuse(struct arena *arena, struct chunk *chunk)
 {
 	set_unused(arena, chunk, true);
 	chunk->is_shared = false;
-	chunk->next = arena->spare;
-	arena->spare = chunk;
+	LIST_PUSH(arena->spare, chunk);
 }
 
 /* Makes a whole chunk one that is divided into pieces. */
@@ -309,8 +308,7 @@ static bool chunk_share(struct arena *arena, struct chunk *chunk)
 	if (!chunk->used || !chunk->last)
 		return false;
 	chunk->is_shared = true;
-	chunk->next = arena->shared;
-	arena->shared = chunk;
+	LIST_PUSH(arena->shared, chunk);
 	return true;
 }
 
@@ -368,11 +366,7 @@ CUresult arena_alloc(struct arena *arena, uint64_t size, uint64_t *ret_address)
 
 static void unlink_shared(struct arena *arena, struct chunk *chunk)
 {
-	struct chunk **link = &arena->shared;
-
-	while (*link != chunk)
-		link = &(*link)->next;
-	*link = chunk->next;
+	LIST_DROP(arena->shared, chunk);
 }
 
 static CUresult free_small(struct arena *arena, struct chunk *chunk, uint64_t address)

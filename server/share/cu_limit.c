@@ -184,8 +184,7 @@ static void list_asks(struct session_device *sdev)
 	if (asks->is_listed)
 		return;
 	asks->is_listed = true;
-	asks->next = sdev->device->raised->asks;
-	sdev->device->raised->asks = asks;
+	LIST_PUSH(sdev->device->raised->asks, asks);
 }
 
 /* The highest request of a session; never below the first value. Under the lock. */

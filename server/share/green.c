@@ -141,9 +141,8 @@ unsigned greens_kept(void)
 static void greens_forget(void)
 {
 	while (kept) {
-		struct green *green = kept;
+		struct green *green = LIST_POP(kept);
 
-		kept = green->next;
 		atomic_fetch_sub(&n_greens, 1);
 		account_free(green);
 	}
@@ -171,8 +170,7 @@ void green_unref(struct green *green, bool device_lost)
 	green->sdev = NULL;
 	account_disown(green);
 	lock_take(&kept_lock);
-	green->next = kept;
-	kept = green;
+	LIST_PUSH(kept, green);
 	n_kept++;
 	lock_release(&kept_lock);
 }

@@ -133,8 +133,7 @@ static struct green *find_green(const struct division *division, uint64_t set)
 static void link_share(struct division *division, struct sm_share *share)
 {
 	share->green = find_green(division, share->set);
-	share->next = division->shares;
-	division->shares = share;
+	LIST_PUSH(division->shares, share);
 }
 
 /* Under the lock: chooses `n' groups among the `n_group' of the session's group of clients. */
@@ -317,11 +316,7 @@ CUresult sm_share_take_part(struct session *session, struct device *device,
 /* Under the lock. */
 static void unlink_share(struct division *division, const struct sm_share *share)
 {
-	struct sm_share **link = &division->shares;
-
-	while (*link != share)
-		link = &(*link)->next;
-	*link = share->next;
+	LIST_DROP(division->shares, share);
 	if (share->set != share->group_set)
 		sm_loads_remove(&division->loads, share->set);
 	if (share->group_set && !find_group(division, share->group,

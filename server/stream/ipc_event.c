@@ -51,8 +51,7 @@ CUresult do_ipc_event_export(
 		shared->device = device;
 		shared->n_refs = 1;
 		lock_take(&lock);
-		shared->next = shared_events;
-		shared_events = shared;
+		LIST_PUSH(shared_events, shared);
 		lock_release(&lock);
 		event->shared = shared;
 	}

@@ -209,8 +209,7 @@ static bool try_begin(struct printf_capture *text, bool is_alone, bool is_late)
 		/* Left over from a session that has ended. */
 		if (!printers)
 			printf_capture_collect(NULL);
-		text->next = printers;
-		printers = text;
+		LIST_PUSH(printers, text);
 		text->is_printer = true;
 		text->is_alone = false;
 		text->turn++;

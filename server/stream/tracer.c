@@ -153,8 +153,7 @@ static struct piece *piece_take(struct tracer *tracer)
 
 static void piece_give(struct tracer *tracer, struct piece *piece)
 {
-	piece->next = tracer->unused;
-	tracer->unused = piece;
+	LIST_PUSH(tracer->unused, piece);
 }
 
 static void piece_fini(struct piece *piece, bool device_lost)

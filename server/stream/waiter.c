@@ -47,8 +47,7 @@ static struct watch *next_watch(struct waiters *waiters)
 
 static void put_idle(struct waiters *waiters, struct watch *watch)
 {
-	watch->next = waiters->idle;
-	waiters->idle = watch;
+	LIST_PUSH(waiters->idle, watch);
 }
 
 static void *waiter_run(void *arg)
@@ -189,9 +188,8 @@ static void waiters_fini(struct session *session, bool device_lost)
 	for (unsigned i = 0; i < waiters->n_threads; i++)
 		pthread_join(waiters->threads[i], NULL);
 	while (waiters->idle) {
-		struct watch *watch = waiters->idle;
+		struct watch *watch = LIST_POP(waiters->idle);
 
-		waiters->idle = watch->next;
 		if (!device_lost)
 			cuda.cuEventDestroy_v2(watch->event);
 		account_free(watch);

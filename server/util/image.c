@@ -175,8 +175,7 @@ static void image_add(struct image *image)
 {
 	lock_take(&lock);
 	image->n_refs = 1;
-	image->next = images;
-	images = image;
+	LIST_PUSH(images, image);
 	lock_release(&lock);
 }
 
@@ -279,13 +278,8 @@ void image_unref(struct image *image)
 		return;
 	lock_take(&lock);
 	is_last = --image->n_refs == 0;
-	if (is_last) {
-		struct image **link = &images;
-
-		while (*link != image)
-			link = &(*link)->next;
-		*link = image->next;
-	}
+	if (is_last)
+		LIST_DROP(images, image);
 	lock_release(&lock);
 	if (is_last)
 		image_free(image);
