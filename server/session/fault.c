@@ -51,14 +51,14 @@ uint32_t fault_session(void)
 }
 
 /* Whether it is the first one. The other threads go on when the parts have seen it, too. */
-static bool fault_is_first(const struct session *session, CUresult result)
+static __attribute__((noinline)) bool fault_is_first(const struct session *session, CUresult result)
 {
 	bool is_first;
 
 	lock_take(&noting);
 	is_first = fault_get() == CUDA_SUCCESS;
 	if (is_first) {
-		session_parts_fault();
+		parts_call(session_parts, fault);
 		atomic_store(&first, (uint64_t)session->id << 32 | (uint32_t)result);
 	}
 	lock_release(&noting);

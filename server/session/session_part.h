@@ -81,19 +81,16 @@ extern const struct session_part aliases_part, arrays_part, background_part, con
 size_t session_parts_size(void);
 uint64_t session_parts_kept(void);
 
-/*
- * Each of these calls the function of its name in each entry. `memory' has session_parts_size()
- * bytes.
- */
+/* Calls the function of that name in each entry of the list. */
+#define parts_call(list, function, ...)                                                            \
+	do {                                                                                       \
+		for (const struct session_part *const *_part = (list); *_part; _part++)            \
+			if ((*_part)->function)                                                    \
+				(*_part)->function(__VA_ARGS__);                                   \
+	} while (0)
+
+/* The same where it takes more. `memory' has session_parts_size() bytes. */
 void session_parts_begin(struct session *session, void *memory);
-void session_parts_rest(struct session *session);
 bool session_parts_are_settled(const struct session *session);
-void session_parts_poll(struct session *session);
-void session_parts_trim(struct session *session, bool all);
-void session_parts_release(struct session *session);
-void session_parts_stream_end(struct stream *stream, bool device_lost);
-void session_parts_code_end(struct session *session);
-void session_parts_fault(void);
-void session_parts_end(struct session *session, bool device_lost);
 
 #endif

@@ -266,7 +266,7 @@ static void unlink_unjoined(struct stream *stream)
 
 static void free_real(struct stream *stream, bool device_lost)
 {
-	session_parts_stream_end(stream, device_lost);
+	parts_call(session_parts, stream_end, stream, device_lost);
 	if (!device_lost && stream->event)
 		cuda.cuEventDestroy_v2(stream->event);
 	if (!device_lost && stream->real && stream->green)
@@ -316,7 +316,7 @@ bool streams_poll(struct session *session)
 	}
 	if (!session->busy) {
 		pending_waits_are_passed(session);
-		session_parts_rest(session);
+		parts_call(session_parts, rest, session);
 	}
 	if (!session->busy && session->has_pending_seqnos)
 		progress_settle_all(session);
