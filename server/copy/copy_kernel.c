@@ -178,12 +178,6 @@ static void fill_in(struct copy_kernel_launch *launch, uint64_t n_units)
 	const uint64_t blocks = (n_units + THREADS - 1) / THREADS;
 
 	launch->params.n_units = n_units;
-	launch->size = sizeof(launch->params);
-	launch->extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
-	launch->extra[1] = &launch->params;
-	launch->extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
-	launch->extra[3] = &launch->size;
-	launch->extra[4] = CU_LAUNCH_PARAM_END;
 	launch->node = (CUDA_KERNEL_NODE_PARAMS_v2){
 		.gridDimX = (unsigned)MIN(MAX(blocks, 1u), BLOCKS_MAX),
 		.gridDimY = 1,
@@ -191,7 +185,7 @@ static void fill_in(struct copy_kernel_launch *launch, uint64_t n_units)
 		.blockDimX = THREADS,
 		.blockDimY = 1,
 		.blockDimZ = 1,
-		.extra = launch->extra,
+		.extra = kernel_extra(&launch->extra, &launch->params, sizeof(launch->params)),
 	};
 }
 

@@ -27,8 +27,7 @@ struct copy_kernel_params {
 struct copy_kernel_launch {
 	CUDA_KERNEL_NODE_PARAMS_v2 node;
 	struct copy_kernel_params params;
-	size_t size;
-	void *extra[5];
+	struct kernel_extra extra;
 };
 
 /*

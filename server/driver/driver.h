@@ -38,6 +38,23 @@ int driver_version(void);
 CUresult driver_read_topology(uint8_t **ret_gpcs, uint8_t **ret_numbers);
 void driver_free_topology(uint8_t *gpcs, uint8_t *numbers);
 
+/* The list that the driver takes for a kernel's parameters in one piece. It points into itself. */
+struct kernel_extra {
+	size_t size;
+	void *list[5];
+};
+
+/* Returns the list, or NULL for a kernel without parameters. */
+static inline void **kernel_extra(struct kernel_extra *extra, const void *params, size_t size)
+{
+	*extra = (struct kernel_extra){
+		.size = size,
+		.list = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)params,
+			CU_LAUNCH_PARAM_BUFFER_SIZE, &extra->size, CU_LAUNCH_PARAM_END},
+	};
+	return size > 0 ? extra->list : NULL;
+}
+
 /* "CUDA_ERROR_OUT_OF_MEMORY"; never NULL. */
 const char *result_name(CUresult result);
 

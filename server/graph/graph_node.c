@@ -212,8 +212,7 @@ static CUresult kernel_check(struct session *session, const struct graph *graph,
 /* The parameters of a new node, as the driver takes them. */
 struct kernel_params {
 	CUDA_KERNEL_NODE_PARAMS_v2 node;
-	size_t size;
-	void *extra[5];
+	struct kernel_extra extra;
 	void *pointers[WIRE_PARAMS_COUNT_MAX];
 };
 
@@ -224,19 +223,13 @@ struct kernel_params {
 static CUresult kernel_point_all(struct kernel_params *all, const struct kernel *kernel,
 	bool is_cooperative, const void *params, uint32_t params_size)
 {
-	all->size = kernel->param_bytes;
-	if (params_size < all->size)
+	if (params_size < kernel->param_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (is_cooperative) {
 		all->node.kernelParams = all->pointers;
 		return kernel_point(kernel, params, all->pointers);
 	}
-	all->extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
-	all->extra[1] = (void *)(uintptr_t)params;
-	all->extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
-	all->extra[3] = &all->size;
-	all->extra[4] = CU_LAUNCH_PARAM_END;
-	all->node.extra = all->size > 0 ? all->extra : NULL;
+	all->node.extra = kernel_extra(&all->extra, params, kernel->param_bytes);
 	return CUDA_SUCCESS;
 }
 

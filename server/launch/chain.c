@@ -22,33 +22,18 @@
 /* Without memory or a channel, an attempt to make a graph may take a millisecond. */
 #define RUNS_BEFORE_RETRY 1000
 
-/* Space for the parameter list that the driver takes. */
-struct buffer_params {
-	size_t size;
-	void *extra[5];
-};
-
-static void **launch_extra(const struct queued_launch *queued, struct buffer_params *params)
-{
-	*params = (struct buffer_params){
-		.size = queued->params_size,
-		.extra = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)queued->params,
-			CU_LAUNCH_PARAM_BUFFER_SIZE, &params->size, CU_LAUNCH_PARAM_END},
-	};
-	return queued->params_size > 0 ? params->extra : NULL;
-}
-
 CUresult launch_alone(const struct queued_launch *queued, CUstream real)
 {
-	struct buffer_params params;
+	struct kernel_extra extra;
 
 	return cuda.cuLaunchKernel(queued->function, queued->grid[0], queued->grid[1],
 		queued->grid[2], queued->block[0], queued->block[1], queued->block[2],
-		queued->shared_bytes, real, NULL, launch_extra(queued, &params));
+		queued->shared_bytes, real, NULL,
+		kernel_extra(&extra, queued->params, queued->params_size));
 }
 
 static CUDA_KERNEL_NODE_PARAMS node_params(
-	const struct queued_launch *queued, struct buffer_params *params)
+	const struct queued_launch *queued, struct kernel_extra *extra)
 {
 	return (CUDA_KERNEL_NODE_PARAMS){
 		.func = queued->function,
@@ -59,7 +44,7 @@ static CUDA_KERNEL_NODE_PARAMS node_params(
 		.blockDimY = queued->block[1],
 		.blockDimZ = queued->block[2],
 		.sharedMemBytes = queued->shared_bytes,
-		.extra = launch_extra(queued, params),
+		.extra = kernel_extra(extra, queued->params, queued->params_size),
 	};
 }
 
@@ -100,8 +85,8 @@ static CUresult add_kernels(struct chain *chain, const struct queued_launch *lau
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		struct buffer_params buffer;
-		CUDA_KERNEL_NODE_PARAMS params = node_params(&launches[i], &buffer);
+		struct kernel_extra extra;
+		CUDA_KERNEL_NODE_PARAMS params = node_params(&launches[i], &extra);
 
 		if (!chain_pay(chain, n, launches[i].params_size))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -169,8 +154,8 @@ static CUresult set_kernels(struct chain *chain, const struct queued_launch *lau
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		struct buffer_params buffer;
-		CUDA_KERNEL_NODE_PARAMS params = node_params(&launches[i], &buffer);
+		struct kernel_extra extra;
+		CUDA_KERNEL_NODE_PARAMS params = node_params(&launches[i], &extra);
 
 		if (unlikely(!chain_pay(chain, n, launches[i].params_size)))
 			return CUDA_ERROR_OUT_OF_MEMORY;

@@ -239,14 +239,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
 	CUlaunchConfig config = {msg->grid[0], msg->grid[1], msg->grid[2], msg->block[0],
 		msg->block[1], msg->block[2], msg->shared_bytes, NULL, attributes, 0};
-	size_t size;
-	void *extra[] = {
-		CU_LAUNCH_PARAM_BUFFER_POINTER,
-		(void *)(uintptr_t)params,
-		CU_LAUNCH_PARAM_BUFFER_SIZE,
-		&size,
-		CU_LAUNCH_PARAM_END,
-	};
+	struct kernel_extra extra;
 	const struct device_kernel *found;
 	struct launch_events events;
 	CUresult result;
@@ -258,8 +251,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	result = launch_prepare(session, stream, kernel, &config, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
-	size = kernel->param_bytes;
-	if (msg->params_size < size)
+	if (msg->params_size < kernel->param_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = find_events(session, stream, msg->attr_mask, msg->programmatic_event,
 		msg->completion_event, &events);
@@ -276,8 +268,8 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	config.numAttrs += stream_attributes(&attributes[config.numAttrs], msg->attr_mask, &events);
 	result = TRACED(session, stream,
 		LAUNCHING(session, stream->device,
-			cuda.cuLaunchKernelEx(
-				&config, found->function, NULL, size > 0 ? extra : NULL)),
+			cuda.cuLaunchKernelEx(&config, found->function, NULL,
+				kernel_extra(&extra, params, kernel->param_bytes))),
 		.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);
 	if (result != CUDA_SUCCESS)
 		return result;
