@@ -54,9 +54,16 @@ bool box_end_in(const struct array *array, uint64_t x, uint64_t y, uint64_t z,
 CUDA_MEMCPY3D box_describe(
 	const struct box_end *dst, const struct box_end *src, const struct box_size *size);
 
-/* Makes as few copies as the ends of registrations allow. Both ends are checked. */
-CUresult copy_box(struct session *session, struct stream *stream, struct box_end dst,
-	struct box_end src, const struct box_size *size);
+/* Makes as few copies as the ends of registrations allow, on the stream. Both ends are checked. */
+CUresult copy_box(struct session *session, struct stream *stream, const struct box_end *dst,
+	const struct box_end *src, const struct box_size *size);
+
+/*
+ * The same between an end and rows without gaps in the staging memory, from `offset' on; `is_out':
+ * to the staging memory.
+ */
+CUresult copy_box_staged(struct session *session, struct stream *stream, const struct box_end *end,
+	uint64_t offset, const struct box_size *size, bool is_out);
 
 /* The same for a box within host memory; neither end is in an array. */
 CUresult copy_host_box(struct session *session, const struct box_end *dst,

@@ -8,7 +8,6 @@
  */
 
 #include "copy.h"
-#include "staging.h"
 #include "server/session/session.h"
 #include "server/stream/stream.h"
 #include "server/array/array.h"
@@ -21,14 +20,6 @@ bool box_end_in(const struct array *array, uint64_t x, uint64_t y, uint64_t z,
 	       range_ok(y, size->height, array->height) && range_ok(z, size->depth, array->depth);
 }
 
-static CUresult copy_either(struct session *session, struct stream *stream,
-	const struct box_end *array, const struct box_end *other, uint32_t is_out,
-	const struct box_size *size)
-{
-	return is_out ? copy_box(session, stream, *other, *array, size)
-		      : copy_box(session, stream, *array, *other, size);
-}
-
 CUresult do_copy_array(struct session *session, struct stream *stream, struct array *array,
 	const struct msg_copy_array *msg)
 {
@@ -36,16 +27,12 @@ CUresult do_copy_array(struct session *session, struct stream *stream, struct ar
 	const struct box_end line = {
 		.at = end_of(msg->address), .pitch = msg->pitch, .rows = msg->rows};
 	struct box_end end;
-	CUstream real;
-	CUresult result;
 
 	if (!box_end_in(array, msg->x, msg->y, msg->z, &size, &end) ||
 		!box_end_ok(session, &line, &size))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = stream_begin(session, stream, &real);
-	return result == CUDA_SUCCESS
-		       ? copy_either(session, stream, &end, &line, msg->is_out, &size)
-		       : result;
+	return msg->is_out ? copy_box(session, stream, &line, &end, &size)
+			   : copy_box(session, stream, &end, &line, &size);
 }
 
 CUresult do_copy_arrays(struct session *session, struct stream *stream, struct array *dst,
@@ -53,14 +40,11 @@ CUresult do_copy_arrays(struct session *session, struct stream *stream, struct a
 {
 	const struct box_size size = {msg->width, msg->height, msg->depth};
 	struct box_end to, from;
-	CUstream real;
-	CUresult result;
 
 	if (!box_end_in(dst, msg->dst_x, msg->dst_y, msg->dst_z, &size, &to) ||
 		!box_end_in(src, msg->src_x, msg->src_y, msg->src_z, &size, &from))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = stream_begin(session, stream, &real);
-	return result == CUDA_SUCCESS ? copy_box(session, stream, to, from, &size) : result;
+	return copy_box(session, stream, &to, &from, &size);
 }
 
 CUresult do_copy_array_rows(struct session *session, struct stream *stream, struct array *array,
@@ -68,20 +52,8 @@ CUresult do_copy_array_rows(struct session *session, struct stream *stream, stru
 {
 	const struct box_size size = {msg->width, msg->rows, 1};
 	struct box_end end;
-	void *piece = NULL;
-	CUstream real;
-	CUresult result;
 
 	if (!box_end_in(array, msg->x, msg->y, msg->z, &size, &end))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = stream_begin(session, stream, &real);
-	if (result == CUDA_SUCCESS)
-		result = staging_piece(
-			session, msg->offset, (uint64_t)msg->width * msg->rows, &piece);
-	if (result != CUDA_SUCCESS)
-		return result;
-	return copy_either(session, stream, &end,
-		&(struct box_end){
-			.at = end_of_piece(piece), .pitch = msg->width, .rows = msg->rows},
-		msg->is_out, &size);
+	return copy_box_staged(session, stream, &end, msg->offset, &size, msg->is_out);
 }

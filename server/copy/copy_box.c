@@ -236,14 +236,41 @@ static CUresult copy_slices_cut(struct session *session, struct box_end dst, str
 	return result;
 }
 
-CUresult copy_box(struct session *session, struct stream *stream, struct box_end dst,
-	struct box_end src, const struct box_size *size)
+/* The stream is ready for the copy. */
+static CUresult copy_begun(struct session *session, struct stream *stream,
+	const struct box_end *dst, const struct box_end *src, const struct box_size *size)
 {
 	uint64_t bytes = size->width * size->height * size->depth;
 
-	counter_add_copy(session, dst.at.is_host, src.at.is_host, bytes);
-	return TRACED(session, stream, copy_slices_cut(session, dst, src, size, stream->real),
-		.kind = trace_copy_kind(dst.at.is_host, src.at.is_host), .size = bytes);
+	counter_add_copy(session, dst->at.is_host, src->at.is_host, bytes);
+	return TRACED(session, stream, copy_slices_cut(session, *dst, *src, size, stream->real),
+		.kind = trace_copy_kind(dst->at.is_host, src->at.is_host), .size = bytes);
+}
+
+CUresult copy_box(struct session *session, struct stream *stream, const struct box_end *dst,
+	const struct box_end *src, const struct box_size *size)
+{
+	CUstream real;
+	CUresult result = stream_begin(session, stream, &real);
+
+	return result == CUDA_SUCCESS ? copy_begun(session, stream, dst, src, size) : result;
+}
+
+CUresult copy_box_staged(struct session *session, struct stream *stream, const struct box_end *end,
+	uint64_t offset, const struct box_size *size, bool is_out)
+{
+	struct box_end staged = {.pitch = size->width, .rows = size->height};
+	void *piece = NULL;
+	CUstream real;
+	CUresult result = stream_begin(session, stream, &real);
+
+	if (result == CUDA_SUCCESS)
+		result = staging_piece(session, offset, size->width * size->height, &piece);
+	if (result != CUDA_SUCCESS)
+		return result;
+	staged.at = end_of_piece(piece);
+	return is_out ? copy_begun(session, stream, &staged, end, size)
+		      : copy_begun(session, stream, end, &staged, size);
 }
 
 CUresult do_copy_box(struct session *session, struct stream *stream, const struct msg_copy_box *msg)
@@ -253,54 +280,34 @@ CUresult do_copy_box(struct session *session, struct stream *stream, const struc
 		.at = end_of(msg->dst), .pitch = msg->dst_pitch, .rows = msg->dst_rows};
 	const struct box_end from = {
 		.at = end_of(msg->src), .pitch = msg->src_pitch, .rows = msg->src_rows};
-	CUstream real;
-	CUresult result;
 
 	if (!box_end_ok(session, &to, &size) || !box_end_ok(session, &from, &size))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = stream_begin(session, stream, &real);
-	return result == CUDA_SUCCESS ? copy_box(session, stream, to, from, &size) : result;
+	return copy_box(session, stream, &to, &from, &size);
+}
+
+static CUresult copy_rows_staged(struct session *session, struct stream *stream, uint64_t address,
+	uint64_t pitch, uint32_t offset, const struct box_size *size, bool is_out)
+{
+	const struct box_end line = {.at = end_of(address),
+		.pitch = size->height > 1 ? pitch : size->width,
+		.rows = size->height};
+
+	return box_end_ok(session, &line, size)
+		       ? copy_box_staged(session, stream, &line, offset, size, is_out)
+		       : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult do_copy_rows_in(struct session *session, struct stream *stream, uint64_t dst,
 	uint64_t pitch, uint32_t offset, uint32_t width, uint32_t rows)
 {
-	const struct box_size size = {width, rows, 1};
-	const struct box_end to = {
-		.at = end_of(dst), .pitch = rows > 1 ? pitch : width, .rows = rows};
-	void *piece = NULL;
-	CUstream real;
-	CUresult result;
-
-	if (!box_end_ok(session, &to, &size))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = stream_begin(session, stream, &real);
-	if (result == CUDA_SUCCESS)
-		result = staging_piece(session, offset, (uint64_t)width * rows, &piece);
-	if (result != CUDA_SUCCESS)
-		return result;
-	return copy_box(session, stream, to,
-		(struct box_end){.at = end_of_piece(piece), .pitch = width, .rows = rows}, &size);
+	return copy_rows_staged(
+		session, stream, dst, pitch, offset, &(struct box_size){width, rows, 1}, false);
 }
 
 CUresult do_copy_rows_out(struct session *session, struct stream *stream, uint64_t src,
 	uint64_t pitch, uint32_t offset, uint32_t width, uint32_t rows)
 {
-	const struct box_size size = {width, rows, 1};
-	const struct box_end from = {
-		.at = end_of(src), .pitch = rows > 1 ? pitch : width, .rows = rows};
-	void *piece = NULL;
-	CUstream real;
-	CUresult result;
-
-	if (!box_end_ok(session, &from, &size))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = stream_begin(session, stream, &real);
-	if (result == CUDA_SUCCESS)
-		result = staging_piece(session, offset, (uint64_t)width * rows, &piece);
-	if (result != CUDA_SUCCESS)
-		return result;
-	return copy_box(session, stream,
-		(struct box_end){.at = end_of_piece(piece), .pitch = width, .rows = rows}, from,
-		&size);
+	return copy_rows_staged(
+		session, stream, src, pitch, offset, &(struct box_size){width, rows, 1}, true);
 }
