@@ -120,9 +120,9 @@ void graph_node_put(struct session *session, struct graph *graph, uint32_t numbe
 	if (result == CUDA_SUCCESS && !graph->real && !node_make_space(session, graph))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
-		graph->n_waits += graph_count_waits(node->ops, node->n_ops);
+		graph->n_waits += memory_ops_count_waits(node->ops, node->n_ops);
 		if (graph->real) {
-			graph->n_waits -= graph_count_waits(
+			graph->n_waits -= memory_ops_count_waits(
 				graph->nodes[number].ops, graph->nodes[number].n_ops);
 			graph_node_fini(&graph->nodes[number], false);
 		} else {

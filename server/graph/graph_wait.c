@@ -31,22 +31,14 @@ CUstream graph_running_on(const struct session *session, const struct graph *gra
 	return graph->last && stream ? stream->real : NULL;
 }
 
-uint32_t graph_count_waits(const struct memory_op *ops, uint32_t n_ops)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < n_ops; i++)
-		n += memory_op_is_wait(&ops[i]);
-	return n;
-}
-
 /* ---- waits of changed nodes */
 
 bool graph_former_new(struct session *session, const struct graph *graph,
 	const struct graph_node *node, struct graph_former **ret_former)
 {
 	*ret_former = NULL;
-	if (graph_count_waits(node->ops, node->n_ops) == 0 || !graph_running_on(session, graph))
+	if (memory_ops_count_waits(node->ops, node->n_ops) == 0 ||
+		!graph_running_on(session, graph))
 		return true;
 	*ret_former = account_alloc(session->account, sizeof(**ret_former), 0);
 	return *ret_former;
@@ -65,7 +57,7 @@ void graph_formers_free(struct graph *graph)
 	while (graph->former) {
 		struct graph_former *former = LIST_POP(graph->former);
 
-		graph->n_waits -= graph_count_waits(former->ops, former->n_ops);
+		graph->n_waits -= memory_ops_count_waits(former->ops, former->n_ops);
 		account_free(former->ops);
 		account_free(former);
 	}

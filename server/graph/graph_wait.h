@@ -20,9 +20,6 @@ struct session;
 /* The stream of its last launch, unless that is known to be at rest; NULL: it does not run. */
 CUstream graph_running_on(const struct session *session, const struct graph *graph);
 
-/* How many of the operations are waits. */
-uint32_t graph_count_waits(const struct memory_op *ops, uint32_t n_ops);
-
 /*
  * Before a node of an executable graph is changed: makes what graph_former_keep() needs, NULL if
  * no launch can wait for the node. False: out of memory.

@@ -48,32 +48,19 @@ static CUresult convert_barrier(const struct memory_op *op, CUstreamBatchMemOpPa
 	return CUDA_SUCCESS;
 }
 
-static CUresult convert_wait(const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
-{
-	uint64_t value;
-
-	if (!memory_op_release_value(op, &value))
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret_param = (CUstreamBatchMemOpParams){
-		.waitValue = {.address = op->address, .flags = op->flags, .value64 = op->value}};
-	ret_param->operation = (CUstreamBatchMemOpType)op->operation;
-	return CUDA_SUCCESS;
-}
-
-static CUresult convert_write(const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
-{
-	if (op->flags != CU_STREAM_WRITE_VALUE_DEFAULT)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret_param = (CUstreamBatchMemOpParams){
-		.writeValue = {.address = op->address, .flags = op->flags, .value64 = op->value}};
-	ret_param->operation = (CUstreamBatchMemOpType)op->operation;
-	return CUDA_SUCCESS;
-}
-
 bool memory_op_is_wait(const struct memory_op *op)
 {
 	return op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
 	       op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+}
+
+uint32_t memory_ops_count_waits(const struct memory_op *ops, uint32_t n_ops)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < n_ops; i++)
+		n += memory_op_is_wait(&ops[i]);
+	return n;
 }
 
 bool memory_op_is_64(const struct memory_op *op)
@@ -92,6 +79,7 @@ CUresult memory_op_convert(
 {
 	uint32_t size = memory_op_size(op);
 	bool is_wait = memory_op_is_wait(op);
+	uint64_t value;
 
 	if (op->operation == CU_STREAM_MEM_OP_BARRIER)
 		return convert_barrier(op, ret_param);
@@ -101,7 +89,14 @@ CUresult memory_op_convert(
 	if (op->address % size != 0 || (size == 4 && op->value > UINT32_MAX) ||
 		!memory_check(session, op->address, size))
 		return CUDA_ERROR_INVALID_VALUE;
-	return is_wait ? convert_wait(op, ret_param) : convert_write(op, ret_param);
+	if (is_wait ? !memory_op_release_value(op, &value)
+		    : op->flags != CU_STREAM_WRITE_VALUE_DEFAULT)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* A write has its members in the same places. */
+	*ret_param = (CUstreamBatchMemOpParams){
+		.waitValue = {.address = op->address, .flags = op->flags, .value64 = op->value}};
+	ret_param->operation = (CUstreamBatchMemOpType)op->operation;
+	return CUDA_SUCCESS;
 }
 
 static struct pending_wait pending_wait_of(
@@ -188,12 +183,10 @@ static CUresult put_waits(struct session *session, struct stream *stream,
 CUresult do_memory_ops(
 	struct session *session, struct stream *stream, const struct memory_op *ops, uint32_t n_ops)
 {
-	uint32_t n_waits = 0;
+	uint32_t n_waits = memory_ops_count_waits(ops, n_ops);
 	CUstream real;
 	CUresult result = pending_waits_reserve(session, n_ops);
 
-	for (uint32_t i = 0; i < n_ops; i++)
-		n_waits += memory_op_is_wait(&ops[i]);
 	if (result == CUDA_SUCCESS)
 		result = stream_begin(session, stream, &real);
 	if (result != CUDA_SUCCESS)

@@ -13,6 +13,7 @@ struct memory_op;
 struct session;
 
 bool memory_op_is_wait(const struct memory_op *op);
+uint32_t memory_ops_count_waits(const struct memory_op *ops, uint32_t n_ops);
 bool memory_op_is_64(const struct memory_op *op);
 uint32_t memory_op_size(const struct memory_op *op); /* bytes of its semaphore; 0: it has none */
 
