@@ -26,23 +26,21 @@ static CUresult kernel_read_limits(
 	const struct kernel *kernel, const struct session_device *sdev, struct device_kernel *found)
 {
 	int threads = 0, shared = 0, clustered = 0, width = 0, local = 0;
-	CUresult result = cuda.cuKernelGetAttribute(&threads,
-		CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel->real, sdev->device->handle);
+	const struct {
+		CUfunction_attribute name;
+		int *value;
+	} limits[] = {
+		{CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &threads},
+		{CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &shared},
+		{CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, &clustered},
+		{CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, &width},
+		{CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &local},
+	};
+	CUresult result = CUDA_SUCCESS;
 
-	if (result == CUDA_SUCCESS)
-		result = cuda.cuKernelGetAttribute(&shared,
-			CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->real,
-			sdev->device->handle);
-	if (result == CUDA_SUCCESS)
-		result = cuda.cuKernelGetAttribute(&clustered,
-			CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, kernel->real,
-			sdev->device->handle);
-	if (result == CUDA_SUCCESS)
-		result = cuda.cuKernelGetAttribute(&width, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
-			kernel->real, sdev->device->handle);
-	if (result == CUDA_SUCCESS)
-		result = cuda.cuKernelGetAttribute(&local, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
-			kernel->real, sdev->device->handle);
+	for (unsigned i = 0; i < ARRAY_SIZE(limits) && result == CUDA_SUCCESS; i++)
+		result = cuda.cuKernelGetAttribute(
+			limits[i].value, limits[i].name, kernel->real, sdev->device->handle);
 	found->local_bytes = (uint32_t)MAX(local, 0);
 	found->is_clustered = clustered != 0 || width != 0;
 	found->threads_max = (uint32_t)MAX(threads, 0);
