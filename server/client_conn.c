@@ -46,45 +46,39 @@ static void text_copy(char *dst, const char *src, size_t size)
 	memset(dst + n, 0, size - n);
 }
 
-/* A new daemon does not know what an earlier one has decided. */
-static void note_membership(
-	struct frame_client_note *note, const uint64_t partition[DEVICES_MAX], const char *group)
+/* `limits' and `group' are NULL for a client without. A new daemon does not know them yet. */
+static void send_note(struct frame_client_note *note, enum frame_type type, const char *command,
+	const struct frame_limits *limits, const struct group *group)
 {
-	memcpy(note->partition, partition, sizeof(note->partition));
-	text_copy(note->group, group, sizeof(note->group));
+	frame_init(note, type, 0);
+	memcpy(note->command, command, sizeof(note->command));
+	if (limits)
+		memcpy(note->partition, limits->partition, sizeof(note->partition));
+	text_copy(note->group, group ? group->name : "", sizeof(note->group));
+	daemon_link_send(note);
 }
 
 void client_conn_notify(const struct client_conn *conn, enum frame_type type)
 {
-	struct frame_client_note note = {0};
+	const struct session *session = conn->session;
+	struct frame_client_note note = {
+		.id = conn->id, .pid = (uint64_t)conn->pid, .program = conn->program};
 
-	frame_init(&note, type, 0);
-	note.id = conn->id;
-	note.pid = (uint64_t)conn->pid;
-	note.uid = conn->session ? (uint32_t)conn->session->uid : 0;
-	note.program = conn->program;
-	memcpy(note.command, conn->command, sizeof(note.command));
-	if (conn->session)
-		note_membership(&note, conn->session->limits.partition,
-			conn->session->group ? conn->session->group->name : "");
-	daemon_link_send(&note);
+	note.uid = session ? (uint32_t)session->uid : 0;
+	send_note(&note, type, conn->command, session ? &session->limits : NULL,
+		session ? session->group : NULL);
 }
 
 void client_conn_notify_of(const struct frame_client *client, enum frame_type type)
 {
-	struct frame_client_note note = {0};
-	struct group *group;
+	struct group *group = group_find(client->group);
+	struct frame_client_note note = {.id = client->id,
+		.pid = client->pid,
+		.uid = client->uid,
+		.program = client->hello.program};
 
-	frame_init(&note, type, 0);
-	note.id = client->id;
-	note.pid = client->pid;
-	note.uid = client->uid;
-	note.program = client->hello.program;
-	memcpy(note.command, client->hello.command, sizeof(note.command));
-	group = group_find(client->group);
-	note_membership(&note, client->limits.partition, group ? group->name : "");
+	send_note(&note, type, client->hello.command, &client->limits, group);
 	group_unref(group);
-	daemon_link_send(&note);
 }
 
 void client_conn_refuse(
@@ -340,19 +334,11 @@ static void free_closed(struct client_conn *conn)
 	server_conn_gone(server);
 }
 
-static void on_hangup_closed(uv_handle_t *handle)
+static void on_closed(uv_handle_t *handle)
 {
 	struct client_conn *conn = handle->data;
 
-	conn->has_hangup = false;
-	free_closed(conn);
-}
-
-static void on_death_closed(uv_handle_t *handle)
-{
-	struct client_conn *conn = handle->data;
-
-	conn->has_death = false;
+	*(handle == (uv_handle_t *)&conn->death ? &conn->has_death : &conn->has_hangup) = false;
 	free_closed(conn);
 }
 
@@ -361,9 +347,9 @@ static void client_conn_forget(struct client_conn *conn)
 	log_line("Client process %d disconnected", (int)conn->pid);
 	LIST_DROP(conn->server->conns, conn);
 	if (conn->has_death)
-		uv_close((uv_handle_t *)&conn->death, on_death_closed);
+		uv_close((uv_handle_t *)&conn->death, on_closed);
 	if (conn->has_hangup)
-		uv_close((uv_handle_t *)&conn->hangup, on_hangup_closed);
+		uv_close((uv_handle_t *)&conn->hangup, on_closed);
 	free_closed(conn);
 }
 
@@ -418,11 +404,9 @@ bool client_conn_gives_back(struct client_conn *conn)
 
 void client_conn_answer_terminate(uint64_t id, uint32_t result)
 {
-	struct frame_terminate frame = {0};
+	struct frame_terminate frame = {.client = id, .result = result};
 
 	frame_init(&frame, FRAME_TERMINATED, 0);
-	frame.client = id;
-	frame.result = result;
 	daemon_link_send(&frame);
 }
 

@@ -15,10 +15,9 @@
 
 static void send_lease(enum frame_type type, uint32_t group, const uint64_t bytes[DEVICES_MAX])
 {
-	struct frame_lease frame = {0};
+	struct frame_lease frame = {.group = group};
 
 	frame_init(&frame, type, 0);
-	frame.group = group;
 	memcpy(frame.bytes, bytes, sizeof(frame.bytes));
 	daemon_link_send(&frame);
 }
@@ -61,10 +60,9 @@ void group_link_look(void)
 	struct group *group = NULL;
 
 	while (daemon_link_has_daemon() && (group = group_next(group))) {
-		struct frame_lease frame = {0};
+		struct frame_lease frame = {.group = group->id};
 
 		frame_init(&frame, FRAME_LEASE_WANT, 0);
-		frame.group = group->id;
 		if (group_is_known(group) && lease_next_want(group, &frame))
 			daemon_link_send(&frame);
 	}

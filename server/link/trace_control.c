@@ -19,11 +19,9 @@
 
 static void reply_end(uint64_t id, uint64_t n_lost)
 {
-	struct frame_trace_end frame = {0};
+	struct frame_trace_end frame = {.id = id, .n_lost = n_lost};
 
 	frame_init(&frame, FRAME_TRACE_END, 0);
-	frame.id = id;
-	frame.n_lost = n_lost;
 	daemon_link_send(&frame);
 }
 
