@@ -3,11 +3,14 @@
 #define LIMIT_TEXT_H
 
 /*
- * Limits in the syntax of users, on command lines and in environment variables.
+ * Numbers and limits in the syntax of users, on command lines and in environment variables.
  * The locale has no effect. Blanks before and after are refused.
  */
 
 #include "base.h"
+
+/* A decimal number of at most `max', without anything before or after it. 0 or -EINVAL. */
+int parse_number(const char *text, uint64_t max, uint64_t *ret_number);
 
 #define PERCENTAGE_ACCEPTED "a number of percent above 0, at most 100, such as 25 or 12.5"
 

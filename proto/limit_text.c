@@ -44,6 +44,23 @@ static uint32_t take_decimals(const char **text)
 	return n;
 }
 
+int parse_number(const char *text, uint64_t max, uint64_t *ret_number)
+{
+	uint64_t number = 0;
+
+	if (!*text)
+		return -EINVAL;
+	for (; *text; text++) {
+		unsigned digit = (unsigned)(*text - '0');
+
+		if (digit > 9 || digit > max || number > (max - digit) / 10)
+			return -EINVAL;
+		number = number * 10 + digit;
+	}
+	*ret_number = number;
+	return 0;
+}
+
 int parse_percentage(const char *text, uint32_t *ret_thousandths)
 {
 	uint64_t n;

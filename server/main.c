@@ -27,11 +27,11 @@
 
 #include "cuda.h"
 #include "disable.h"
+#include "limit_text.h"
 #include "server.h"
 #include "start_settings.h"
 #include "worker.h"
 #include "server/util/log.h"
-#include "server/util/number.h"
 #include "server/util/privileges.h"
 #include "server/util/sigbus_guard.h"
 #include "server/session/receiver.h"
@@ -60,7 +60,7 @@ static bool parse_id(const char *text, unsigned *ret_id)
 	uint64_t value;
 
 	/* The highest value is not an ID: system calls take it as "none". */
-	if (!number_read(text, UINT32_MAX - 1, &value))
+	if (parse_number(text, UINT32_MAX - 1, &value) < 0)
 		return false;
 	*ret_id = (unsigned)value;
 	return true;

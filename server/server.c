@@ -35,15 +35,9 @@
 #include "server/link/trace_control.h"
 
 #define TICK_MS 100
+#define GRACE_MS_MAX 3600000
 /* After a fault workers need a moment to finish, unless the driver blocks them. */
 #define FAULT_LINGER_MS 1000
-
-static const struct number_setting grace_ms = {
-	.variable = "MPS_GRACE_MS",
-	.unit = "milliseconds",
-	.most = 3600000,
-	.usual = GRACE_MS_DEFAULT,
-};
 
 /* Ends without cleanup, because no driver call may ever return now. */
 _Noreturn static void leave(int status)
@@ -379,7 +373,8 @@ int server_init(struct server *server, uid_t uid, bool is_multiuser)
 	int r;
 
 	*server = (struct server){.uid = uid, .is_multiuser = is_multiuser};
-	server->grace_ms = (int)number_setting_read(&grace_ms);
+	server->grace_ms = (int)number_setting(
+		"MPS_GRACE_MS", "milliseconds", 0, GRACE_MS_MAX, GRACE_MS_DEFAULT);
 	r = daemon_link_init();
 	if (r < 0)
 		return r;

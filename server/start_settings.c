@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "device_name.h"
+#include "limit_text.h"
 #include "server/util/log.h"
-#include "server/util/number.h"
 #include "server/device/device.h"
 #include "server/link/device_frame.h"
 
@@ -33,7 +33,7 @@ static bool read_memory(const char *value)
 	unsigned i = settings.n_memory;
 
 	if (!equals || length >= DEVICE_NAME_MAX || i == DEVICES_MAX ||
-		!number_read(equals + 1, UINT64_MAX, &settings.memory[i].bytes))
+		parse_number(equals + 1, UINT64_MAX, &settings.memory[i].bytes) < 0)
 		return false;
 	memcpy(settings.memory[i].device, value, length);
 	settings.n_memory++;
@@ -43,9 +43,9 @@ static bool read_memory(const char *value)
 bool start_settings_read(const char *option, const char *value)
 {
 	if (strcmp(option, "--active-threads") == 0)
-		return number_read(value, ACTIVE_THREADS_ALL, &settings.active_threads);
+		return parse_number(value, ACTIVE_THREADS_ALL, &settings.active_threads) == 0;
 	if (strcmp(option, "--priority") == 0)
-		return number_read(value, INT32_MAX, &settings.priority);
+		return parse_number(value, INT32_MAX, &settings.priority) == 0;
 	return strcmp(option, "--memory") == 0 && read_memory(value);
 }
 

@@ -3,10 +3,11 @@
 #define TOKENIZE_H
 
 /*
- * Splits command lines and parses numbers. Any thread.
+ * Splits command lines. Any thread.
  */
 
 #include "base.h"
+#include "limit_text.h" /* the number in a token */
 
 /* A group may have a limit for each of many GPUs, of three tokens each. */
 #define TOKENS_MAX 256
@@ -18,8 +19,5 @@ struct tokens {
 
 /* Splits a line at its blanks, in place. */
 void tokenize_line(struct tokens *tokens, char *line);
-
-/* Parses a decimal number of at most `max', without anything before or after it. 0 or -EINVAL. */
-int parse_number(const char *text, uint64_t max, uint64_t *ret_number);
 
 #endif

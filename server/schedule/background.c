@@ -45,16 +45,10 @@ enum others {
 	OTHERS_AT_WORK
 };
 
-static const struct number_setting delay_us = {
-	.variable = "MPS_BACKGROUND_DELAY_US",
-	.unit = "microseconds",
-	.most = BACKGROUND_DELAY_US_MAX,
-	.usual = BACKGROUND_DELAY_US_DEFAULT,
-};
-
 void background_init(void)
 {
-	delay_ns = number_setting_read(&delay_us) * 1000;
+	delay_ns = 1000 * number_setting("MPS_BACKGROUND_DELAY_US", "microseconds", 0,
+				  BACKGROUND_DELAY_US_MAX, BACKGROUND_DELAY_US_DEFAULT);
 }
 
 /* ---- the sessions that go first */

@@ -34,17 +34,10 @@ struct block {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t session_max;
 
-static const struct number_setting host_mib = {
-	.variable = "MPS_CLIENT_HOST_MIB",
-	.unit = "MiB",
-	.least = 1,
-	.most = HOST_MIB_MAX,
-	.usual = ACCOUNT_MAX_MIB,
-};
-
 static void account_start(void)
 {
-	session_max = number_setting_read(&host_mib) << 20;
+	session_max = number_setting("MPS_CLIENT_HOST_MIB", "MiB", 1, HOST_MIB_MAX, ACCOUNT_MAX_MIB)
+		      << 20;
 	log_line("Host memory for clients: %llu MiB each, %llu MiB in all",
 		(unsigned long long)session_max >> 20,
 		(unsigned long long)resource_of_server(RESOURCE_HOST_MEMORY)->limit >> 20);

@@ -2,34 +2,22 @@
 
 #include "number.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
+#include "limit_text.h"
 #include "log.h"
 
-bool number_read(const char *text, uint64_t most, uint64_t *ret_number)
+uint64_t number_setting(
+	const char *variable, const char *unit, uint64_t least, uint64_t most, uint64_t usual)
 {
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return false;
-	errno = 0;
-	*ret_number = strtoull(text, &end, 10);
-	return !errno && !*end && *ret_number <= most;
-}
-
-uint64_t number_setting_read(const struct number_setting *setting)
-{
-	const char *text = getenv(setting->variable);
+	const char *text = getenv(variable);
 	uint64_t number;
 
 	if (!text || !*text)
-		return setting->usual;
-	if (number_read(text, setting->most, &number) && number >= setting->least)
+		return usual;
+	if (parse_number(text, most, &number) == 0 && number >= least)
 		return number;
 	log_line("%s=%s is not a number of %s from %" PRIu64 " to %" PRIu64 ": %" PRIu64 " is used",
-		setting->variable, text, setting->unit, setting->least, setting->most,
-		setting->usual);
-	return setting->usual;
+		variable, text, unit, least, most, usual);
+	return usual;
 }

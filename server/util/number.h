@@ -2,22 +2,15 @@
 #ifndef NUMBER_H
 #define NUMBER_H
 
-/* Decimal numbers in text. Any thread; the second function as getenv(). */
+/* Numbers in the environment. Any thread, as getenv(). */
 
-#include <stdbool.h>
 #include <stdint.h>
 
-/* Whether the text is nothing but a number up to `most'. */
-bool number_read(const char *text, uint64_t most, uint64_t *ret_number);
-
-/* What an environment variable says. */
-struct number_setting {
-	const char *variable;
-	const char *unit; /* for the log: "milliseconds" */
-	uint64_t least, most;
-	uint64_t usual; /* if the variable is unset, empty, or no such number, which the log says */
-};
-
-uint64_t number_setting_read(const struct number_setting *setting);
+/*
+ * What an environment variable says. `usual': if it is unset, empty, or no number from `least' to
+ * `most', which the log says. `unit' is for the log: "milliseconds".
+ */
+uint64_t number_setting(
+	const char *variable, const char *unit, uint64_t least, uint64_t most, uint64_t usual);
 
 #endif
