@@ -151,8 +151,7 @@ CUresult do_graph_conditional(struct session *session, struct graph *graph, uint
 		result = bodies_make_space(session, graph, n_bodies);
 	if (result == CUDA_SUCCESS)
 		result = conditional_add(session, graph, &node, &conditional);
-	graph_node_put(session, graph, number, &node, result);
-	return CUDA_SUCCESS;
+	return graph_node_put(session, graph, number, &node, result);
 }
 
 CUresult do_graph_body(struct session *session, struct graph *graph, uint32_t number)

@@ -114,7 +114,7 @@ static bool node_make_space(struct session *session, struct graph *graph)
 		       &graph->n_nodes_max, sizeof(*graph->nodes));
 }
 
-void graph_node_put(struct session *session, struct graph *graph, uint32_t number,
+CUresult graph_node_put(struct session *session, struct graph *graph, uint32_t number,
 	struct graph_node *node, CUresult result)
 {
 	if (result == CUDA_SUCCESS && !graph->real && !node_make_space(session, graph))
@@ -130,13 +130,14 @@ void graph_node_put(struct session *session, struct graph *graph, uint32_t numbe
 			graph->n_body_nodes += graph->body > 0;
 		}
 		graph->nodes[number] = *node;
-		return;
+		return CUDA_SUCCESS;
 	}
 	graph_node_fini(node, false);
-	if (graph->result != CUDA_SUCCESS)
-		return;
-	graph->result = result;
-	graph->error_node = number;
+	if (graph->result == CUDA_SUCCESS) {
+		graph->result = result;
+		graph->error_node = number;
+	}
+	return CUDA_SUCCESS;
 }
 
 CUresult do_graph_empty(struct session *session, struct graph *graph, uint32_t number)
@@ -148,8 +149,7 @@ CUresult do_graph_empty(struct session *session, struct graph *graph, uint32_t n
 	if (result == CUDA_SUCCESS && !graph->real)
 		result = cuda.cuGraphAddEmptyNode(
 			&node.real, graph_body(graph, graph->body), NULL, 0);
-	graph_node_put(session, graph, number, &node, result);
-	return CUDA_SUCCESS;
+	return graph_node_put(session, graph, number, &node, result);
 }
 
 static CUresult set_attributes(
@@ -270,8 +270,7 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, struct ke
 		graph->prints = graph->prints || kernel->prints;
 	}
 	(void)context_share_leave(session, node.share);
-	graph_node_put(session, graph, msg->node, &node, result);
-	return CUDA_SUCCESS;
+	return graph_node_put(session, graph, msg->node, &node, result);
 }
 
 /* The session's own context, but in a body the context of all nodes of bodies. */
@@ -356,8 +355,7 @@ static CUresult copy_node(struct session *session, struct graph *graph, uint32_t
 	for (unsigned i = 0; i < ARRAY_SIZE(node.arrays); i++)
 		if (result == CUDA_SUCCESS && arrays[i])
 			node.arrays[i] = array_ref(arrays[i]);
-	graph_node_put(session, graph, number, &node, result);
-	return CUDA_SUCCESS;
+	return graph_node_put(session, graph, number, &node, result);
 }
 
 CUresult do_graph_copy(
@@ -376,8 +374,7 @@ static CUresult refuse_node(struct session *session, struct graph *graph, uint32
 {
 	struct graph_node node = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 
-	graph_node_put(session, graph, number, &node, CUDA_ERROR_INVALID_VALUE);
-	return CUDA_SUCCESS;
+	return graph_node_put(session, graph, number, &node, CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult do_graph_copy_array(struct session *session, struct graph *graph, struct array *array,
@@ -446,8 +443,7 @@ CUresult do_graph_fill(
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = fill_put(graph, &node, &fill);
-	graph_node_put(session, graph, msg->node, &node, result);
-	return CUDA_SUCCESS;
+	return graph_node_put(session, graph, msg->node, &node, result);
 }
 
 static CUresult batch_put(struct graph *graph, struct graph_node *node,
@@ -479,8 +475,7 @@ CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t nu
 	if (result == CUDA_SUCCESS)
 		result = batch_put(graph, &node, params, PENDING_WAIT_CALL_OPS);
 	graph->has_calls = graph->has_calls || result == CUDA_SUCCESS;
-	graph_node_put(session, graph, number, &node, result);
-	return CUDA_SUCCESS;
+	return graph_node_put(session, graph, number, &node, result);
 }
 
 static bool keep_ops(struct session *session, struct graph_node *node, const struct memory_op *ops,
@@ -527,8 +522,7 @@ CUresult do_graph_memory_ops(struct session *session, struct graph *graph, uint3
 	if (result == CUDA_SUCCESS)
 		result = graph->real ? change_ops(session, graph, number, &node, params)
 				     : batch_put(graph, &node, params, n_ops);
-	graph_node_put(session, graph, number, &node, result);
-	return CUDA_SUCCESS;
+	return graph_node_put(session, graph, number, &node, result);
 }
 
 static CUresult event_put(struct graph *graph, struct graph_node *node, CUevent event, bool is_wait)
@@ -560,8 +554,7 @@ CUresult do_graph_event(struct session *session, struct graph *graph, uint32_t n
 		node.event = event;
 		event_use(event);
 	}
-	graph_node_put(session, graph, number, &node, result);
-	return CUDA_SUCCESS;
+	return graph_node_put(session, graph, number, &node, result);
 }
 
 CUresult do_graph_enable(

@@ -18,8 +18,8 @@
 CUresult graph_node_find(struct session *session, struct graph *graph, uint32_t number,
 	CUgraphNodeType type, uint64_t more, struct graph_node *ret_node);
 
-/* Takes what the node refers to. Notes an error for a later query. */
-void graph_node_put(struct session *session, struct graph *graph, uint32_t number,
+/* Takes what the node refers to. Notes an error for a later query, and returns CUDA_SUCCESS. */
+CUresult graph_node_put(struct session *session, struct graph *graph, uint32_t number,
 	struct graph_node *node, CUresult result);
 
 #endif
