@@ -278,22 +278,19 @@ struct relocations {
 	bool has_addends;
 };
 
+static int compare_symbol(const void *symbol, const void *variable)
+{
+	uint64_t a = *(const uint64_t *)symbol,
+		 b = ((const struct cubin_variable *)variable)->symbol;
+
+	return (a > b) - (a < b);
+}
+
 /* The variable of a symbol. Variables are in the order of their symbols. */
 static const struct cubin_variable *variable_of(const struct cubin *cubin, uint64_t symbol)
 {
-	uint32_t low = 0, high = cubin->n_variables;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (cubin->variables[middle].symbol == symbol)
-			return &cubin->variables[middle];
-		if (cubin->variables[middle].symbol < symbol)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	return bsearch(&symbol, cubin->variables, cubin->n_variables, sizeof(*cubin->variables),
+		compare_symbol);
 }
 
 static int write_word(
