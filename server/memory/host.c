@@ -231,17 +231,8 @@ uint64_t host_unused_of(const struct session *session, const struct device_quota
 	uint64_t bytes = 0;
 
 	for (struct host_region *region = session->host_regions; region; region = region->next)
-		if (region->arena.memory == memory)
+		if (!memory || region->arena.memory == memory)
 			bytes += region->arena.unused_bytes;
-	return bytes;
-}
-
-static uint64_t unused_bytes(const struct session *session)
-{
-	uint64_t bytes = 0;
-
-	for (struct host_region *region = session->host_regions; region; region = region->next)
-		bytes += region->arena.unused_bytes;
 	return bytes;
 }
 
@@ -280,7 +271,7 @@ CUresult do_host_alloc(struct session *session, uint64_t size, uint32_t payer,
 	if (!arena_chunk(&region->arena, *ret_address, ret_start, ret_span))
 		return CUDA_ERROR_UNKNOWN;
 	*ret_is_pinned = is_pinned(region, *ret_start, *ret_span);
-	if (!*ret_is_pinned && unused_bytes(session) > UNUSED_MAX && streams_poll(session))
+	if (!*ret_is_pinned && host_unused_of(session, NULL) > UNUSED_MAX && streams_poll(session))
 		host_trim(session);
 	return CUDA_SUCCESS;
 }

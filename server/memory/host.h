@@ -26,7 +26,7 @@ uint64_t host_cut(uint64_t address, uint64_t size);
  */
 bool host_is_present(uint64_t address, uint64_t size);
 
-/* Bytes kept for the next managed memory that `memory' pays for. */
+/* Bytes kept for the next managed memory that `memory' pays for; NULL: all that are kept. */
 uint64_t host_unused_of(const struct session *session, const struct device_quota *memory);
 
 /* Gives unused memory back. No work of the session may be on a GPU. */
