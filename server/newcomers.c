@@ -38,14 +38,6 @@ static const struct client_conn *find_leftover(const struct server *server, uint
 	return NULL;
 }
 
-static struct newcomer *take_first(struct server *server)
-{
-	struct newcomer *newcomer = server->newcomers;
-
-	server->newcomers = newcomer->next;
-	return newcomer;
-}
-
 static void add_last(struct server *server, struct newcomer *newcomer)
 {
 	struct newcomer **link = &server->newcomers;
@@ -103,7 +95,7 @@ void newcomers_look(struct server *server)
 {
 	log_waiting_newcomers(server);
 	while (server->newcomers && !newcomers_has_to_wait(server, server->newcomers)) {
-		struct newcomer *newcomer = take_first(server);
+		struct newcomer *newcomer = LIST_POP(server->newcomers);
 
 		client_conn_new(server, &newcomer->client, newcomer->connection);
 		free(newcomer);
@@ -130,7 +122,7 @@ bool newcomers_terminate(struct server *server, uint64_t id)
 void newcomers_drop(struct server *server)
 {
 	while (server->newcomers) {
-		struct newcomer *newcomer = take_first(server);
+		struct newcomer *newcomer = LIST_POP(server->newcomers);
 
 		client_conn_notify_of(&newcomer->client, FRAME_CLIENT_GONE);
 		async_close(newcomer->connection);

@@ -204,7 +204,6 @@ static void server_on_news(uv_async_t *async)
 static void leave_overdue(struct server *server, const struct client_conn *conn)
 {
 	const bool is_at_work = session_is_at_work(conn->session);
-	const char *whose = conn->is_terminated ? "terminated" : "dead";
 	struct frame_server_state frame = {0};
 
 	log_line("Client " SESSION_NAME " %s, and %s for %d ms (MPS_GRACE_MS): the server ends and "
@@ -219,13 +218,10 @@ static void leave_overdue(struct server *server, const struct client_conn *conn)
 	frame.result = CUDA_ERROR_LAUNCH_TIMEOUT;
 	/* Do not count an end that the operator has requested against the program. */
 	frame.client = is_at_work && !conn->is_terminated ? conn->id : 0;
-	if (is_at_work)
-		snprintf(frame.text, sizeof(frame.text), "work of the %s client %d does not end",
-			whose, (int)conn->pid);
-	else
-		snprintf(frame.text, sizeof(frame.text),
-			"a driver call for the %s client %d does not return", whose,
-			(int)conn->pid);
+	snprintf(frame.text, sizeof(frame.text),
+		is_at_work ? "work of the %s client %d does not end"
+			   : "a driver call for the %s client %d does not return",
+		conn->is_terminated ? "terminated" : "dead", (int)conn->pid);
 	daemon_link_send(&frame);
 	if (is_at_work)
 		fault_report_overdue(&server->fault_report, conn);

@@ -20,7 +20,6 @@
 
 struct session;
 struct stream;
-struct chain_cache;
 
 #define LAUNCH_BATCH_MAX CHAIN_MAX
 

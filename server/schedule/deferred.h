@@ -12,8 +12,6 @@
 #include "server/util/image.h"
 #include "server/driver/driver.h"
 
-struct session;
-
 /* Embedded in the object that it ends, so that adding it needs no memory. */
 struct deferred {
 	struct deferred *next;
