@@ -23,12 +23,6 @@ struct sharer {
 	struct resource_quotas quotas;
 };
 
-/* A user may have many UIDs: by what users are told apart. */
-static uint64_t user_key(const struct frame_client *client)
-{
-	return client->account;
-}
-
 /* A process that this server cannot see, because of namespaces, has no PID. */
 static uint64_t process_key(const struct frame_client *client)
 {
@@ -88,7 +82,7 @@ int sharer_add_session(
 	struct sharer *user = NULL, *process;
 
 	if (server->is_multiuser) {
-		user = get_entry(server, RESOURCE_OF_USER, NULL, user_key(client));
+		user = get_entry(server, RESOURCE_OF_USER, NULL, client->account);
 		if (!user)
 			return -ENOMEM;
 	}

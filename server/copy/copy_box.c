@@ -86,14 +86,6 @@ CUDA_MEMCPY3D box_describe(
 	};
 }
 
-static CUresult copy_slices(const struct box_end *dst, const struct box_end *src,
-	const struct box_size *size, CUstream real)
-{
-	const CUDA_MEMCPY3D copy = box_describe(dst, src, size);
-
-	return cuda.cuMemcpy3DAsync_v2(&copy, real);
-}
-
 static CUresult copy_rows(const struct box_end *dst, const struct box_end *src,
 	const struct box_size *size, CUstream real)
 {
@@ -122,9 +114,11 @@ static CUresult copy_rows(const struct box_end *dst, const struct box_end *src,
 static CUresult copy_whole(const struct box_end *dst, const struct box_end *src,
 	const struct box_size *size, CUstream real)
 {
+	const CUDA_MEMCPY3D slices = box_describe(dst, src, size);
+
 	/* Only this form reaches beyond the first slice of an array. */
 	if (size->depth > 1 || dst->z > 0 || src->z > 0)
-		return copy_slices(dst, src, size, real);
+		return cuda.cuMemcpy3DAsync_v2(&slices, real);
 	if (size->height > 1 || dst->array || src->array)
 		return copy_rows(dst, src, size, real);
 	return copy_line(dst->at, src->at, size->width, real);

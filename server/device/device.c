@@ -122,7 +122,7 @@ static CUresult read_peers(void)
 
 static CUresult device_init(void)
 {
-	CUresult result = driver_init();
+	CUresult result = cuda.cuInit(0);
 	int count = 0;
 
 	if (result != CUDA_SUCCESS)

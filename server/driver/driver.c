@@ -63,11 +63,6 @@ int driver_open(void)
 	return 0;
 }
 
-CUresult driver_init(void)
-{
-	return cuda.cuInit(0);
-}
-
 const char *driver_path(void)
 {
 	return library_path;

@@ -21,9 +21,6 @@ extern struct cuda_api cuda;
  */
 int driver_open(void);
 
-/* Returns the result of cuInit(). Takes as long as the driver needs: hundreds of milliseconds. */
-CUresult driver_init(void);
-
 /* Real path of the opened library; "" before. */
 const char *driver_path(void);
 

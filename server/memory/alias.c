@@ -87,12 +87,6 @@ static void run_free(struct alias_run *run)
 	account_free(run);
 }
 
-static void run_remove(struct session *session, struct alias_run *run)
-{
-	LIST_DROP(session->aliases->runs, run);
-	run_free(run);
-}
-
 static bool run_claim(const struct session *session, struct alias_run *run)
 {
 	const struct owner owner = {session->id, OWNER_HOST};
@@ -202,8 +196,10 @@ static void alias_free(struct session *session, struct alias *alias)
 	if (!alias_reserve(alias->start, alias->span, MAP_FIXED))
 		munmap((void *)(uintptr_t)alias->start, alias->span);
 	set_slots(alias, NULL);
-	if (--alias->run->n_aliases == 0)
-		run_remove(session, alias->run);
+	if (--alias->run->n_aliases == 0) {
+		LIST_DROP(session->aliases->runs, alias->run);
+		run_free(alias->run);
+	}
 	alias_forget(alias);
 }
 
