@@ -56,9 +56,8 @@ static void queue_init(void)
 	pthread_condattr_destroy(&attr);
 }
 
-static void on_kick(int number)
+static void on_kick(_unused_ int number)
 {
-	(void)number;
 }
 
 static void close_kicked(int fd, const timer_t *timer)

@@ -152,10 +152,8 @@ static void client_conn_on_news(void *arg)
 	uv_async_send(&server->news);
 }
 
-static void on_end(uv_poll_t *poll, int status, int events)
+static void on_end(uv_poll_t *poll, _unused_ int status, _unused_ int events)
 {
-	(void)status;
-	(void)events;
 	client_conn_end(poll->data);
 }
 

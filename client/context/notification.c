@@ -20,11 +20,10 @@ static struct lock listeners_lock = LOCK_INIT(LISTENERS);
 static struct listener *listeners;
 
 CUresult local_cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc,
-	void *userData, CUasyncCallbackHandle *callback)
+	_unused_ void *userData, CUasyncCallbackHandle *callback)
 {
 	struct listener *listener;
 
-	(void)userData;
 	if (!device_get(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (!callbackFunc || !callback)

@@ -275,12 +275,11 @@ typedef void (*each_function_fn)(void *user, CUfunction function, const char *na
 
 /* Returns the number of functions, not a CUresult. */
 static unsigned module_functions(
-	CUcontext context, CUmodule module, each_function_fn each, void *user)
+	_unused_ CUcontext context, CUmodule module, each_function_fn each, void *user)
 {
 	_cleanup_free_ CUfunction *functions = NULL;
 	unsigned n = 0;
 
-	(void)context;
 	if (cuModuleGetFunctionCount(&n, module) != CUDA_SUCCESS || n == 0)
 		return 0;
 	functions = calloc(n, sizeof(CUfunction));

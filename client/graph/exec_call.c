@@ -50,9 +50,8 @@ static void run_move(void *data)
 	box_chunk_move(&move->box, &move->chunk);
 }
 
-static void run_nothing(void *data)
+static void run_nothing(_unused_ void *data)
 {
-	(void)data;
 }
 
 static CUresult call_expect(const struct exec_call *call, uint64_t launch)

@@ -70,11 +70,10 @@ CUresult kernel_param(struct kernel *kernel, size_t index, size_t *ret_offset, s
 
 /* A cache preference, which the GPU may ignore. */
 CUresult local_cuKernelGetAttribute(
-	int *pi, CUfunction_attribute attrib, CUkernel kernel, struct device *device)
+	int *pi, CUfunction_attribute attrib, CUkernel kernel, _unused_ struct device *device)
 {
 	const struct kernel *found = kernel_find_kernel(kernel);
 
-	(void)device;
 	return found ? kernel_attribute(pi, attrib, found) : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -111,9 +110,8 @@ CUresult local_cuFuncSetAttribute(struct kernel *kernel, CUfunction_attribute at
 }
 
 /* The server has loaded the function before it could report its attributes. */
-CUresult local_cuFuncIsLoaded(CUfunctionLoadingState *state, struct kernel *kernel)
+CUresult local_cuFuncIsLoaded(CUfunctionLoadingState *state, _unused_ struct kernel *kernel)
 {
-	(void)kernel;
 	*state = CU_FUNCTION_LOADING_STATE_LOADED;
 	return CUDA_SUCCESS;
 }

@@ -46,14 +46,14 @@ static void pace_rest(struct pace *pace)
 }
 
 /* Asking for the parameters makes the driver load the kernel. */
-static CUresult load_kernel(struct library *library, const char *name, unsigned i, void *arg)
+static CUresult load_kernel(
+	struct library *library, const char *name, _unused_ unsigned i, void *arg)
 {
 	uint64_t began = now_ns();
 	struct pace *pace = arg;
 	struct kernel *kernel;
 	CUresult result;
 
-	(void)i;
 	if (pace->busy_ns >= PACE_NS) {
 		pace_rest(pace);
 		began = now_ns();

@@ -24,7 +24,7 @@ static CUresult open_some_device(void)
 
 CUresult local_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
 	void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
-	void **libraryOptionValues, unsigned int numLibraryOptions)
+	_unused_ void **libraryOptionValues, unsigned int numLibraryOptions)
 {
 	struct jit jit = {0};
 	struct library *loaded = NULL;
@@ -34,7 +34,6 @@ CUresult local_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opt
 		(numLibraryOptions && !libraryOptions))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* The options say how long the image stays valid; this library has copied it. */
-	(void)libraryOptionValues;
 	result = open_some_device();
 	if (result == CUDA_SUCCESS)
 		result = jit_read(&jit, jitOptions, jitOptionsValues, numJitOptions);

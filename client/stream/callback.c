@@ -182,12 +182,11 @@ static bool thread_work(CUresult status)
 	return callback || atomic_exchange_explicit(&is_called, false, memory_order_acq_rel);
 }
 
-static void *callback_thread(void *arg)
+static void *callback_thread(_unused_ void *arg)
 {
 	uint64_t last_ns = now_ns();
 	int sleep_ms = SLEEP_MIN_MS;
 
-	(void)arg;
 	thread_set_name("mps-host");
 	while (!thread_is_idle(last_ns)) {
 		uint32_t count = shm_load32(&server.page->n_asked);

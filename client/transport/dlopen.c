@@ -48,10 +48,8 @@ dlopen_fn *dlopen_next(void)
 
 #if defined(__x86_64__)
 
-static void *no_dlopen(const char *file, int mode)
+static void *no_dlopen(_unused_ const char *file, _unused_ int mode)
 {
-	(void)file;
-	(void)mode;
 	return NULL;
 }
 

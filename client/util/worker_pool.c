@@ -60,9 +60,8 @@ static bool wait_for_job(void)
 	return job.n_wanted > 0;
 }
 
-static void *helper_thread(void *unused)
+static void *helper_thread(_unused_ void *unused)
 {
-	(void)unused;
 	thread_set_name("mps-copy");
 	lock_take(&lock);
 	while (wait_for_job()) {

@@ -68,12 +68,11 @@ static int set_switch(const struct key *key, struct config *config, const char *
 	return 0;
 }
 
-static int set_log_level(const struct key *key, struct config *config, const char *value,
+static int set_log_level(_unused_ const struct key *key, struct config *config, const char *value,
 	struct error_message *error)
 {
 	bool is_debug = strcmp(value, "debug") == 0;
 
-	(void)key;
 	if (!is_debug && strcmp(value, "info") != 0)
 		return error_message_set(error, -EINVAL, "it takes info or debug");
 	config->is_verbose = is_debug;

@@ -105,9 +105,8 @@ static void read_keys(struct live *live)
 }
 
 /* Is never called, because the signal is blocked. */
-static void on_stop(int signal)
+static void on_stop(_unused_ int signal)
 {
-	(void)signal;
 }
 
 /* Stops as without a handler: in a session without a shell, the kernel ignores the signal. */

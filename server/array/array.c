@@ -62,12 +62,11 @@ void array_unref(struct array *array)
 }
 
 /* Drops all arrays; the driver's are destroyed later. */
-static void arrays_free(struct session *session, bool device_lost)
+static void arrays_free(struct session *session, _unused_ bool device_lost)
 {
 	uint32_t at = 0;
 	struct array *array;
 
-	(void)device_lost;
 	while ((array = handle_take(&session->arrays, &at)))
 		array_unref(array);
 }

@@ -29,12 +29,11 @@ static void texture_done(struct deferred *deferred)
 }
 
 /* Drops all objects; the driver's are destroyed later. */
-static void textures_free(struct session *session, bool device_lost)
+static void textures_free(struct session *session, _unused_ bool device_lost)
 {
 	struct texture *texture;
 	uint32_t at = 0;
 
-	(void)device_lost;
 	while ((texture = handle_take(&session->textures, &at)))
 		deferred_add(&texture->deferred);
 }
@@ -231,14 +230,13 @@ CUresult do_texture_linear(struct session *session, const struct msg_texture_lin
 	return texture_make(session, msg->texture, sdev, &resource, &sampler, NULL, ret_value);
 }
 
-CUresult do_texture_linear_max(struct session *session, uint32_t device, uint32_t format,
+CUresult do_texture_linear_max(_unused_ struct session *session, uint32_t device, uint32_t format,
 	uint32_t n_channels, uint64_t *ret_width)
 {
 	const struct device *gpu = device_get(device);
 	size_t width = 0;
 	CUresult result;
 
-	(void)session;
 	if (!gpu)
 		return CUDA_ERROR_INVALID_DEVICE;
 	result = cuda.cuDeviceGetTexture1DLinearMaxWidth(

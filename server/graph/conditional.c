@@ -154,9 +154,8 @@ CUresult do_graph_conditional(struct session *session, struct graph *graph, uint
 	return graph_node_put(session, graph, number, &node, result);
 }
 
-CUresult do_graph_body(struct session *session, struct graph *graph, uint32_t number)
+CUresult do_graph_body(_unused_ struct session *session, struct graph *graph, uint32_t number)
 {
-	(void)session;
 	if (graph->real || graph->result != CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	if (number > graph->n_bodies)

@@ -176,10 +176,9 @@ static CUresult add_edge(struct graph *graph, const struct graph_edge *edge)
 	return cuda.cuGraphAddDependencies(body, &from, &to, 1);
 }
 
-CUresult do_graph_edges(struct session *session, struct graph *graph,
+CUresult do_graph_edges(_unused_ struct session *session, struct graph *graph,
 	const struct graph_edge *edges, uint32_t n_edges)
 {
-	(void)session;
 	if (graph->real || graph->result != CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	if (!account_keep(graph->ending, n_edges * (uint64_t)KEPT_EDGE)) {
@@ -250,11 +249,10 @@ CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint
 }
 
 CUresult do_graph_update_result(
-	struct session *session, struct graph *graph, uint32_t *ret_error_node)
+	_unused_ struct session *session, struct graph *graph, uint32_t *ret_error_node)
 {
 	CUresult result = graph->result;
 
-	(void)session;
 	*ret_error_node = graph->error_node;
 	graph->result = CUDA_SUCCESS;
 	graph->error_node = GRAPH_NO_NODE;

@@ -135,9 +135,8 @@ static void poll_start(void)
 		uv_poll_start(&daemon_link.poll, events, on_event);
 }
 
-static void on_lost_closed(uv_handle_t *handle)
+static void on_lost_closed(_unused_ uv_handle_t *handle)
 {
-	(void)handle;
 	close(daemon_link.sock);
 	daemon_link.sock = -EBADF;
 	daemon_link.is_closing = false;
@@ -236,12 +235,10 @@ static int read_orders(void)
 	return MIN(r, 0);
 }
 
-static void on_event(uv_poll_t *poll, int status, int events)
+static void on_event(_unused_ uv_poll_t *poll, _unused_ int status, int events)
 {
 	int r = frame_queue_flush(&daemon_link.out, daemon_link.sock);
 
-	(void)poll;
-	(void)status;
 	if (r == 0 && daemon_link.is_reading)
 		r = read_orders();
 	else if (r == 0 && (events & UV_DISCONNECT))
@@ -268,9 +265,8 @@ static void introduce(void)
 }
 
 /* Every second without a daemon: looks for one. */
-static void on_retry(uv_timer_t *timer)
+static void on_retry(_unused_ uv_timer_t *timer)
 {
-	(void)timer;
 	log_loss();
 	if (daemon_link_has_daemon() || daemon_link.is_stopping)
 		return;

@@ -56,19 +56,15 @@ static CUresult host_claim(struct arena *arena)
 	return CUDA_SUCCESS;
 }
 
-static void host_disclaim(struct arena *arena, bool device_lost)
+static void host_disclaim(struct arena *arena, _unused_ bool device_lost)
 {
-	(void)device_lost;
 	munmap((void *)(uintptr_t)arena->base, arena->size);
 }
 
 /* The client makes the pages present, and the server then pins them. */
-static CUresult host_back(struct arena *arena, uint64_t address, uint64_t size,
-	CUmemGenericAllocationHandle *ret_handle)
+static CUresult host_back(_unused_ struct arena *arena, _unused_ uint64_t address,
+	_unused_ uint64_t size, CUmemGenericAllocationHandle *ret_handle)
 {
-	(void)arena;
-	(void)address;
-	(void)size;
 	*ret_handle = 0;
 	return CUDA_SUCCESS;
 }
@@ -84,13 +80,12 @@ static void set_pinned(struct host_region *region, uint64_t address, uint64_t en
 		(uint32_t)((end - address) / HOST_PAGE), value);
 }
 
-static void host_unback(
-	struct arena *arena, uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle)
+static void host_unback(struct arena *arena, uint64_t address, uint64_t size,
+	_unused_ CUmemGenericAllocationHandle handle)
 {
 	struct host_region *region = region_of(arena);
 	uint64_t end = address + size, next;
 
-	(void)handle;
 	for (uint64_t at = address; at < end; at = next) {
 		next = piece_end(at, end);
 		if (!bit_get(region->pinned, host_page_of(region, at)))

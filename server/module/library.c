@@ -222,12 +222,11 @@ CUresult do_library_unload(struct session *session, struct library *library)
 }
 
 /* Drops all libraries; they are unloaded later. */
-static void libraries_free(struct session *session, bool device_lost)
+static void libraries_free(struct session *session, _unused_ bool device_lost)
 {
 	struct library *library;
 	uint32_t at = 0;
 
-	(void)device_lost;
 	while ((library = handle_take(&session->libraries, &at)))
 		library_end(session, library);
 }

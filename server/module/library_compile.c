@@ -29,14 +29,13 @@ static CUresult try_code(struct session *session, struct library *library)
 CUresult do_library_compile(struct session *session, const struct msg_library_compile *msg,
 	const struct jit_option *options, uint32_t *ret_refusal, uint32_t values[16],
 	uint32_t *ret_error_filled, uint32_t *ret_info_filled, uint32_t *ret_error_length,
-	uint8_t *logs, uint32_t n_logs_max, uint32_t *ret_n_logs)
+	uint8_t *logs, _unused_ uint32_t n_logs_max, uint32_t *ret_n_logs)
 {
 	struct library *library;
 	bool is_loaded = false;
 	CUresult result = library_new(session, msg->library, msg->size,
 		MAX(msg->error_size, LIBRARY_LOG_SIZE), msg->info_size, &library);
 
-	(void)n_logs_max;
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!jit_put(&library->jit, options, msg->n_options)) {

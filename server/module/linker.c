@@ -104,12 +104,12 @@ static CUresult add_image(struct session *session, struct linker *linker, const 
 CUresult do_linker_add(struct session *session, struct linker *linker,
 	const struct msg_linker_add *msg, const struct jit_option *options, const char *name,
 	uint32_t *ret_refusal, uint32_t *ret_error_filled, uint32_t *ret_info_filled,
-	uint32_t *ret_error_length, uint8_t *logs, uint32_t n_logs_max, uint32_t *ret_n_logs)
+	uint32_t *ret_error_length, uint8_t *logs, _unused_ uint32_t n_logs_max,
+	uint32_t *ret_n_logs)
 {
 	struct image *image = NULL;
 	CUresult result = receive_image(session, msg->size + 1, &image);
 
-	(void)n_logs_max;
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = add_image(
@@ -123,15 +123,14 @@ CUresult do_linker_add(struct session *session, struct linker *linker,
 
 CUresult do_linker_complete(struct session *session, struct linker *linker, uint32_t *ret_refusal,
 	uint64_t *ret_size, uint32_t values[16], uint32_t *ret_error_filled,
-	uint32_t *ret_info_filled, uint32_t *ret_error_length, uint8_t *logs, uint32_t n_logs_max,
-	uint32_t *ret_n_logs)
+	uint32_t *ret_info_filled, uint32_t *ret_error_length, uint8_t *logs,
+	_unused_ uint32_t n_logs_max, uint32_t *ret_n_logs)
 {
 	struct session_device *sdev;
 	void *made = NULL;
 	size_t size = 0;
 	CUresult result = session_device_get_entered(session, linker->device, &sdev);
 
-	(void)n_logs_max;
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = cuda.cuLinkComplete(linker->real, &made, &size);
@@ -151,12 +150,11 @@ CUresult do_linker_complete(struct session *session, struct linker *linker, uint
 	return result_is_fault(result) ? result : CUDA_SUCCESS;
 }
 
-CUresult do_linker_read(struct session *session, struct linker *linker, uint64_t offset,
+CUresult do_linker_read(_unused_ struct session *session, struct linker *linker, uint64_t offset,
 	uint8_t *bytes, uint32_t n_bytes_max, uint32_t *ret_n_bytes)
 {
 	uint64_t left = offset < linker->made_size ? linker->made_size - offset : 0;
 
-	(void)session;
 	*ret_n_bytes = (uint32_t)MIN(left, (uint64_t)n_bytes_max);
 	if (*ret_n_bytes > 0)
 		memcpy(bytes, linker->made + offset, *ret_n_bytes);

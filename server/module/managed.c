@@ -309,9 +309,8 @@ static CUresult find_again(struct library *library, CUlibrary real)
 	return CUDA_SUCCESS;
 }
 
-static void on_replaced(struct deferred *deferred)
+static void on_replaced(_unused_ struct deferred *deferred)
 {
-	(void)deferred;
 }
 
 /*
@@ -362,13 +361,12 @@ CUresult do_managed_bind(
 	return CUDA_SUCCESS;
 }
 
-CUresult do_managed_find(struct session *session, struct library *library, const char *name,
-	uint64_t *ret_address, uint64_t *ret_size)
+CUresult do_managed_find(_unused_ struct session *session, struct library *library,
+	const char *name, uint64_t *ret_address, uint64_t *ret_size)
 {
 	const struct managed *managed = library->managed;
 	const struct cubin_variable *variable;
 
-	(void)session;
 	if (!managed || !managed->address)
 		return CUDA_ERROR_INVALID_VALUE;
 	variable = cubin_find(&managed->cubin, name);

@@ -287,9 +287,8 @@ static void background_begin(struct session *session, void *part)
 	session->background->session = session;
 }
 
-static void background_end(struct session *session, bool device_lost)
+static void background_end(struct session *session, _unused_ bool device_lost)
 {
-	(void)device_lost;
 	unlist(session->background);
 }
 

@@ -181,11 +181,10 @@ void launching_join(struct session *session)
 	launching->is_listed = true;
 }
 
-static void launching_leave(struct session *session, bool device_lost)
+static void launching_leave(struct session *session, _unused_ bool device_lost)
 {
 	struct launching **link = &workers;
 
-	(void)device_lost;
 	if (!session->launching->is_listed)
 		return;
 	lock_take(&lock);

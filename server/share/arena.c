@@ -211,10 +211,9 @@ static CUresult device_back(struct arena *arena, uint64_t address, uint64_t size
 	return result;
 }
 
-static void device_unback(
-	struct arena *arena, uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle)
+static void device_unback(_unused_ struct arena *arena, uint64_t address, uint64_t size,
+	CUmemGenericAllocationHandle handle)
 {
-	(void)arena;
 	va_space_unmap(address, size);
 	cuda.cuMemRelease(handle);
 }

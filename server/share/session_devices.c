@@ -303,9 +303,8 @@ bool session_devices_reclaim_wanted(const struct session *session)
 	       session->seen_pressure != atomic_load_explicit(&pressure, memory_order_relaxed);
 }
 
-static void session_devices_begin(struct session *session, void *part)
+static void session_devices_begin(struct session *session, _unused_ void *part)
 {
-	(void)part;
 	devices_fill_page(session->page);
 }
 
@@ -323,9 +322,8 @@ static bool session_devices_are_settled(const struct session *session)
 	return !session->has_unused;
 }
 
-static void session_devices_trim_all(struct session *session, bool all)
+static void session_devices_trim_all(struct session *session, _unused_ bool all)
 {
-	(void)all;
 	session_devices_trim(session);
 }
 

@@ -154,10 +154,9 @@ CUresult do_event_wait(struct session *session, struct stream *stream, struct ev
 	return stream_wait_event(session, stream, event->real, may_block);
 }
 
-CUresult do_event_elapsed(
-	struct session *session, struct event *start, struct event *end, float *ret_milliseconds)
+CUresult do_event_elapsed(_unused_ struct session *session, struct event *start, struct event *end,
+	float *ret_milliseconds)
 {
-	(void)session;
 	if (!start->real || !end->real)
 		return CUDA_ERROR_INVALID_HANDLE;
 	return cuda.cuEventElapsedTime(ret_milliseconds, start->real, end->real);

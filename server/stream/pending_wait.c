@@ -312,9 +312,8 @@ static void release_oldest(struct session *session,
 }
 
 /* In the host space a write is safe, whatever the client does to its files (sigbus_guard.h). */
-static void release_here(struct session *session, const struct pending_wait *pending_wait)
+static void release_here(_unused_ struct session *session, const struct pending_wait *pending_wait)
 {
-	(void)session;
 	if (!pending_wait->is_host)
 		return;
 	if (pending_wait->is_64)

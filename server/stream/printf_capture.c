@@ -359,9 +359,8 @@ static void printf_capture_fault(void)
 	lock_release(&lock);
 }
 
-static void printf_capture_trim(struct session *session, bool all)
+static void printf_capture_trim(struct session *session, _unused_ bool all)
 {
-	(void)all;
 	printf_capture_flush(session);
 }
 

@@ -30,12 +30,11 @@ static bool sigbus_guard_cover(uint64_t address)
 	return false;
 }
 
-static void on_bus(int signo, siginfo_t *info, void *ucontext)
+static void on_bus(int signo, siginfo_t *info, _unused_ void *ucontext)
 {
 	uint64_t address = (uintptr_t)info->si_addr;
 	int saved = errno;
 
-	(void)ucontext;
 	/* The access is repeated on return, and ends the process if nothing has changed. */
 	if (info->si_code != BUS_ADRERR || address < HOST_SPACE || address >= HOST_SPACE_END ||
 		!sigbus_guard_cover(address))
