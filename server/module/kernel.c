@@ -72,7 +72,8 @@ static CUresult read_params(
 	return CUDA_SUCCESS;
 }
 
-static CUresult kernel_load(
+/* Not inline, so that kernel_find() stays short. */
+static __attribute__((noinline)) CUresult kernel_load(
 	struct session *session, struct kernel *kernel, const struct session_device *sdev)
 {
 	struct device_kernel *found = &kernel->on_devices[sdev->device->ordinal];
