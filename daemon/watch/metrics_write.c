@@ -87,26 +87,6 @@ static void write_counters(
 
 /* ---- clients on GPUs */
 
-static uint64_t context_memory(const struct client *client, const struct context *context)
-{
-	return client->counts.memory[context->ordinal];
-}
-
-static uint64_t context_peak(const struct client *client, const struct context *context)
-{
-	return client->counts.memory_peak[context->ordinal];
-}
-
-static uint64_t context_limit(_unused_ const struct client *client, const struct context *context)
-{
-	return context->memory;
-}
-
-static uint64_t context_sms(_unused_ const struct client *client, const struct context *context)
-{
-	return context->n_sms;
-}
-
 /* Whether an earlier context of the client is on a GPU with the same UUID, which a server of an
  * ordinary user can claim. */
 static bool is_repeated(const struct metrics_row *row, unsigned nth)
@@ -121,45 +101,42 @@ static bool is_repeated(const struct metrics_row *row, unsigned nth)
 	return false;
 }
 
-static void write_contexts(FILE *out, const char *name, const struct metrics_row *row,
-	uint64_t (*value_of)(const struct client *client, const struct context *context))
+static const struct {
+	const char *name, *help;
+} client_gauges[] = {
+	{"mps_client_memory_bytes", "GPU memory that the client has"},
+	{"mps_client_memory_peak_bytes", "The most GPU memory that the client had at a time"},
+	{"mps_client_memory_limit_bytes",
+		"How much GPU memory the client may have; without a limit there is no sample"},
+	{"mps_client_sms", "SMs that the kernels of the client run on"},
+};
+
+static void write_contexts(FILE *out, size_t gauge, const struct metrics_row *row)
 {
 	for (unsigned i = 0; i < row->client->n_contexts; i++) {
 		const struct context *context = &row->client->contexts[i];
-		uint64_t value = value_of(row->client, context);
+		const uint64_t values[ARRAY_SIZE(client_gauges)] = {
+			row->client->counts.memory[context->ordinal],
+			row->client->counts.memory_peak[context->ordinal], context->memory,
+			context->n_sms};
 		struct labels labels = row->labels;
 		char uuid[DEVICE_UUID_TEXT];
 
 		/* UINT64_MAX: there is no limit. */
-		if (is_repeated(row, i) || value == UINT64_MAX)
+		if (is_repeated(row, i) || values[gauge] == UINT64_MAX)
 			continue;
 		device_uuid_text(&row->server->devices.items[context->ordinal], uuid);
 		labels_add(&labels, "gpu", uuid);
-		exposition_number(out, name, &labels, value);
+		exposition_number(out, client_gauges[gauge].name, &labels, values[gauge]);
 	}
 }
 
 static void write_clients_on_gpus(const struct metrics *metrics, FILE *out)
 {
-	static const struct {
-		const char *name, *help;
-		uint64_t (*value_of)(const struct client *client, const struct context *context);
-	} gauges[] = {
-		{"mps_client_memory_bytes", "GPU memory that the client has", context_memory},
-		{"mps_client_memory_peak_bytes",
-			"The most GPU memory that the client had at a time", context_peak},
-		{"mps_client_memory_limit_bytes",
-			"How much GPU memory the client may have; without a limit there is no "
-			"sample",
-			context_limit},
-		{"mps_client_sms", "SMs that the kernels of the client run on", context_sms},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(gauges); i++) {
-		exposition_family(out, gauges[i].name, "gauge", gauges[i].help);
+	for (size_t i = 0; i < ARRAY_SIZE(client_gauges); i++) {
+		exposition_family(out, client_gauges[i].name, "gauge", client_gauges[i].help);
 		for (unsigned k = 0; k < metrics->n_clients; k++)
-			write_contexts(
-				out, gauges[i].name, &metrics->clients[k], gauges[i].value_of);
+			write_contexts(out, i, &metrics->clients[k]);
 	}
 }
 
@@ -179,37 +156,15 @@ static void write_gpu_info(const struct metrics *metrics, FILE *out)
 	}
 }
 
-static uint64_t gpu_memory(const struct metrics_gpu *gpu)
-{
-	return gpu->device->total_memory;
-}
-
-static uint64_t gpu_sms(const struct metrics_gpu *gpu)
-{
-	return gpu->device->n_sms;
-}
-
-static uint64_t gpu_clients(const struct metrics_gpu *gpu)
-{
-	return gpu->n_clients;
-}
-
-static uint64_t gpu_clients_memory(const struct metrics_gpu *gpu)
-{
-	return gpu->memory;
-}
-
 static void write_gpus(const struct metrics *metrics, FILE *out)
 {
 	static const struct {
 		const char *name, *help;
-		uint64_t (*value_of)(const struct metrics_gpu *gpu);
 	} gauges[] = {
-		{"mps_gpu_memory_bytes", "Memory of the GPU", gpu_memory},
-		{"mps_gpu_sms", "SMs of the GPU", gpu_sms},
-		{"mps_gpu_clients", "Clients that use the GPU", gpu_clients},
-		{"mps_gpu_clients_memory_bytes", "Memory of the GPU that the clients have",
-			gpu_clients_memory},
+		{"mps_gpu_memory_bytes", "Memory of the GPU"},
+		{"mps_gpu_sms", "SMs of the GPU"},
+		{"mps_gpu_clients", "Clients that use the GPU"},
+		{"mps_gpu_clients_memory_bytes", "Memory of the GPU that the clients have"},
 	};
 
 	write_gpu_info(metrics, out);
@@ -217,10 +172,12 @@ static void write_gpus(const struct metrics *metrics, FILE *out)
 		exposition_family(out, gauges[i].name, "gauge", gauges[i].help);
 		for (unsigned k = 0; k < metrics->n_gpus; k++) {
 			const struct metrics_gpu *gpu = &metrics->gpus[k];
+			const uint64_t values[ARRAY_SIZE(gauges)] = {gpu->device->total_memory,
+				gpu->device->n_sms, gpu->n_clients, gpu->memory};
 			struct labels labels = {0};
 
 			labels_add(&labels, "gpu", gpu->uuid);
-			exposition_number(out, gauges[i].name, &labels, gauges[i].value_of(gpu));
+			exposition_number(out, gauges[i].name, &labels, values[i]);
 		}
 	}
 }
@@ -240,14 +197,22 @@ static const struct event {
 	[USAGE_REFUSAL] = {"refused_clients_total", "clients that were refused"},
 };
 
+/* `of' begins the name of each family, `whose' its help. */
+static void begin_events(FILE *out, unsigned i, const char *of, const char *whose, char *name)
+{
+	char help[HELP_MAX_SIZE];
+
+	snprintf(name, NAME_MAX_SIZE, "%s_%s", of, events[i].name);
+	snprintf(help, sizeof(help), "Of %s: %s", whose, events[i].help);
+	exposition_family(out, name, "counter", help);
+}
+
 static void write_events_of_users(const struct metrics *metrics, FILE *out)
 {
-	for (unsigned i = 0; i < USAGE_EVENTS; i++) {
-		char name[NAME_MAX_SIZE], help[HELP_MAX_SIZE];
+	char name[NAME_MAX_SIZE];
 
-		snprintf(name, sizeof(name), "mps_user_%s", events[i].name);
-		snprintf(help, sizeof(help), "Of a user: %s", events[i].help);
-		exposition_family(out, name, "counter", help);
+	for (unsigned i = 0; i < USAGE_EVENTS; i++) {
+		begin_events(out, i, "mps_user", "a user", name);
 		for (unsigned k = 0; k < metrics->n_users; k++)
 			exposition_number(out, name, &metrics->users[k].labels,
 				metrics->users[k].usage->events[i]);
@@ -256,14 +221,19 @@ static void write_events_of_users(const struct metrics *metrics, FILE *out)
 
 static void write_events(const struct metrics *metrics, FILE *out)
 {
-	for (unsigned i = 0; i < USAGE_EVENTS; i++) {
-		char name[NAME_MAX_SIZE], help[HELP_MAX_SIZE];
+	char name[NAME_MAX_SIZE];
 
-		snprintf(name, sizeof(name), "mps_%s", events[i].name);
-		snprintf(help, sizeof(help), "Of all users: %s", events[i].help);
-		exposition_family(out, name, "counter", help);
+	for (unsigned i = 0; i < USAGE_EVENTS; i++) {
+		begin_events(out, i, "mps", "all users", name);
 		exposition_number(out, name, NULL, metrics->daemon->usages.events[i]);
 	}
+}
+
+/* A family of one sample. */
+static void write_gauge(FILE *out, const char *name, const char *help, uint64_t value)
+{
+	exposition_family(out, name, "gauge", help);
+	exposition_number(out, name, NULL, value);
 }
 
 /* ---- the daemon */
@@ -321,9 +291,8 @@ static void write_servers(const struct metrics *metrics, FILE *out)
 		labels_add(&labels, "state", states[i]);
 		exposition_number(out, "mps_servers", &labels, n[i]);
 	}
-	exposition_family(
-		out, "mps_waiting_clients", "gauge", "Clients that wait for their server");
-	exposition_number(out, "mps_waiting_clients", NULL, count_waiting(metrics->daemon));
+	write_gauge(out, "mps_waiting_clients", "Clients that wait for their server",
+		count_waiting(metrics->daemon));
 }
 
 void metrics_write(const struct metrics *metrics, FILE *out)
@@ -333,11 +302,10 @@ void metrics_write(const struct metrics *metrics, FILE *out)
 		write_servers(metrics, out);
 		write_events(metrics, out);
 	}
-	exposition_family(out, "mps_clients", "gauge", "Clients of all servers");
-	exposition_number(out, "mps_clients", NULL, metrics->n_present);
-	exposition_family(out, "mps_clients_without_series", "gauge",
-		"Of these, clients that are in the sums only, as there are too many");
-	exposition_number(out, "mps_clients_without_series", NULL, metrics->n_left_out);
+	write_gauge(out, "mps_clients", "Clients of all servers", metrics->n_present);
+	write_gauge(out, "mps_clients_without_series",
+		"Of these, clients that are in the sums only, as there are too many",
+		metrics->n_left_out);
 	write_gpus(metrics, out);
 	write_counters(out, "client", metrics->clients, metrics->n_clients);
 	write_clients_on_gpus(metrics, out);
