@@ -21,6 +21,7 @@
 /* The server, client and user that a line is about, if known; all 0: the daemon itself. */
 struct log_subject {
 	pid_t server, client; /* 0: none */
+	bool is_new_server;   /* the line has the server's PID in place of the daemon's */
 	bool has_uid;
 	uid_t uid;
 	int priority; /* 0: JOURNAL_INFO */

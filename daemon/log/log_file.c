@@ -180,45 +180,16 @@ static void write_log_line(struct log_files *logs, struct log_file *file, const 
 		(void)log_file_write(logs, file, line, length);
 }
 
-static void write_control_line(struct log_files *logs, const struct log_subject *about, pid_t pid,
-	const char *format, va_list args)
-{
-	char text[LINE_MAX_SIZE];
-
-	vsnprintf(text, sizeof(text), format, args);
-	line_clean(text);
-	write_log_line(logs, &logs->control, "Control", pid, text);
-	journald_send(&logs->journald, false, about, text);
-}
-
-void log_control_as(struct log_files *logs, pid_t pid, const char *format, ...)
-{
-	const struct log_subject about = {.server = pid};
-	va_list args;
-
-	va_start(args, format);
-	write_control_line(logs, &about, pid, format, args);
-	va_end(args);
-}
-
 void log_control_about(
 	struct log_files *logs, const struct log_subject *about, const char *format, ...)
 {
-	va_list args;
+	pid_t pid = about->is_new_server ? about->server : getpid();
+	char text[LINE_MAX_SIZE];
 
-	va_start(args, format);
-	write_control_line(logs, about, getpid(), format, args);
-	va_end(args);
-}
-
-void log_control(struct log_files *logs, const char *format, ...)
-{
-	const struct log_subject about = {0};
-	va_list args;
-
-	va_start(args, format);
-	write_control_line(logs, &about, getpid(), format, args);
-	va_end(args);
+	format_arguments(text, format);
+	line_clean(text);
+	write_log_line(logs, &logs->control, "Control", pid, text);
+	journald_send(&logs->journald, false, about, text);
 }
 
 void log_debug(struct log_files *logs, const char *format, ...)

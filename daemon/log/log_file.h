@@ -52,16 +52,15 @@ void log_files_close(struct log_files *logs);
 /* Reopens the logs after they were moved away (SIGHUP). On failure the old files stay in use. */
 int log_files_reopen(struct log_files *logs, struct error_message *error);
 
-void log_control(struct log_files *logs, const char *format, ...) _printf_(2, 3);
-
-/* The same about a server, a client or a user. */
+/* A line about a server, a client or a user. */
 void log_control_about(struct log_files *logs, const struct log_subject *about, const char *format,
 	...) _printf_(3, 4);
+
+/* A line about nothing of these. */
+#define log_control(logs, ...) log_control_about(logs, &(const struct log_subject){0}, __VA_ARGS__)
+
 /* A line that is written only at log_level debug. */
 void log_debug(struct log_files *logs, const char *format, ...) _printf_(2, 3);
-
-/* The same with the PID of a process that the daemon has just started. */
-void log_control_as(struct log_files *logs, pid_t pid, const char *format, ...) _printf_(3, 4);
 
 /*
  * A line of the server that `about' names; `is_up' once it has been ACTIVE.

@@ -413,8 +413,9 @@ int server_start(struct slot *slot, struct error_message *error)
 		&settings, &spawned, error);
 	if (r < 0)
 		return r;
-	log_control_as(&daemon->logs, spawned.pid, "Starting new server %d for user %u",
-		spawned.pid, tenant->uid);
+	log_control_about(&daemon->logs,
+		&(struct log_subject){.server = spawned.pid, .is_new_server = true},
+		"Starting new server %d for user %u", spawned.pid, tenant->uid);
 	r = server_new(slot, &spawned, &server);
 	if (r < 0) {
 		kill(spawned.pid, SIGKILL);

@@ -108,7 +108,8 @@ static void test_files(_unused_ void **state)
 
 	open_logs(&logs, &(struct log_options){.directory = directory});
 	log_control(&logs, "%s %d", "text", 5);
-	log_control_as(&logs, 4242, "Starting");
+	log_control_about(
+		&logs, &(struct log_subject){.server = 4242, .is_new_server = true}, "Starting");
 	log_server(&logs, false, &about, "Startup");
 	log_server(&logs, true, &about, "Server has started");
 	log_files_close(&logs);
