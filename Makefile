@@ -168,7 +168,7 @@ $(BUILD)/bin/mps-top: $(call objects,daemon,daemon/top/main.c) $(call archives,d
 
 $(BUILD)/bin/mps-exporter: $(call objects,daemon,daemon/exporter/main.c) $(call archives,daemon proto-daemon)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) -lmicrohttpd -ldl
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lmicrohttpd
 
 $(BUILD)/bin/mps-server: $(call objects,server,$(SERVER_SRC)) $(call archives,proto-server)
 	@mkdir -p $(@D)

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The metrics over HTTP. Loop thread.
+ * The metrics over HTTP.
  *
- * Invariant: a suspended connection is in `waiting', and the wait timer runs; no connection is
- * open for longer than CONN_MS and a tick.
+ * Invariant: a suspended connection is in `waiting'; no connection is open for longer than CONN_MS
+ * and a tick.
  */
 
 #include "http.h"
 
 #include <microhttpd.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "clock.h"
 #include "pages.h"
 #include "peer_uid.h"
 #include "daemon/text/exposition.h"
@@ -63,20 +65,18 @@ struct http_peer {
 };
 
 struct http {
-	uv_loop_t loop;
 	struct accounts accounts;
 	struct pages pages;
 	struct MHD_Daemon *mhd;
-	uv_poll_t poll;
-	uv_timer_t run_timer, wait_timer;
-	uint64_t tick_ms;          /* when the tick began, by the loop's clock */
+	uint64_t tick_ms;          /* when the tick began */
 	unsigned n_events;         /* in the tick */
 	struct MHD_Response *page; /* NULL: there is none, because of `why' */
 	const char *why;
-	uint64_t page_ms;  /* the age of its counters, by the loop's clock */
-	uint64_t asked_ms; /* when the daemon was asked */
+	uint64_t page_ms;                              /* the age of its counters */
+	uint64_t asked_ms;                             /* when the daemon was asked */
 	struct MHD_Connection *waiting[ALL_CONNS_MAX]; /* for the page */
 	unsigned n_waiting;
+	uint64_t waiting_ms; /* since when */
 	struct http_conn {
 		int fd; /* not owned; 0: unused */
 		bool is_ended;
@@ -131,20 +131,12 @@ static void make_page(struct http *http, const char *text, size_t size)
 	http->page_ms = http->asked_ms;
 }
 
-static void resume_waiting(struct http *http)
+/* They go on in the next MHD_run(). */
+static void answer_waiting(struct http *http)
 {
 	for (unsigned i = 0; i < http->n_waiting; i++)
 		MHD_resume_connection(http->waiting[i]);
 	http->n_waiting = 0;
-	uv_timer_stop(&http->wait_timer);
-}
-
-static void on_run_timer(uv_timer_t *timer);
-
-static void answer_waiting(struct http *http)
-{
-	resume_waiting(http);
-	uv_timer_start(&http->run_timer, on_run_timer, 0, 0);
 }
 
 static void on_reply(struct pages *pages, const char *reply, size_t size)
@@ -155,10 +147,10 @@ static void on_reply(struct pages *pages, const char *reply, size_t size)
 	answer_waiting(http);
 }
 
-static void on_wait_timer(uv_timer_t *timer)
+static void check_waiting(struct http *http)
 {
-	struct http *http = timer->data;
-
+	if (http->n_waiting == 0 || now_ms() - http->waiting_ms < WAIT_MS)
+		return;
 	drop_page(http, "The MPS daemon does not answer\n");
 	answer_waiting(http);
 }
@@ -169,10 +161,10 @@ static bool wait_for_page(struct http *http, struct MHD_Connection *connection)
 	if (http->n_waiting == ALL_CONNS_MAX)
 		return false;
 	if (!http->pages.is_asking)
-		http->asked_ms = uv_now(&http->loop);
+		http->asked_ms = now_ms();
 	pages_ask(&http->pages);
 	if (http->n_waiting == 0)
-		uv_timer_start(&http->wait_timer, on_wait_timer, WAIT_MS, 0);
+		http->waiting_ms = now_ms();
 	http->waiting[http->n_waiting++] = connection;
 	MHD_suspend_connection(connection);
 	return true;
@@ -187,7 +179,7 @@ static enum MHD_Result answer_page(struct http *http, struct MHD_Connection *con
 
 static bool is_page_fresh(const struct http *http)
 {
-	return http->page && uv_now(&http->loop) - http->page_ms < FRESH_MS;
+	return http->page && now_ms() - http->page_ms < FRESH_MS;
 }
 
 /* Called with the headers, then with each part of a body, then at its end; again once resumed. */
@@ -344,7 +336,7 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **p
 	*conn = (struct http_conn){
 		.fd = fd,
 		.peer = peer,
-		.deadline_ms = uv_now(&http->loop) + CONN_MS,
+		.deadline_ms = now_ms() + CONN_MS,
 	};
 	*place = conn;
 }
@@ -352,7 +344,7 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **p
 /* Ends connections that have reached their deadline. Whether any is open. */
 static bool check_deadlines(struct http *http)
 {
-	uint64_t now_ms = uv_now(&http->loop);
+	uint64_t now = now_ms();
 	bool is_any_open = false;
 
 	for (unsigned i = 0; i < ALL_CONNS_MAX; i++) {
@@ -361,51 +353,21 @@ static bool check_deadlines(struct http *http)
 		if (conn->fd == 0)
 			continue;
 		is_any_open = true;
-		if (now_ms >= conn->deadline_ms)
+		if (now >= conn->deadline_ms)
 			end_conn(conn);
 	}
 	return is_any_open;
 }
 
-static void run_http(struct http *http)
+/* More events than a tick may have wait a little. */
+static void limit_events(struct http *http)
 {
-	MHD_UNSIGNED_LONG_LONG timeout_ms = TICK_MS;
-	bool has_timeout, is_any_open;
-
-	MHD_run(http->mhd);
-	has_timeout = MHD_get_timeout(http->mhd, &timeout_ms) == MHD_YES;
-	is_any_open = check_deadlines(http);
-	if (has_timeout || is_any_open)
-		uv_timer_start(&http->run_timer, on_run_timer,
-			MIN((uint64_t)timeout_ms, (uint64_t)TICK_MS), 0);
-	else
-		uv_timer_stop(&http->run_timer);
-}
-
-static void on_http_event(uv_poll_t *poll, _unused_ int status, _unused_ int events)
-{
-	struct http *http = poll->data;
-	uint64_t now_ms = uv_now(&http->loop);
-
-	if (now_ms - http->tick_ms >= TICK_MS) {
-		http->tick_ms = now_ms;
+	if (now_ms() - http->tick_ms >= TICK_MS) {
+		http->tick_ms = now_ms();
 		http->n_events = 0;
 	}
-	if (++http->n_events <= EVENTS_MAX) {
-		run_http(http);
-		return;
-	}
-	uv_poll_stop(poll);
-	uv_timer_start(&http->run_timer, on_run_timer, PAUSE_MS, 0);
-}
-
-static void on_run_timer(uv_timer_t *timer)
-{
-	struct http *http = timer->data;
-
-	/* Also ends a pause. */
-	uv_poll_start(&http->poll, UV_READABLE, on_http_event);
-	run_http(http);
+	if (++http->n_events > EVENTS_MAX)
+		poll(NULL, 0, PAUSE_MS);
 }
 
 /* ---- the program */
@@ -419,29 +381,38 @@ static struct MHD_Daemon *start_http(struct http *http, int listener)
 		on_connection, http, MHD_OPTION_END);
 }
 
-static int watch_http(struct http *http)
+/* Until the next event, or until a deadline may have passed. */
+static void wait_for_events(struct http *http, int epoll)
 {
-	const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->mhd, MHD_DAEMON_INFO_EPOLL_FD);
-	int r = info ? uv_poll_init(&http->loop, &http->poll, info->epoll_fd) : -ENOSYS;
+	struct pollfd fds[] = {
+		{.fd = http->pages.fd, .events = POLLIN},
+		{.fd = epoll, .events = POLLIN},
+	};
+	MHD_UNSIGNED_LONG_LONG timeout_ms = TICK_MS;
+	bool has_timeout = MHD_get_timeout(http->mhd, &timeout_ms) == MHD_YES;
+	int wait_ms = (int)MIN((uint64_t)timeout_ms, (uint64_t)TICK_MS);
 
-	if (r < 0)
-		return r;
-	uv_timer_init(&http->loop, &http->run_timer);
-	uv_timer_init(&http->loop, &http->wait_timer);
-	http->poll.data = http->run_timer.data = http->wait_timer.data = http;
-	return uv_poll_start(&http->poll, UV_READABLE, on_http_event);
+	if (poll(fds, ARRAY_SIZE(fds), check_deadlines(http) || has_timeout ? wait_ms : -1) <= 0)
+		return;
+	if (fds[0].revents)
+		pages_read(&http->pages);
+	if (fds[1].revents)
+		limit_events(http);
 }
 
 int http_run(int listener, int daemon, const char *subuid_path)
 {
 	static struct http http = {.pages.on_reply = on_reply};
+	const union MHD_DaemonInfo *info;
 
 	accounts_init(&http.accounts, subuid_path);
-	if (uv_loop_init(&http.loop) < 0)
-		return EXIT_FAILURE;
+	http.pages.fd = daemon;
 	http.mhd = start_http(&http, listener);
-	if (!http.mhd || watch_http(&http) < 0 || pages_open(&http.pages, &http.loop, daemon) < 0)
-		return EXIT_FAILURE;
-	uv_run(&http.loop, UV_RUN_DEFAULT);
+	info = http.mhd ? MHD_get_daemon_info(http.mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+	while (info) {
+		wait_for_events(&http, info->epoll_fd);
+		check_waiting(&http);
+		MHD_run(http.mhd);
+	}
 	return EXIT_FAILURE;
 }

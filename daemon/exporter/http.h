@@ -3,11 +3,10 @@
 #define HTTP_H
 
 /*
- * Answers GET /metrics over HTTP. libmicrohttpd runs without threads of its own: the loop
- * watches its epoll descriptor.
- *
- * Loop thread. Peers are hostile: each connection has a deadline and makes one request; their
- * number is bounded, and all requests within a second get the same page.
+ * Answers GET /metrics over HTTP. libmicrohttpd runs without threads of its own: the program
+ * waits for its epoll descriptor and for the daemon. Peers are hostile: each connection has a
+ * deadline and makes one request; their number is bounded, and all requests within a second get the
+ * same page.
  */
 
 /*

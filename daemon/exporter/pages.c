@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pages of metrics from the daemon. Loop thread.
+ * Pages of metrics from the daemon.
  *
  * Invariant: at most one request has no reply.
  */
@@ -28,9 +28,8 @@ static void make_space(struct pages *pages)
 		exit(EXIT_FAILURE);
 }
 
-static void on_daemon_event(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+void pages_read(struct pages *pages)
 {
-	struct pages *pages = poll->data;
 	ssize_t n;
 
 	make_space(pages);
@@ -47,15 +46,6 @@ static void on_daemon_event(uv_poll_t *poll, _unused_ int status, _unused_ int e
 	pages->size = 0;
 	pages->is_asking = false;
 	pages->on_reply(pages, pages->reply, (size_t)n);
-}
-
-int pages_open(struct pages *pages, uv_loop_t *loop, int fd)
-{
-	int r = uv_poll_init(loop, &pages->poll, fd);
-
-	pages->fd = fd;
-	pages->poll.data = pages;
-	return r < 0 ? r : uv_poll_start(&pages->poll, UV_READABLE, on_daemon_event);
 }
 
 void pages_ask(struct pages *pages)

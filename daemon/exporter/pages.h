@@ -3,17 +3,13 @@
 #define PAGES_H
 
 /*
- * Asks the daemon for pages of metrics. Loop thread. The process ends when the daemon closes the
- * connection.
+ * Asks the daemon for pages of metrics. The process ends when the daemon closes the connection.
  */
-
-#include <uv.h>
 
 #include "base.h"
 
 struct pages {
-	int fd;
-	uv_poll_t poll;
+	int fd; /* not owned; the connection */
 	bool is_asking;
 	char *reply; /* what has come of it */
 	size_t size, capacity;
@@ -21,8 +17,8 @@ struct pages {
 	void (*on_reply)(struct pages *pages, const char *reply, size_t size);
 };
 
-/* 0 or -errno. */
-int pages_open(struct pages *pages, uv_loop_t *loop, int fd);
+/* The connection is readable. */
+void pages_read(struct pages *pages);
 
 /* Asks, unless a reply is outstanding; on_reply() follows. */
 void pages_ask(struct pages *pages);
