@@ -6,6 +6,7 @@
 
 #include "base.h"
 #include "clock.h"
+#include "lock.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -77,6 +78,7 @@ bool gate_is_over(const struct gate_wait *wait)
 /* The first look at this gate was in vain. */
 static void arrive(struct gate_wait *wait, const struct gate_row *row, uint64_t now)
 {
+	lock_expect_none();
 	wait->gate_ns = now;
 	wait->sleep_ns = row->first_ns;
 	if (wait->start_ns == 0)

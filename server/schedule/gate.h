@@ -79,7 +79,10 @@ static inline struct gate_wait gate_wait(enum gate gate, struct session *session
 /* The wait goes to another gate, until `until_ns' (0: no limit but that of the row). */
 void gate_next(struct gate_wait *wait, enum gate gate, uint64_t until_ns);
 
-/* What it waits for has not come: sleeps until the next look. False: do not look again. */
+/*
+ * What it waits for has not come: sleeps until the next look. The caller holds no lock, which
+ * another client may need for its work to end. False: do not look again.
+ */
 bool gate_again(struct gate_wait *wait);
 
 /* Whether it has to give up, wherever it waits. */

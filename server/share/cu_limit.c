@@ -118,25 +118,6 @@ static bool is_refused(const struct device *device, uint64_t bytes)
 	       now_ms() - device->raised->stack_refused_ms < REFUSED_MS;
 }
 
-/* The driver waits for all that is on the GPU, for any time. */
-static CUresult raise_stack(struct session *session, struct device *device, uint64_t value)
-{
-	uint64_t power = power_above(value);
-	CUresult result;
-
-	if (is_refused(device, power ? power : UINT64_MAX))
-		return device->raised->stack_refusal;
-	if (!quiet_call_begin(session, device, BLOCKED_WAIT_MS)) {
-		log_line("Client " SESSION_NAME " asked for a stack of %llu bytes and is refused: "
-			 "streams of other clients are blocked, or their work does not end",
-			SESSION_NAME_ARGS(session), (unsigned long long)value);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	result = set_stack(session, device, value);
-	quiet_call_end(device);
-	return result;
-}
-
 /* Steps of an eighth: a kernel's size need not be doubled, and not every size should be set. */
 static uint64_t step_above(uint64_t value)
 {
@@ -145,22 +126,25 @@ static uint64_t step_above(uint64_t value)
 	return (value + step - 1) / step * step;
 }
 
-/* The result that is known without the driver; CUDA_ERROR_NOT_READY: unknown. Under the lock. */
-static CUresult limit_known(const struct device *device, uint64_t bytes)
+/*
+ * The result for a stack of `bytes' that is known without the driver, of which `tried' would be
+ * asked; CUDA_ERROR_NOT_READY: unknown. Under the lock.
+ */
+static CUresult stack_known(const struct device *device, uint64_t bytes, uint64_t tried)
 {
 	uint64_t stack =
 		MAX(device->limits[CU_LIMIT_STACK_SIZE], device->raised->now[CU_LIMIT_STACK_SIZE]);
 
 	if (bytes <= stack)
 		return CUDA_SUCCESS;
-	return is_refused(device, bytes) ? device->raised->stack_refusal : CUDA_ERROR_NOT_READY;
+	return is_refused(device, tried) ? device->raised->stack_refusal : CUDA_ERROR_NOT_READY;
 }
 
 /* While no stream is blocked. Under the lock. */
 static CUresult limit_cover(struct session *session, struct device *device, uint64_t bytes)
 {
 	uint64_t most = step_above(bytes);
-	CUresult result = limit_known(device, bytes);
+	CUresult result = stack_known(device, bytes, bytes);
 
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
@@ -230,14 +214,17 @@ static void note_ask(struct session_device *sdev, CUlimit limit, uint64_t value)
 	note_stack_kept(sdev->device);
 }
 
-/* Lowering does not wait for the lock. The thread that holds the lock then requests it again. */
-static void limit_unlock(const struct device *device)
+/* As stack_known(). What is there already becomes a request of the session. */
+static CUresult stack_ask_known(struct session_device *sdev, uint64_t bytes, uint64_t tried)
 {
-	bool wants_lower = device->raised->wants_lower;
+	CUresult result;
 
+	lock_take(&lock);
+	result = stack_known(sdev->device, bytes, tried);
+	if (result == CUDA_SUCCESS)
+		note_ask(sdev, CU_LIMIT_STACK_SIZE, bytes);
 	lock_release(&lock);
-	if (wants_lower)
-		deferred_when_idle(cu_limits_lower);
+	return result;
 }
 
 CUresult cu_limit_cover_local(struct session *session, struct device *device, uint32_t bytes)
@@ -247,11 +234,7 @@ CUresult cu_limit_cover_local(struct session *session, struct device *device, ui
 
 	if (likely(bytes <= device->limits[CU_LIMIT_STACK_SIZE]))
 		return CUDA_SUCCESS;
-	lock_take(&lock);
-	result = limit_known(device, bytes);
-	if (result == CUDA_SUCCESS)
-		note_ask(sdev, CU_LIMIT_STACK_SIZE, bytes);
-	lock_release(&lock);
+	result = stack_ask_known(sdev, bytes, bytes);
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
 	if (!quiet_call_begin(session, device, 0))
@@ -260,7 +243,7 @@ CUresult cu_limit_cover_local(struct session *session, struct device *device, ui
 	result = limit_cover(session, device, bytes);
 	if (result == CUDA_SUCCESS)
 		note_ask(sdev, CU_LIMIT_STACK_SIZE, bytes);
-	limit_unlock(device);
+	lock_release(&lock);
 	quiet_call_end(device);
 	return result;
 }
@@ -274,6 +257,15 @@ static bool is_too_high(const struct device *device)
 		if (device->raised->set[i] > most_needed(device, (CUlimit)i))
 			return true;
 	return false;
+}
+
+static void limit_unlock(const struct device *device)
+{
+	bool wants_lower = device->raised->wants_lower;
+
+	lock_release(&lock);
+	if (wants_lower)
+		deferred_when_idle(cu_limits_lower);
 }
 
 void cu_limits_forget(struct session_device *sdev, bool device_lost)
@@ -328,10 +320,24 @@ static void lower_all(struct device *device)
 {
 	if (!quiet_call_begin(NULL, device, BLOCKED_LOWER_MS))
 		return;
+	lock_take(&lock);
 	if (fault_get() == CUDA_SUCCESS && cuda.cuCtxSetCurrent(device->context) == CUDA_SUCCESS)
 		for (unsigned i = 0; i < LIMITS_RAISED; i++)
 			limit_lower(device, (CUlimit)i);
+	lock_release(&lock);
 	quiet_call_end(device);
+}
+
+/* Whether a limit is to be lowered. Each wish is heard once. */
+static bool take_wish(struct device *device)
+{
+	bool wants_lower;
+
+	lock_take(&lock);
+	wants_lower = device->raised->wants_lower;
+	device->raised->wants_lower = false;
+	lock_release(&lock);
+	return wants_lower;
 }
 
 /*
@@ -340,16 +346,9 @@ static void lower_all(struct device *device)
  */
 static void cu_limits_lower(void)
 {
-	if (!lock_try(&lock))
-		return;
-	for (uint32_t i = 0; i < devices_count(); i++) {
-		struct device *device = device_get(i);
-
-		if (device->raised->wants_lower)
-			lower_all(device);
-		device->raised->wants_lower = false;
-	}
-	lock_release(&lock);
+	for (uint32_t i = 0; i < devices_count(); i++)
+		if (take_wish(device_get(i)))
+			lower_all(device_get(i));
 }
 
 /* ---- graphs */
@@ -380,7 +379,7 @@ void cu_limit_keep_stack(struct session_device *sdev, bool *keeps)
 		asks->n_graphs += !*keeps;
 		*keeps = true;
 	}
-	limit_unlock(device);
+	lock_release(&lock);
 }
 
 void cu_limit_release_stack(struct session_device *sdev)
@@ -410,22 +409,51 @@ static CUresult limit_refuse(
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Under the lock. */
-static CUresult raise_to(
+/*
+ * The driver waits for all that is on the GPU, so the server does before, without the lock: other
+ * sessions need the lock for their kernels and graphs.
+ */
+static CUresult raise_stack(struct session *session, struct session_device *sdev, uint64_t value)
+{
+	struct device *device = sdev->device;
+	uint64_t power = power_above(value), tried = power ? power : UINT64_MAX;
+	CUresult result = stack_ask_known(sdev, value, tried);
+
+	if (result != CUDA_ERROR_NOT_READY)
+		return result;
+	if (!quiet_call_begin(session, device, BLOCKED_WAIT_MS)) {
+		log_line("Client " SESSION_NAME " asked for a stack of %llu bytes and is refused: "
+			 "streams of other clients are blocked, or their work does not end",
+			SESSION_NAME_ARGS(session), (unsigned long long)value);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	lock_take(&lock);
+	result = stack_known(device, value, tried);
+	if (result == CUDA_ERROR_NOT_READY)
+		result = set_stack(session, device, value);
+	if (result == CUDA_SUCCESS)
+		note_ask(sdev, CU_LIMIT_STACK_SIZE, value);
+	lock_release(&lock);
+	quiet_call_end(device);
+	return result;
+}
+
+/* The driver waits for nothing. */
+static CUresult raise_other(
 	struct session *session, struct session_device *sdev, CUlimit limit, uint64_t value)
 {
 	struct device *device = sdev->device;
 	CUresult result = CUDA_SUCCESS;
 
+	lock_take(&lock);
 	if (value > MAX(device->limits[limit], device->raised->now[limit]))
-		result = limit == CU_LIMIT_STACK_SIZE ? raise_stack(session, device, value)
-						      : set_limit(session, device, limit, value);
+		result = set_limit(session, device, limit, value);
 	if (result == CUDA_SUCCESS)
 		note_ask(sdev, limit, value);
+	lock_release(&lock);
 	return result;
 }
 
-/* May hold the lock as long as kernels run: only other raises wait for it. */
 CUresult do_limit_raise(struct session *session, uint32_t ordinal, uint32_t limit, uint64_t value)
 {
 	struct session_device *sdev;
@@ -435,10 +463,8 @@ CUresult do_limit_raise(struct session *session, uint32_t ordinal, uint32_t limi
 		return result;
 	if (value > limit_bound((CUlimit)limit))
 		return limit_refuse(session, sdev, (CUlimit)limit, value);
-	lock_take(&lock);
-	result = raise_to(session, sdev, (CUlimit)limit, value);
-	limit_unlock(sdev->device);
-	return result;
+	return limit == CU_LIMIT_STACK_SIZE ? raise_stack(session, sdev, value)
+					    : raise_other(session, sdev, (CUlimit)limit, value);
 }
 
 /* ---- GPUs */

@@ -2,15 +2,19 @@
 
 /* Limits that clients raise, also in small steps, and their end; over the counting driver. */
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 #include <cmocka.h>
 
+#include "clock.h"
 #include "open_session.h"
 #include "server/session/at_work.h"
+#include "server/session/session.h"
 #include "server/device/device.h"
 #include "server/device/device_quota.h"
 #include "server/schedule/deferred.h"
@@ -280,6 +284,63 @@ static void test_not_beside_work(void **state)
 	assert_true(becomes(STACK, first[STACK]));
 }
 
+static _Atomic bool is_working;
+
+static CUresult query_work(_unused_ CUevent event)
+{
+	return atomic_load(&is_working) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+static CUresult record_work(_unused_ CUcontext context, _unused_ CUevent event)
+{
+	return CUDA_SUCCESS;
+}
+
+struct raise {
+	struct session *session;
+	CUresult result;
+};
+
+static void *raise_meanwhile(void *arg)
+{
+	struct raise *raise = arg;
+
+	raise->result = do_limit_raise(raise->session, 0, STACK, 100 * KIB);
+	return NULL;
+}
+
+/* While a session waits until it may raise the stack, others use the stack that there is. */
+static void test_raise_waits_alone(_unused_ void **state)
+{
+	struct harness before = open_other();
+	struct raise raise = {.session = harness.session};
+	struct cuda_api real = cuda;
+	uint64_t began_ns, took_ns, stack_meanwhile;
+	pthread_t thread;
+
+	assert_int_equal(raise_stack(20 * KIB), CUDA_SUCCESS);
+	cuda.cuEventQuery = query_work;
+	cuda.cuCtxRecordEvent = record_work;
+	at_work_change(true);
+	atomic_store(&is_working, true);
+	assert_int_equal(pthread_create(&thread, NULL, raise_meanwhile, &raise), 0);
+	nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+	began_ns = now_ns();
+	assert_int_equal(
+		cu_limit_cover_local(before.session, device_get(0), 3 * KIB), CUDA_SUCCESS);
+	took_ns = now_ns() - began_ns;
+	stack_meanwhile = stack();
+	atomic_store(&is_working, false);
+	pthread_join(thread, NULL);
+	at_work_change(false);
+	cuda = real;
+	assert_int_equal(raise.result, CUDA_SUCCESS);
+	assert_true(took_ns < PATIENCE_MS * UINT64_C(1000000));
+	assert_int_equal(stack_meanwhile, 32 * KIB);
+	assert_int_equal(stack(), 128 * KIB);
+	end_other(before);
+}
+
 /* A driver whose kernels have used the heap refuses: the limit stays until another session ends. */
 static void test_refused(void **state)
 {
@@ -317,6 +378,7 @@ int main(void)
 		TEST(test_lowered),
 		TEST(test_graphs_keep_the_stack),
 		TEST(test_not_beside_work),
+		TEST(test_raise_waits_alone),
 		TEST(test_refused),
 	};
 
