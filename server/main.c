@@ -29,7 +29,6 @@
 #include "disable.h"
 #include "limit_text.h"
 #include "server.h"
-#include "start_settings.h"
 #include "worker.h"
 #include "server/util/log.h"
 #include "server/util/privileges.h"
@@ -51,7 +50,7 @@
 /* The driver's own cleanup must end, too. */
 #define EXIT_ALARM_S 10
 
-static const char usage[] = "usage: mps-server --uid UID [--gid GID] [--multiuser] [SETTINGS]\n"
+static const char usage[] = "usage: mps-server --uid UID [--gid GID] [--multiuser]\n"
 			    "       mps-server --devices | -v\n"
 			    "Started by mps-control for each user; not to be run by hand.\n";
 
@@ -88,7 +87,7 @@ static bool parse_options(int argc, char **argv, struct options *options)
 		else if (value && strcmp(name, "--gid") == 0)
 			is_good = parse_id(value, &options->gid);
 		else
-			is_good = value && start_settings_read(name, value);
+			is_good = false;
 	}
 	return is_good && options->has_uid;
 }

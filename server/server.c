@@ -18,7 +18,6 @@
 #include "newcomers.h"
 #include "orders.h"
 #include "sharer.h"
-#include "start_settings.h"
 #include "worker.h"
 #include "server/util/log.h"
 #include "server/util/number.h"
@@ -110,8 +109,6 @@ static void become_ready(struct server *server)
 			result_name((CUresult)server->init_result), server->init_result);
 	log_line(VERSION_LINE, CUDA_VERSION);
 	log_driver_version();
-	start_settings_log();
-	log_line("Server has started");
 	server_notify_devices(server);
 	server_notify_state(server);
 	daemon_link_read();

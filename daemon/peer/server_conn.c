@@ -22,6 +22,7 @@
 #include "daemon/server/group_shares.h"
 #include "daemon/server/server.h"
 #include "daemon/server/server_watch.h"
+#include "daemon/server/start_log.h"
 #include "daemon/server/turns.h"
 #include "daemon/watch/counting.h"
 #include "daemon/watch/faults.h"
@@ -98,6 +99,8 @@ static int on_server_state(struct server *server, struct conn *conn)
 		snprintf(server->last_line, sizeof(server->last_line), "%.159s", state->text);
 	if (server->state == SERVER_ACTIVE) {
 		conn_log(conn, "NEW SERVER %d: Ready", server->pid);
+		if (server->is_child && !server->was_active)
+			start_log(server);
 		server->was_active = true;
 		server_clear_deadline(server);
 		turns_on_ready(server);

@@ -143,17 +143,20 @@ static void server_end(struct server *server, bool is_clean)
 	server_close_output(server);
 }
 
-static void on_server_line(void *arg, const char *line)
+void server_log_line(struct server *server, const char *line)
 {
-	struct server *server = arg;
 	const struct log_subject about = server_subject(server);
 
 	snprintf(server->last_line, sizeof(server->last_line), "%s", line);
 	tenant_log_server(server->tenant, server->was_active, &about, line);
 }
 
-/* Appends the server's output to the log. False: the output has ended. */
-static bool server_read_output(struct server *server)
+static void on_server_line(void *arg, const char *line)
+{
+	server_log_line(arg, line);
+}
+
+bool server_read_output(struct server *server)
 {
 	char bytes[4096];
 
@@ -401,16 +404,12 @@ int server_start(struct slot *slot, struct error_message *error)
 {
 	struct tenant *tenant = slot->tenant;
 	struct daemon *daemon = tenant->daemon;
-	const struct settings *layers[LAYERS] = {
-		[LAYER_DEFAULT_COMMAND] = &daemon->default_commands};
-	const struct settings settings =
-		fold_with_file(daemon, tenant->uid, layers, &daemon->devices);
 	struct spawned spawned;
 	struct server *server;
 	int r;
 
 	r = spawn_server(&daemon->config, tenant->uid, tenant->has_gid ? &tenant->gid : NULL,
-		&settings, &spawned, error);
+		&spawned, error);
 	if (r < 0)
 		return r;
 	log_control_about(&daemon->logs,

@@ -83,6 +83,12 @@ struct server {
 /* Starts the process for the slot. 0 or -errno with an error message. */
 int server_start(struct slot *slot, struct error_message *error);
 
+/* Writes a line about the server to server.log. */
+void server_log_line(struct server *server, const char *line);
+
+/* Appends the server's output to server.log. False: the output has ended. */
+bool server_read_output(struct server *server);
+
 /* What counts for a client of that user in the server. */
 struct settings server_settings(const struct server *server, uid_t uid);
 

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -242,42 +241,20 @@ int spawn_probe(const struct config *config, struct spawned *ret, struct error_m
 	return spawn_process(config, argv, ret, error);
 }
 
-/* Options and their values, added by add_option(). */
-struct arguments {
-	size_t n, n_values;
-	char *argv[2 * (DEVICES_MAX + 4) + 4];
-	char values[DEVICES_MAX + 4][DEVICE_NAME_MAX + 24];
-};
-
-static void add_option(struct arguments *arguments, char *name, const char *format, ...)
-	_printf_(3, 4);
-
-static void add_option(struct arguments *arguments, char *name, const char *format, ...)
+int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struct spawned *ret,
+	struct error_message *error)
 {
-	char *value = arguments->values[arguments->n_values++];
-	va_list args;
+	char uid_text[16], gid_text[16];
+	char *argv[7] = {NULL, "--uid", uid_text};
+	size_t n = 3;
 
-	va_start(args, format);
-	vsnprintf(value, sizeof(arguments->values[0]), format, args);
-	va_end(args);
-	arguments->argv[++arguments->n] = name;
-	arguments->argv[++arguments->n] = value;
-}
-
-int spawn_server(const struct config *config, uid_t uid, const gid_t *gid,
-	const struct settings *settings, struct spawned *ret, struct error_message *error)
-{
-	struct arguments arguments = {0};
-
-	add_option(&arguments, "--uid", "%u", uid);
-	if (gid)
-		add_option(&arguments, "--gid", "%u", *gid);
+	snprintf(uid_text, sizeof(uid_text), "%u", uid);
+	if (gid) {
+		snprintf(gid_text, sizeof(gid_text), "%u", *gid);
+		argv[n++] = "--gid";
+		argv[n++] = gid_text;
+	}
 	if (config->is_multiuser && uid == config->server_uid)
-		arguments.argv[++arguments.n] = "--multiuser";
-	add_option(&arguments, "--active-threads", "%u", settings->active_threads);
-	add_option(&arguments, "--priority", "%d", settings->priority);
-	for (unsigned i = 0; i < settings->n_memory; i++)
-		add_option(&arguments, "--memory", "%s=%llu", settings->memory[i].device,
-			(unsigned long long)settings->memory[i].bytes);
-	return spawn_process(config, arguments.argv, ret, error);
+		argv[n++] = "--multiuser";
+	return spawn_process(config, argv, ret, error);
 }

@@ -106,12 +106,11 @@ static int add_spawned_server(uid_t uid, struct spawned *ret, struct error_messa
 	return 0;
 }
 
-int spawn_server(const struct config *config, uid_t uid, const gid_t *gid,
-	const struct settings *settings, struct spawned *ret, struct error_message *error)
+int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struct spawned *ret,
+	struct error_message *error)
 {
 	(void)config;
 	(void)gid;
-	(void)settings;
 	return add_spawned_server(uid, ret, error);
 }
 

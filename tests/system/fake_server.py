@@ -240,7 +240,6 @@ def main():
     if "talks" in modes:
         for number in range(30000):
             say("word %d" % number)
-    say("Server has started")
     server.ready()
     server.run()
     say("Exiting")

@@ -813,8 +813,7 @@ def test_environment_of_a_server():
                     "MPS_CUDA_LIBRARY": "/lib/x.so", "LD_LIBRARY_PATH": "/tmp/none",
                     "CUDA_CACHE_PATH": "/tmp/cache", "MPS_GRACE_MS": "0",
                     "FAKE_DIR": daemon.fake, "FAKE_SPEC": SPEC, "FAKE_WIRE": WIRE})
-        equal(start["args"], ["--uid", str(os.getuid()), "--gid", str(os.getgid()),
-                              "--active-threads", "100000", "--priority", "0"])
+        equal(start["args"], ["--uid", str(os.getuid()), "--gid", str(os.getgid())])
         equal(start["ignored"], False, "signals have their defaults")
         # The fourth is the directory that is being listed, the fifth the open file.
         assert set(start["fds"]) <= {"0", "1", "2", "3", "4"}, start["fds"]
