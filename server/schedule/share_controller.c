@@ -26,6 +26,9 @@
 #define TRY_PAIRS 24u
 #define BACK_OFF_NS (1000 * MS)
 #define BACK_OFF_MAX_NS (16000 * MS)
+/* Checks take at most one in so many parts of the time, and tries that fail in so many. */
+#define CHECK_PARTS 16u
+#define TRY_PARTS 2u
 /* A foreground that gets slower by so much, in so many windows, brings a check. */
 #define ALARM 0.18f
 #define ALARM_N 2u
@@ -230,15 +233,23 @@ static void experiment_begin(
 		controller->n_tries++;
 	else
 		controller->n_checks++;
+	controller->began_ns = controller->now_ns;
 	if (phase == SHARE_CHECKS)
 		controller->checked_ns = controller->now_ns;
 	go(controller, at);
 }
 
+/* The experiment's time so far: much if the pieces are long. */
+static uint64_t took_ns(const struct share_controller *controller)
+{
+	return controller->now_ns - controller->began_ns;
+}
+
 static void refuse(struct share_controller *controller, unsigned at)
 {
 	controller->n_too_large++;
-	controller->retry_ns[at] = controller->now_ns + controller->back_off_ns[at];
+	controller->retry_ns[at] = controller->now_ns + MAX(controller->back_off_ns[at],
+								took_ns(controller) * TRY_PARTS);
 	controller->stride = 1;
 	controller->back_off_ns[at] = MIN(2 * controller->back_off_ns[at], BACK_OFF_MAX_NS);
 }
@@ -275,7 +286,8 @@ static void check_conclude(struct share_controller *controller)
 		return;
 	}
 	controller->checks_done++;
-	controller->check_ns = controller->now_ns + controller->check_interval_ns;
+	controller->check_ns = controller->now_ns + MAX(controller->check_interval_ns,
+							    took_ns(controller) * CHECK_PARTS);
 	controller->check_interval_ns =
 		MIN(2 * controller->check_interval_ns, CHECK_INTERVAL_MAX_NS);
 }

@@ -70,6 +70,7 @@ struct share_controller {
 	unsigned at;                 /* one of both */
 	unsigned stride;             /* from the present size to the one that is tried next */
 	unsigned n_pairs, n_windows; /* of the experiment */
+	uint64_t began_ns;           /* the experiment */
 	uint64_t now_ns, noted_ns;   /* the latest time, and the last piece in a window */
 	uint64_t check_ns, check_interval_ns; /* when the next check is due */
 	unsigned checks_done;                 /* of the present size */

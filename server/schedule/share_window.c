@@ -12,13 +12,14 @@
 
 #define MS 1000000ull
 
-/* The usual time follows pieces slowly: a window of another share hardly changes it. */
-#define MEMORY 64u
+/* The usual time is a mean of the first pieces, and follows later ones in this time. */
+#define FIRST_N 64u
+#define MEMORY_NS 1e9f
 #define KNOWN_N 4u
 /* A piece changes the usual time at most as if it took twice or half of it. */
 #define OUTLIER 2.0f
-/* So many outliers in turn are no outliers: the work has changed. */
-#define OUTLIERS 8u
+/* So many outliers in turn among the first pieces are none: an earlier piece was. */
+#define OUTLIERS 4u
 
 #define DECAY_NS (250 * MS)
 #define DECAY 0.7f
@@ -37,13 +38,15 @@
 static void usual_note(struct share_usual *usual, float ns)
 {
 	bool is_outlier = ns > usual->ns * OUTLIER || ns * OUTLIER < usual->ns;
+	float part;
 
 	usual->n_outliers = usual->n > 0 && is_outlier ? usual->n_outliers + 1 : 0;
-	if (usual->n == 0 || usual->n_outliers == OUTLIERS)
+	if (usual->n == 0 || (usual->n < FIRST_N && usual->n_outliers == OUTLIERS))
 		*usual = (struct share_usual){.ns = ns};
 	ns = MIN(MAX(ns, usual->ns / OUTLIER), usual->ns * OUTLIER);
-	usual->n++;
-	usual->ns += (ns - usual->ns) / (float)MIN(usual->n, MEMORY);
+	usual->n = MIN(usual->n + 1, FIRST_N);
+	part = usual->n < FIRST_N ? 1.0f / (float)usual->n : MIN(ns / MEMORY_NS, 1.0f / FIRST_N);
+	usual->ns += (ns - usual->ns) * part;
 }
 
 static void decay(struct share_window *window, uint64_t now)

@@ -24,7 +24,7 @@
 /* The usual time of equal pieces of work. */
 struct share_usual {
 	float ns;
-	uint32_t n;          /* pieces */
+	uint32_t n;          /* pieces, up to a bound */
 	uint32_t n_outliers; /* the last pieces, if these are far from the usual time */
 };
 

@@ -197,6 +197,17 @@ static void test_pauses(_unused_ void **state)
 	check_arrives("... beside element-wise work", 30, 4, 4);
 }
 
+/* Thousands in a window: the usual time must not follow a window. */
+static void test_short_pieces(_unused_ void **state)
+{
+	struct model_pair pair = pairs[ELEMENTWISE];
+
+	pair.piece_ms = 0.01;
+	model_init(&model, 2, 0.15);
+	model_foreground(&model, 0, &pair);
+	check_arrives("empty kernels, element-wise work", 2, 4, 4);
+}
+
 /* More kinds of pieces than are remembered; or none repeats. */
 static void test_many_works(_unused_ void **state)
 {
@@ -242,8 +253,10 @@ static void test_work_without_end(_unused_ void **state)
 	model_foreground(&model, 0, &pairs[PRODUCTS]);
 	while (controller->phase != SHARE_TRIES || controller->at == controller->good)
 		model_run(&model, 0.002);
-	assert_true(share_controller_groups(controller, model.now_ns) > 12);
-	assert_int_equal(share_controller_groups(controller, model.now_ns + MODEL_S), 12);
+	assert_int_equal(share_controller_groups(controller, model.now_ns),
+		controller->sizes[controller->other]);
+	assert_int_equal(share_controller_groups(controller, model.now_ns + MODEL_S),
+		controller->sizes[controller->good]);
 }
 
 /* Whatever is noted, the size is one of the sizes, and honest foregrounds are served later. */
@@ -281,6 +294,7 @@ int main(void)
 		cmocka_unit_test(test_other_background),
 		cmocka_unit_test(test_several_foregrounds),
 		cmocka_unit_test(test_pauses),
+		cmocka_unit_test(test_short_pieces),
 		cmocka_unit_test(test_many_works),
 		cmocka_unit_test(test_floor),
 		cmocka_unit_test(test_work_without_end),
