@@ -100,10 +100,26 @@ static inline pthread_mutex_t *lock_to_wait_at(struct lock *lock, const char *pl
 	return &lock->mutex;
 }
 
+static inline struct lock *lock_enter_at(struct lock *lock, const char *place)
+{
+	lock_take_at(lock, place);
+	return lock;
+}
+
+static inline void lock_leave(struct lock **lock)
+{
+	lock_release_at(*lock, "the end of the scope");
+}
+
 #define lock_take(lock) lock_take_at(lock, LOCK_PLACE(__LINE__))
 #define lock_try(lock) lock_try_at(lock, LOCK_PLACE(__LINE__))
 #define lock_release(lock) lock_release_at(lock, LOCK_PLACE(__LINE__))
 #define lock_to_wait(lock) lock_to_wait_at(lock, LOCK_PLACE(__LINE__))
+
+/* Takes a lock until the end of the scope. */
+#define lock_hold(held)                                                                            \
+	__attribute__((cleanup(lock_leave), unused)) struct lock *_held =                          \
+		lock_enter_at(held, LOCK_PLACE(__LINE__))
 
 /* Before a thread waits for something other than a lock or a condition: it holds no lock. */
 #define lock_expect_none() LOCK_CHECK_NONE(LOCK_PLACE(__LINE__))

@@ -104,13 +104,11 @@ static CUresult load_code(CUkernel kernel)
 /* Loads the kernel, and its code on the GPU whose context is current. */
 static CUresult copy_kernel_load(void)
 {
-	CUresult result;
+	lock_hold(&lock);
+	CUresult result = load_library();
 
-	lock_take(&lock);
-	result = load_library();
 	for (unsigned i = 0; i < ARRAY_SIZE(names) && result == CUDA_SUCCESS; i++)
 		result = load_code(kernels[i]);
-	lock_release(&lock);
 	return result;
 }
 

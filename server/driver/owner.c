@@ -58,22 +58,20 @@ static int owner_find(struct owner owner, uint32_t from, uint32_t n_va_windows)
 	uint32_t first = is_host ? DEVICE_VA_WINDOWS : 0;
 	uint32_t end = is_host ? N_VA_WINDOWS : DEVICE_VA_WINDOWS;
 	uint32_t n_free = 0;
-	uint64_t word;
-	int r = -ENOSPC;
+	uint64_t word = (uint64_t)owner.session << 32 | owner.device;
 
-	lock_take(&lock);
+	lock_hold(&lock);
 	for (uint32_t i = MAX(from, first); i < end; i++) {
 		n_free = va_windows[i] == 0 ? n_free + 1 : 0;
 		if (n_free == n_va_windows) {
-			r = (int)(i + 1 - n_va_windows);
-			word = (uint64_t)owner.session << 32 | owner.device;
-			owner_set(va_windows, (uint32_t)r, n_va_windows, word);
-			owner_set(last_va_windows, (uint32_t)r, n_va_windows, word);
-			break;
+			uint32_t found = i + 1 - n_va_windows;
+
+			owner_set(va_windows, found, n_va_windows, word);
+			owner_set(last_va_windows, found, n_va_windows, word);
+			return (int)found;
 		}
 	}
-	lock_release(&lock);
-	return r;
+	return -ENOSPC;
 }
 
 int owner_take(void *block, struct owner owner, uint32_t from, uint32_t n_va_windows)

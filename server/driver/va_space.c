@@ -50,51 +50,36 @@ static CUresult va_space_claim_over_holes(uint64_t base, uint64_t size)
 
 CUresult va_space_claim(uint64_t base, uint64_t size)
 {
-	CUresult result;
+	lock_hold(&lock);
 
-	lock_take(&lock);
-	result = va_space_claim_over_holes(base, size);
-	lock_release(&lock);
-	return result;
+	return va_space_claim_over_holes(base, size);
 }
 
 CUresult va_space_map(uint64_t base, uint64_t size, CUmemGenericAllocationHandle handle)
 {
-	CUresult result;
+	lock_hold(&lock);
 
-	lock_take(&lock);
-	result = cuda.cuMemMap(base, size, 0, handle, 0);
-	lock_release(&lock);
-	return result;
+	return cuda.cuMemMap(base, size, 0, handle, 0);
 }
 
 CUresult va_space_grant_access(uint64_t base, uint64_t size, CUdevice gpu, CUmemAccess_flags flags)
 {
 	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, gpu}, flags};
-	CUresult result;
+	lock_hold(&lock);
 
-	lock_take(&lock);
-	result = cuda.cuMemSetAccess(base, size, &access, 1);
-	lock_release(&lock);
-	return result;
+	return cuda.cuMemSetAccess(base, size, &access, 1);
 }
 
 void va_space_unmap(uint64_t base, uint64_t size)
 {
-	CUresult result;
+	lock_hold(&lock);
 
-	lock_take(&lock);
-	result = cuda.cuMemUnmap(base, size);
-	lock_release(&lock);
-	(void)va_space_log("unmap", base, size, result);
+	(void)va_space_log("unmap", base, size, cuda.cuMemUnmap(base, size));
 }
 
 void va_space_free(uint64_t base, uint64_t size)
 {
-	CUresult result;
+	lock_hold(&lock);
 
-	lock_take(&lock);
-	result = cuda.cuMemAddressFree(base, size);
-	lock_release(&lock);
-	(void)va_space_log("free", base, size, result);
+	(void)va_space_log("free", base, size, cuda.cuMemAddressFree(base, size));
 }

@@ -68,14 +68,10 @@ static bool is_open_locked(uint64_t address, uint64_t size)
 
 static bool ipc_is_open(uint64_t address, uint64_t size)
 {
-	bool is_open;
-
 	if (likely(atomic_load(&n_open) == 0))
 		return false;
-	lock_take(&lock);
-	is_open = is_open_locked(address, size);
-	lock_release(&lock);
-	return is_open;
+	lock_hold(&lock);
+	return is_open_locked(address, size);
 }
 
 /* Frees what no session has open any more, and keeps the rest. Takes `remains'. */
@@ -226,7 +222,7 @@ CUresult do_ipc_memory_end(struct session *session, uint64_t address, uint32_t *
 	struct share *share;
 
 	*ret_is_open = 0;
-	lock_take(&lock);
+	lock_hold(&lock);
 	share = share_of(session->id, address);
 	if (share && share->n_opens > 0)
 		*ret_is_open = 1;
@@ -234,7 +230,6 @@ CUresult do_ipc_memory_end(struct session *session, uint64_t address, uint32_t *
 		session->n_shares--;
 		share_free(share);
 	}
-	lock_release(&lock);
 	return CUDA_SUCCESS;
 }
 
@@ -242,24 +237,20 @@ CUresult do_ipc_memory_end(struct session *session, uint64_t address, uint32_t *
 static CUresult share_open(
 	struct session *session, const uint64_t token[2], struct share **ret_share)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-	struct share *share;
+	lock_hold(&lock);
+	struct share *share = shares;
 
-	lock_take(&lock);
-	share = shares;
 	while (share && (share->is_revoked || share->uid != session->uid ||
 				!token_is(&share->token, token)))
 		share = share->next;
-	if (share && share->owner == session->id)
-		result = CUDA_ERROR_INVALID_CONTEXT;
-	else if (share) {
-		share->n_opens++;
-		atomic_fetch_add(&n_open, 1);
-		*ret_share = share;
-		result = CUDA_SUCCESS;
-	}
-	lock_release(&lock);
-	return result;
+	if (!share)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (share->owner == session->id)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	share->n_opens++;
+	atomic_fetch_add(&n_open, 1);
+	*ret_share = share;
+	return CUDA_SUCCESS;
 }
 
 static struct opened *find_opened(const struct session *session, uint64_t address)
@@ -373,9 +364,9 @@ CUresult do_ipc_memory_close(struct session *session, uint64_t address)
 /* Frees the session's shares that no session has open; the others follow later. */
 static void revoke_all(const struct session *session)
 {
+	lock_hold(&lock);
 	struct share *share, *next;
 
-	lock_take(&lock);
 	for (share = shares; share; share = next) {
 		next = share->next;
 		if (share->owner != session->id)
@@ -384,7 +375,6 @@ static void revoke_all(const struct session *session)
 		if (share->n_opens == 0)
 			share_free(share);
 	}
-	lock_release(&lock);
 }
 
 /* Its work is done, and no session can open its memory any more. */

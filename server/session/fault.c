@@ -53,16 +53,13 @@ uint32_t fault_session(void)
 /* Whether it is the first one. The other threads go on when the parts have seen it, too. */
 static __attribute__((noinline)) bool fault_is_first(const struct session *session, CUresult result)
 {
-	bool is_first;
+	lock_hold(&noting);
 
-	lock_take(&noting);
-	is_first = fault_get() == CUDA_SUCCESS;
-	if (is_first) {
-		parts_call(session_parts, fault);
-		atomic_store(&first, (uint64_t)session->id << 32 | (uint32_t)result);
-	}
-	lock_release(&noting);
-	return is_first;
+	if (fault_get() != CUDA_SUCCESS)
+		return false;
+	parts_call(session_parts, fault);
+	atomic_store(&first, (uint64_t)session->id << 32 | (uint32_t)result);
+	return true;
 }
 
 CUresult fault_note(struct session *session, CUresult result)

@@ -61,11 +61,10 @@ void lease_take(struct group *group, const struct frame_lease *frame)
 	}
 	if (!frame->is_reply)
 		return;
-	lock_take(&lock);
+	lock_hold(&lock);
 	lease->n_replies = lease->n_asked;
 	lease->is_overdue = false;
 	pthread_cond_broadcast(&replied);
-	lock_release(&lock);
 }
 
 /* What no member uses becomes what the lease lacks. */
@@ -101,32 +100,28 @@ void lease_get(const struct group *group, uint64_t ret_lease[DEVICES_MAX])
 bool lease_next_want(struct group *group, struct frame_lease *frame)
 {
 	struct lease *lease = &group->lease;
-	bool is_due;
 
-	lock_take(&lock);
-	is_due = lease->n_asked == lease->n_replies && lease->n_wants > lease->n_asked;
-	if (is_due) {
-		lease->n_asked = lease->n_wants;
-		lease->asked = lease->wanted;
-		lease->wanted = (struct lease_want){0};
-		memcpy(frame->bytes, lease->asked.bytes, sizeof(frame->bytes));
-		memcpy(frame->spare, lease->asked.spare, sizeof(frame->spare));
-	}
-	lock_release(&lock);
-	return is_due;
+	lock_hold(&lock);
+	if (lease->n_asked != lease->n_replies || lease->n_wants <= lease->n_asked)
+		return false;
+	lease->n_asked = lease->n_wants;
+	lease->asked = lease->wanted;
+	lease->wanted = (struct lease_want){0};
+	memcpy(frame->bytes, lease->asked.bytes, sizeof(frame->bytes));
+	memcpy(frame->spare, lease->asked.spare, sizeof(frame->spare));
+	return true;
 }
 
 void lease_lose_reply(struct group *group)
 {
 	struct lease *lease = &group->lease;
 
-	lock_take(&lock);
+	lock_hold(&lock);
 	for (unsigned i = 0; i < DEVICES_MAX && lease->n_asked > lease->n_replies; i++) {
 		lease->wanted.bytes[i] = MAX(lease->wanted.bytes[i], lease->asked.bytes[i]);
 		lease->wanted.spare[i] |= lease->asked.spare[i];
 	}
 	lease->n_asked = lease->n_replies;
-	lock_release(&lock);
 }
 
 /* ---- the worker */
@@ -140,23 +135,21 @@ static uint64_t whole_steps(uint64_t size)
 /* Returns the number of the want. */
 static uint64_t add_want(struct lease *lease, uint32_t ordinal, uint64_t bytes)
 {
-	uint64_t *wanted = &lease->wanted.bytes[ordinal], number;
+	uint64_t *wanted = &lease->wanted.bytes[ordinal];
 
-	lock_take(&lock);
+	lock_hold(&lock);
 	if (bytes == 0)
 		lease->wanted.spare[ordinal] = 1;
 	else if (__builtin_add_overflow(*wanted, bytes, wanted))
 		*wanted = UINT64_MAX;
-	number = ++lease->n_wants;
-	lock_release(&lock);
-	return number;
+	return ++lease->n_wants;
 }
 
 static void await_reply(const struct session *session, struct lease *lease, uint64_t number)
 {
 	uint64_t end_ms = now_ms() + LEASE_WAIT_MS;
 
-	lock_take(&lock);
+	lock_hold(&lock);
 	while (lease->n_replies < number && !lease->is_overdue &&
 		!atomic_load(&session->is_ending)) {
 		uint64_t look_ns = now_ns() + LOOK_MS * UINT64_C(1000000);
@@ -166,7 +159,6 @@ static void await_reply(const struct session *session, struct lease *lease, uint
 		pthread_cond_clockwait(&replied, lock_to_wait(&lock), CLOCK_MONOTONIC, &look);
 		lease->is_overdue = lease->n_replies < number && now_ms() >= end_ms;
 	}
-	lock_release(&lock);
 }
 
 /* `bytes': 0 only asks what is spare. */

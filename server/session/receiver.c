@@ -173,25 +173,21 @@ int receiver_read(int connection, uid_t account, void *bytes, size_t size, enum 
 
 int receiver_start(const char *program)
 {
-	int r;
+	lock_hold(&receiver.lock);
 
-	lock_take(&receiver.lock);
 	receiver.program = program;
-	r = spawn_receiver();
-	lock_release(&receiver.lock);
-	return r;
+	return spawn_receiver();
 }
 
 void receiver_stop(void)
 {
 	const struct timespec pause = {0, 1000000};
 
-	lock_take(&receiver.lock);
+	lock_hold(&receiver.lock);
 	if (receiver.sock >= 0)
 		retire(0);
 	for (int ms = 0; ms < STOP_MS && receiver.n_ending > 0; ms++) {
 		reap_ending();
 		nanosleep(&pause, NULL);
 	}
-	lock_release(&receiver.lock);
 }

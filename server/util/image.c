@@ -159,24 +159,23 @@ static uint64_t hash_bytes(const uint8_t *data, size_t size)
 /* A candidate with a reference, or NULL. `after' is the result of the previous call, or NULL. */
 static struct image *find_next(const struct image *like, struct image *after)
 {
+	lock_hold(&lock);
 	struct image *image;
 
-	lock_take(&lock);
 	for (image = after ? after->next : images; image; image = image->next)
 		if (image->size == like->size && image->hash == like->hash)
 			break;
 	if (image)
 		image->n_refs++;
-	lock_release(&lock);
 	return image;
 }
 
 static void image_add(struct image *image)
 {
-	lock_take(&lock);
+	lock_hold(&lock);
+
 	image->n_refs = 1;
 	LIST_PUSH(images, image);
-	lock_release(&lock);
 }
 
 /* Compares outside the lock, because images have megabytes. */
@@ -287,11 +286,10 @@ void image_unref(struct image *image)
 
 unsigned images_count(void)
 {
+	lock_hold(&lock);
 	unsigned n = 0;
 
-	lock_take(&lock);
 	for (const struct image *image = images; image; image = image->next)
 		n++;
-	lock_release(&lock);
 	return n;
 }

@@ -75,7 +75,7 @@ static void log_keep(const char *text, size_t size)
 {
 	const struct kept_line line = {now_ms(), (uint32_t)size};
 
-	lock_take(&kept.lock);
+	lock_hold(&kept.lock);
 	if (kept.n_left_out == 0 && sizeof(line) + size <= KEPT_SIZE - kept.size) {
 		memcpy(kept.bytes + kept.size, &line, sizeof(line));
 		memcpy(kept.bytes + kept.size + sizeof(line), text, size);
@@ -84,7 +84,6 @@ static void log_keep(const char *text, size_t size)
 		kept.n_left_out++;
 	}
 	atomic_store(&kept.any, true);
-	lock_release(&kept.lock);
 }
 
 /* Returns the number of bytes that could be written. Under the lock. */
@@ -110,7 +109,7 @@ static bool put_kept(void)
 	size_t n;
 	bool is_empty;
 
-	lock_take(&kept.lock);
+	lock_hold(&kept.lock);
 	n = put_kept_lines();
 	kept.size -= n;
 	memmove(kept.bytes, kept.bytes + n, kept.size);
@@ -123,7 +122,6 @@ static bool put_kept(void)
 	}
 	is_empty = kept.size == 0 && kept.n_left_out == 0;
 	atomic_store(&kept.any, !is_empty);
-	lock_release(&kept.lock);
 	return is_empty;
 }
 
