@@ -25,7 +25,10 @@
 #define TRY_PAIRS_LEAST 6u
 #define TRY_PAIRS 24u
 #define BACK_OFF_NS (1000 * MS)
-#define BACK_OFF_MAX_NS (16000 * MS)
+#define BACK_OFF_MAX_NS (32000 * MS)
+/* A size that is too large by so much is tried later: it is no mistake, and disturbs more. */
+#define FAR 0.13f
+#define FAR_BACK_OFF_NS (4000 * MS)
 /* Checks take at most one in so many parts of the time, and tries that fail in so many. */
 #define CHECK_PARTS 16u
 #define TRY_PARTS 2u
@@ -245,8 +248,11 @@ static uint64_t took_ns(const struct share_controller *controller)
 	return controller->now_ns - controller->began_ns;
 }
 
-static void refuse(struct share_controller *controller, unsigned at)
+/* The size is too large, by that pace. */
+static void refuse(struct share_controller *controller, unsigned at, float excess)
 {
+	if (excess > FAR)
+		controller->back_off_ns[at] = MAX(controller->back_off_ns[at], FAR_BACK_OFF_NS);
 	controller->n_too_large++;
 	controller->retry_ns[at] = controller->now_ns + MAX(controller->back_off_ns[at],
 								took_ns(controller) * TRY_PARTS);
@@ -261,7 +267,7 @@ static void go_down(struct share_controller *controller, const struct verdict *v
 	float leap = share_pace(LEAP);
 	unsigned step = is_certain(verdict->mean - leap, verdict->error, VERY_CERTAIN) ? 2 : 1;
 
-	refuse(controller, controller->good);
+	refuse(controller, controller->good, verdict->mean);
 	settle(controller, controller->good - MIN(step, controller->good), 0);
 	forget_checks(controller);
 	experiment_end(controller);
@@ -316,7 +322,7 @@ static void try_conclude(struct share_controller *controller)
 	bool is_last = controller->n_pairs >= TRY_PAIRS || controller->n_windows >= 2 * TRY_PAIRS;
 
 	if (verdict.is_too_large || (is_last && verdict.mean > controller->target)) {
-		refuse(controller, controller->other);
+		refuse(controller, controller->other, verdict.mean);
 		experiment_end(controller);
 	} else if ((is_last && verdict.is_known) ||
 		   (verdict.is_fine && controller->n_pairs >= TRY_PAIRS_LEAST)) {
@@ -493,7 +499,7 @@ void share_controller_note(struct share_controller *controller, uint32_t foregro
 		return;
 	controller->noted_ns = controller->now_ns;
 	if (is_early_end(controller, index)) {
-		refuse(controller, controller->at);
+		refuse(controller, controller->at, EARLY);
 		experiment_end(controller);
 	} else if (share_window_is_over(&controller->window, controller->now_ns)) {
 		window_end(controller);
