@@ -23,7 +23,7 @@
 #include "daemon/conn/listener.h"
 #include "daemon/server/spawn.h"
 #include "daemon/watch/exporter.h"
-#include "daemon/command/command.h"
+#include "daemon/command/commands.h"
 #include "daemon/command/config_apply.h"
 #include "daemon/command/reload.h"
 #include "daemon/cli/cdi.h"

@@ -7,8 +7,6 @@
  * quit ends the daemon.
  */
 
-#include "command.h"
-
 #include <stdio.h>
 #include <string.h>
 

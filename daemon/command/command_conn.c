@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "bounds.h"
-#include "command.h"
 #include "command_reply.h"
+#include "commands.h"
 #include "daemon/text/line_buffer.h"
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"

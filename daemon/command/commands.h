@@ -3,14 +3,23 @@
 #define COMMANDS_H
 
 /*
- * The commands themselves, one file for each family, for the table in
- * command.c. Each command replies; the table has checked the number of tokens.
+ * The table of commands in command.c: arguments, help and dispatch; and the commands themselves,
+ * one file for each family. Each command replies; the table has checked the number of tokens.
  * Loop thread.
  */
 
 #include "daemon/text/tokenize.h"
 
 struct conn;
+
+/*
+ * Runs a line, which it modifies. On return the reply is queued, or the
+ * command is pending (pending.h).
+ */
+void command_run(struct conn *conn, char *line);
+
+/* Prints all commands to standard output. */
+void commands_print(void);
 
 /* command_server.c */
 void command_get_server_list(struct conn *conn, const struct tokens *tokens);

@@ -150,15 +150,6 @@ static void report_users(const struct daemon *daemon, const struct config_file *
 
 /* ---- groups */
 
-static bool has_command_settings(const struct group *group)
-{
-	bool is_by_command = false;
-
-	for (enum setting setting = 0; setting < SETTINGS; setting++)
-		is_by_command |= setting_is_set(&group->commands, setting);
-	return is_by_command;
-}
-
 static void apply_group_settings(struct daemon *daemon, struct group *group,
 	const struct settings *file, const struct config_report *report)
 {
@@ -181,13 +172,13 @@ static void release_group(
 {
 	unsigned n = clients_count_group(daemon, group->id);
 
-	if (n == 0 && !has_command_settings(group)) {
+	if (n == 0 && !settings_are_any(&group->commands)) {
 		config_report(report, "group %s: deleted", group->name);
 		group_shares_remove(&daemon->groups, group);
 		return;
 	}
 	apply_group_settings(daemon, group, &no_settings, report);
-	if (has_command_settings(group)) {
+	if (settings_are_any(&group->commands)) {
 		group->is_of_file = group->is_uid_of_file = false;
 		config_report(report,
 			"group %s: stays, as a command has set a limit of it: end it with group "

@@ -31,6 +31,15 @@ bool setting_is_set(const struct settings *settings, enum setting setting)
 	}
 }
 
+bool settings_are_any(const struct settings *settings)
+{
+	bool is_any = false;
+
+	for (enum setting setting = 0; setting < SETTINGS; setting++)
+		is_any |= setting_is_set(settings, setting);
+	return is_any;
+}
+
 void settings_unset(struct settings *settings, enum setting setting)
 {
 	if (setting == SETTING_ACTIVE_THREADS)

@@ -69,6 +69,9 @@ int settings_read(struct settings *settings, enum setting setting, const char *t
 /* Whether the settings set it; of memory: the limit of a GPU. */
 bool setting_is_set(const struct settings *settings, enum setting setting);
 
+/* Whether the settings set anything. */
+bool settings_are_any(const struct settings *settings);
+
 void settings_unset(struct settings *settings, enum setting setting);
 
 /* `devices' are the known GPUs, if any. 0 or -ENOSPC. */

@@ -34,19 +34,10 @@ static void write_limits(FILE *file, const struct settings *settings)
 	fputc('\n', file);
 }
 
-static bool has_limits(const struct settings *settings)
-{
-	bool has = false;
-
-	for (enum setting setting = 0; setting < SETTINGS; setting++)
-		has |= setting_is_set(settings, setting);
-	return has;
-}
-
 static void write_servers(FILE *file, const struct daemon *daemon)
 {
 	list_each (const struct server, server, &daemon->servers, link_in_daemon) {
-		if (!has_limits(&server->commands))
+		if (!settings_are_any(&server->commands))
 			continue;
 		fprintf(file, "server %d", server->pid);
 		write_limits(file, &server->commands);
@@ -57,7 +48,7 @@ static void write_servers(FILE *file, const struct daemon *daemon)
 static void write_groups(FILE *file, const struct daemon *daemon)
 {
 	list_each (const struct group, group, &daemon->groups.list, link) {
-		if (group->is_of_file && !has_limits(&group->commands))
+		if (group->is_of_file && !settings_are_any(&group->commands))
 			continue;
 		fprintf(file, "group %s ", group->name);
 		if (group->has_uid && !group->is_uid_of_file)
@@ -86,7 +77,7 @@ char *state_text_format(const struct daemon *daemon)
 
 	if (!file)
 		return NULL;
-	if (has_limits(&daemon->default_commands)) {
+	if (settings_are_any(&daemon->default_commands)) {
 		fputs("default", file);
 		write_limits(file, &daemon->default_commands);
 	}

@@ -95,6 +95,7 @@ static void collect_users(struct metrics *metrics)
 			continue;
 		metrics->n_users++;
 		row->usage = usage;
+		row->id = usage->uid;
 		memcpy(row->counters, usage->ended.counters, sizeof(row->counters));
 		labels_add_number(&row->labels, "uid", usage->uid);
 	}
@@ -107,45 +108,28 @@ static void collect_groups(struct metrics *metrics)
 	list_each (const struct group, group, &metrics->daemon->groups.list, link) {
 		struct metrics_row *row = &metrics->groups[metrics->n_groups++];
 
-		row->group = group->id;
+		row->id = group->id;
 		memcpy(row->counters, group->ended.counters, sizeof(row->counters));
 		labels_add(&row->labels, "group", group->name);
 	}
 }
 
-static void add_counters(struct metrics_row *row, const struct client *client)
+/*
+ * Adds the client to the row that has `id', if there is one, and returns the row; `guess' is tried
+ * first.
+ */
+static struct metrics_row *add_to_row(struct metrics_row *rows, unsigned n_rows,
+	struct metrics_row *guess, uint32_t id, const struct client *client)
 {
+	struct metrics_row *row = guess;
+
+	for (unsigned i = 0; !row || row->id != id; i++) {
+		if (i == n_rows)
+			return NULL;
+		row = &rows[i];
+	}
 	for (unsigned i = 0; i < COUNTERS; i++)
 		row->counters[i] += client->counts.counters[i];
-}
-
-/* Adds to the row of the client's user, if there is one, and returns it; `guess' is tried first. */
-static struct metrics_row *add_to_user(
-	struct metrics *metrics, struct metrics_row *guess, const struct client *client)
-{
-	struct metrics_row *row = guess;
-
-	for (unsigned i = 0; !row || row->usage->uid != client->uid; i++) {
-		if (i == metrics->n_users)
-			return NULL;
-		row = &metrics->users[i];
-	}
-	add_counters(row, client);
-	return row;
-}
-
-/* The same for the client's group. */
-static struct metrics_row *add_to_group(
-	struct metrics *metrics, struct metrics_row *guess, const struct client *client)
-{
-	struct metrics_row *row = guess;
-
-	for (unsigned i = 0; !row || row->group != client->group; i++) {
-		if (i == metrics->n_groups)
-			return NULL;
-		row = &metrics->groups[i];
-	}
-	add_counters(row, client);
 	return row;
 }
 
@@ -154,9 +138,10 @@ static void add_present_of(struct metrics *metrics, const struct server *server)
 	struct metrics_row *user = NULL, *group = NULL;
 
 	list_each (const struct client, client, &server->clients, link) {
-		user = add_to_user(metrics, user, client);
+		user = add_to_row(metrics->users, metrics->n_users, user, client->uid, client);
 		if (client->group != 0)
-			group = add_to_group(metrics, group, client);
+			group = add_to_row(
+				metrics->groups, metrics->n_groups, group, client->group, client);
 	}
 }
 

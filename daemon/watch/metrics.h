@@ -37,7 +37,7 @@ struct metrics_row {
 	const struct server *server;
 	const struct client *client; /* of a row of a client */
 	const struct usage *usage;   /* of a row of a user */
-	uint32_t group;              /* its id, of a row of a group */
+	uint32_t id;                 /* of a row of a user or a group: the UID, or the group's */
 };
 
 struct metrics_gpu {
