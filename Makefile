@@ -50,7 +50,8 @@ NCURSES ?= $(foreach l,ncursesw tinfo,$(call static,$(l)))
 GEN := $(BUILD)/gen
 OBJ := $(BUILD)/obj
 
-CFLAGS ?= $(if $(DEBUG),-Og,-O2) -g
+# Sanitizers: their reports need lines only, and compiling is most of their time.
+CFLAGS ?= $(if $(SAN),-O1 -g1,$(if $(DEBUG),-Og,-O2) -g)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 # gcc 15 and later clear only the first member of a union that is initialized by {0}.
 ZERO_UNIONS := $(shell $(CC) -fzero-init-padding-bits=unions -E -x c /dev/null >/dev/null 2>&1 && \
@@ -71,7 +72,7 @@ endif
 # With this sanitizer, the software GPU's interpreter would take half of the time of system tests. Unit
 # tests and fuzzers of the interpreter have it.
 ifneq ($(findstring address,$(SAN)),)
-$(OBJ)/softgpu/tests/softgpu/ptx/%.o: ALL_CFLAGS += -fno-sanitize=all
+$(OBJ)/softgpu/tests/softgpu/ptx/%.o: ALL_CFLAGS += -fno-sanitize=all -O2
 endif
 # Lines are counted in the programs, and in tests that are linked with their files.
 ifneq ($(COVERAGE),)
