@@ -57,9 +57,14 @@ def test_addresses_after_larger_stacks():
 
 def test_kernel_output_is_kept_apart():
     with mps.Service() as service:
-        running = [service.popen("print", "--rounds", "15") for _ in range(4)]
-        for process in running:
-            equal(service.finish(process), (0, "print: ok\n", ""))
+        # On a busy machine, a turn to print may take longer than another program waits for it.
+        for _ in range(5):
+            running = [service.popen("print", "--rounds", "15") for _ in range(4)]
+            ended = [service.finish(process) for process in running]
+            if ended == 4 * [(0, "print: ok\n", "")]:
+                break
+            contains(service.server_log(), "Printed by a kernel of one of several clients")
+        equal(ended, 4 * [(0, "print: ok\n", "")])
         # The output of a program that is killed in its work is dropped.
         for _ in range(3):
             victim = service.popen("print", "--rounds", "1000000")
