@@ -149,10 +149,9 @@ int async_close_start(void)
 	int r = 0;
 
 	pthread_once(&queue_once, queue_init);
-	lock_take(&queue.lock);
+	lock_hold(&queue.lock);
 	if (queue.n_threads == 0)
 		r = start_thread();
-	lock_release(&queue.lock);
 	return r;
 }
 
@@ -181,10 +180,6 @@ void async_closep(int *fd)
 
 unsigned async_close_pending(void)
 {
-	unsigned n;
-
-	lock_take(&queue.lock);
-	n = queue.tail - queue.head + queue.n_closing;
-	lock_release(&queue.lock);
-	return n;
+	lock_hold(&queue.lock);
+	return queue.tail - queue.head + queue.n_closing;
 }

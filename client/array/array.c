@@ -252,12 +252,11 @@ CUresult local_cuMipmappedArrayGetLevel(
 
 	if (!pLevelArray || level >= mipmap->n_levels)
 		return CUDA_ERROR_INVALID_VALUE;
-	lock_take(&levels_lock);
+	lock_hold(&levels_lock);
 	if (!mipmap->levels[level])
 		result = level_new(mipmap, level);
 	if (result == CUDA_SUCCESS)
 		*pLevelArray = (CUarray)mipmap->levels[level];
-	lock_release(&levels_lock);
 	return result;
 }
 

@@ -50,10 +50,9 @@ static void texture_note(struct texture *texture)
 {
 	struct texture **bucket = bucket_of(texture->value);
 
-	lock_take(&buckets_lock);
+	lock_hold(&buckets_lock);
 	texture->next = *bucket;
 	*bucket = texture;
-	lock_release(&buckets_lock);
 }
 
 /*
@@ -64,13 +63,12 @@ static struct texture *texture_find(uint64_t value, bool is_surface, bool is_tak
 {
 	struct texture **link = bucket_of(value), *found;
 
-	lock_take(&buckets_lock);
+	lock_hold(&buckets_lock);
 	while (*link && ((*link)->value != value || (*link)->is_surface != is_surface))
 		link = &(*link)->next;
 	found = *link;
 	if (found && is_taken)
 		*link = found->next;
-	lock_release(&buckets_lock);
 	return found;
 }
 

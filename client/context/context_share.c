@@ -27,20 +27,18 @@ static uint32_t take_id(void)
 {
 	uint32_t id = 0;
 
-	lock_take(&lock);
+	lock_hold(&lock);
 	while (id < WIRE_CONTEXT_SHARES_MAX && taken >> id & 1)
 		id++;
 	if (id < WIRE_CONTEXT_SHARES_MAX)
 		taken |= 1u << id;
-	lock_release(&lock);
 	return id;
 }
 
 static void give_id(uint32_t id)
 {
-	lock_take(&lock);
+	lock_hold(&lock);
 	taken &= ~(1u << id);
-	lock_release(&lock);
 }
 
 static CUresult context_share_make(struct context *context, uint32_t n_groups)

@@ -32,10 +32,9 @@ static struct coredump of_process = {.set_mask = ~0u};
 
 void coredump_end_context(struct context *context)
 {
-	lock_take(&coredump_lock);
+	lock_hold(&coredump_lock);
 	free(context->coredump);
 	context->coredump = NULL;
-	lock_release(&coredump_lock);
 }
 
 /* 0: no such attribute. */
@@ -170,11 +169,10 @@ CUresult coredump_get(
 
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
-	lock_take(&coredump_lock);
+	lock_hold(&coredump_lock);
 	own = context ? context->coredump : NULL;
 	read_value(own && (own->set_mask & bit_of(attribute)) ? own : &of_process, attribute, value,
 		*size);
-	lock_release(&coredump_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -204,8 +202,6 @@ CUresult coredump_set(
 	if (attribute == CU_COREDUMP_ENABLE_ON_EXCEPTION && *(const bool *)value)
 		log_refused("core dumps", "a GPU fault occurs in the server, which cannot write a "
 					  "core dump of this process");
-	lock_take(&coredump_lock);
-	result = set_locked(context, attribute, value, *size);
-	lock_release(&coredump_lock);
-	return result;
+	lock_hold(&coredump_lock);
+	return set_locked(context, attribute, value, *size);
 }

@@ -107,10 +107,9 @@ CUresult devices_init(void)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (n == 0)
 		return CUDA_ERROR_NO_DEVICE;
-	lock_take(&devices_lock);
+	lock_hold(&devices_lock);
 	if (n_devices == 0)
 		result = make_primaries(chosen, n);
-	lock_release(&devices_lock);
 	return result;
 }
 
@@ -204,7 +203,7 @@ CUresult device_open(struct device *device)
 
 	if (atomic_load_explicit(&device->is_open, memory_order_acquire))
 		return server_link_check(&server);
-	lock_take(&devices_lock);
+	lock_hold(&devices_lock);
 	if (!device->is_open)
 		result = send_device_open(device->index, share_asked(), device->memory_limit,
 			&device->n_sms, &device->heap, &device->heap_size, &device->granularity,
@@ -220,6 +219,5 @@ CUresult device_open(struct device *device)
 		hooks.open_device(device);
 		atomic_store_explicit(&device->is_open, 1, memory_order_release);
 	}
-	lock_release(&devices_lock);
 	return result;
 }

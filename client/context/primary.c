@@ -21,7 +21,7 @@ CUresult primary_retain(CUcontext *pctx, struct device *device)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	lock_take(&context->lock);
+	lock_hold(&context->lock);
 	if (!context->is_active)
 		result = context_share_begin(context, UINT32_MAX);
 	if (result == CUDA_SUCCESS) {
@@ -29,7 +29,6 @@ CUresult primary_retain(CUcontext *pctx, struct device *device)
 		atomic_store_explicit(&context->is_active, 1, memory_order_release);
 		*pctx = (CUcontext)context;
 	}
-	lock_release(&context->lock);
 	return result;
 }
 

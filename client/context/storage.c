@@ -36,7 +36,7 @@ CUresult storage_put(struct storage *storage, void *key, void *value, storage_en
 	if (!entry)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*entry = (struct storage_entry){.key = key, .value = value, .end = end};
-	lock_take(&storage->lock);
+	lock_hold(&storage->lock);
 	if (*storage_find(storage, key))
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): its attribute frees it */
 		result = CUDA_ERROR_INVALID_HANDLE;
@@ -44,7 +44,6 @@ CUresult storage_put(struct storage *storage, void *key, void *value, storage_en
 		entry->next = storage->first;
 		storage->first = TAKE_PTR(entry);
 	}
-	lock_release(&storage->lock);
 	return result;
 }
 
@@ -53,12 +52,11 @@ CUresult storage_delete(struct storage *storage, void *key)
 	_cleanup_free_ struct storage_entry *entry = NULL;
 	struct storage_entry **at;
 
-	lock_take(&storage->lock);
+	lock_hold(&storage->lock);
 	at = storage_find(storage, key);
 	entry = *at;
 	if (entry)
 		*at = entry->next;
-	lock_release(&storage->lock);
 	return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -66,11 +64,10 @@ CUresult storage_get(struct storage *storage, void *key, void **ret_value)
 {
 	const struct storage_entry *entry;
 
-	lock_take(&storage->lock);
+	lock_hold(&storage->lock);
 	entry = *storage_find(storage, key);
 	if (entry)
 		*ret_value = entry->value;
-	lock_release(&storage->lock);
 	return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -78,11 +75,10 @@ static struct storage_entry *take_newest(struct storage *storage)
 {
 	struct storage_entry *entry;
 
-	lock_take(&storage->lock);
+	lock_hold(&storage->lock);
 	entry = storage->first;
 	if (entry)
 		storage->first = entry->next;
-	lock_release(&storage->lock);
 	return entry;
 }
 

@@ -95,9 +95,8 @@ static void user_object_unref(struct user_object *object, uint64_t count, bool i
 
 static void user_object_ref(struct user_object *object, uint64_t count)
 {
-	lock_take(&lock);
+	lock_hold(&lock);
 	object->count += count;
-	lock_release(&lock);
 }
 
 void graph_release_references(struct graph *graph, bool is_worked)

@@ -83,11 +83,10 @@ CUresult local_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 		return result;
 	if (!block_fits((const int[]){x, y, z}))
 		return CUDA_ERROR_INVALID_VALUE;
-	lock_take(&legacy->lock);
+	lock_hold(&legacy->lock);
 	legacy->block[0] = (unsigned)x;
 	legacy->block[1] = (unsigned)y;
 	legacy->block[2] = (unsigned)z;
-	lock_release(&legacy->lock);
 	return CUDA_SUCCESS;
 }
 
@@ -100,9 +99,8 @@ CUresult local_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 		return result;
 	if (bytes > (unsigned)device_limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
 		return CUDA_ERROR_INVALID_VALUE;
-	lock_take(&legacy->lock);
+	lock_hold(&legacy->lock);
 	legacy->shared_bytes = bytes;
-	lock_release(&legacy->lock);
 	return CUDA_SUCCESS;
 }
 
@@ -115,9 +113,8 @@ CUresult local_cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
 		return result;
 	if (numbytes > WIRE_PARAMS_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	lock_take(&legacy->lock);
+	lock_hold(&legacy->lock);
 	legacy->param_bytes = numbytes;
-	lock_release(&legacy->lock);
 	return CUDA_SUCCESS;
 }
 
@@ -130,9 +127,8 @@ CUresult local_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int
 		return result;
 	if (!ptr || offset < 0 || !range_ok((uint64_t)offset, numbytes, WIRE_PARAMS_MAX))
 		return CUDA_ERROR_INVALID_VALUE;
-	lock_take(&legacy->lock);
+	lock_hold(&legacy->lock);
 	memcpy(legacy->params + offset, ptr, numbytes);
-	lock_release(&legacy->lock);
 	return CUDA_SUCCESS;
 }
 
@@ -145,12 +141,10 @@ CUresult local_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, 
 		return result;
 	if (grid_width <= 0 || grid_height <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	lock_take(&legacy->lock);
+	lock_hold(&legacy->lock);
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, legacy->params,
 		CU_LAUNCH_PARAM_BUFFER_SIZE, &legacy->param_bytes, CU_LAUNCH_PARAM_END};
-	result = local_cuLaunchKernel(f, (unsigned)grid_width, (unsigned)grid_height, 1,
+	return local_cuLaunchKernel(f, (unsigned)grid_width, (unsigned)grid_height, 1,
 		legacy->block[0], legacy->block[1], legacy->block[2], legacy->shared_bytes, hStream,
 		NULL, extra);
-	lock_release(&legacy->lock);
-	return result;
 }

@@ -24,12 +24,11 @@ static CUresult send_alias(
 	CUresult result;
 
 	frame_init(&frame, FRAME_MEMORY, 1);
-	lock_take(&server.sending);
+	lock_hold(&server.sending);
 	result = reconnect_send_frame(&server, &frame, mapping->fd);
 	if (result == CUDA_SUCCESS)
 		result = send_host_alias(range->context->device->index, mapping->filesystem,
 			mapping->inode, mapping->offset, range->size, ret_address);
-	lock_release(&server.sending);
 	return result;
 }
 

@@ -36,24 +36,20 @@ uint32_t allocation_id(const struct allocation *allocation)
 struct allocation *allocation_find(CUmemGenericAllocationHandle handle)
 {
 	struct allocation *allocation = slab_find(&allocations, (void *)(uintptr_t)handle);
-	bool is_held;
 
 	if (!allocation)
 		return NULL;
-	lock_take(&allocation_lock);
-	is_held = allocation->n_handles > 0;
-	lock_release(&allocation_lock);
-	return is_held ? allocation : NULL;
+	lock_hold(&allocation_lock);
+	return allocation->n_handles > 0 ? allocation : NULL;
 }
 
 bool allocation_ref(struct allocation *allocation)
 {
 	bool is_held;
 
-	lock_take(&allocation_lock);
+	lock_hold(&allocation_lock);
 	is_held = allocation->n_handles > 0;
 	allocation->n_mappings += is_held;
-	lock_release(&allocation_lock);
 	return is_held;
 }
 
@@ -78,9 +74,8 @@ void allocation_unref(struct allocation *allocation)
 
 CUmemGenericAllocationHandle allocation_retain(struct allocation *allocation)
 {
-	lock_take(&allocation_lock);
+	lock_hold(&allocation_lock);
 	allocation->n_handles++;
-	lock_release(&allocation_lock);
 	return (uintptr_t)allocation;
 }
 
@@ -271,12 +266,11 @@ static CUresult allocation_export_fd(struct allocation *allocation, int *ret_fd)
 	/* The answer to a process that has no space for its descriptor would be lost. */
 	if (!descriptor_has_space())
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	lock_take(&server.reading);
+	lock_hold(&server.reading);
 	result = send_allocation_export(allocation_id(allocation));
 	if (result == CUDA_SUCCESS && server_link_read_memory(&server, allocation_id(allocation),
 					      allocation->size, ret_fd) < 0)
 		result = CUDA_ERROR_MPS_RPC_FAILURE;
-	lock_release(&server.reading);
 	return result;
 }
 
@@ -302,12 +296,11 @@ static CUresult allocation_import_fd(struct allocation *allocation, int fd, uint
 	CUresult result;
 
 	frame_init(&frame, FRAME_MEMORY, 1);
-	lock_take(&server.sending);
+	lock_hold(&server.sending);
 	result = reconnect_send_frame(&server, &frame, fd);
 	if (result == CUDA_SUCCESS)
 		result = send_allocation_import(
 			allocation_id(allocation), ret_index, &allocation->properties);
-	lock_release(&server.sending);
 	return result;
 }
 

@@ -63,7 +63,7 @@ static CUresult region_new(uint64_t size, uint32_t payer)
 	/* The answer to a process that has no space for its descriptor would be lost. */
 	if (!descriptor_has_space())
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	lock_take(&server.reading);
+	lock_hold(&server.reading);
 	for (int i = 0; i < REGION_TRIES && r == -EEXIST; i++) {
 		result = region_ask(size, after, payer, &address, &region_size, &r);
 		if (result != CUDA_SUCCESS)
@@ -76,7 +76,6 @@ static CUresult region_new(uint64_t size, uint32_t payer)
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
-	lock_release(&server.reading);
 	return result;
 }
 

@@ -96,7 +96,7 @@ bool ipc_may_free(const struct memory_range *range, struct stream *stream)
 	struct kept *kept;
 	bool is_open;
 
-	lock_take(&ipc_lock);
+	lock_hold(&ipc_lock);
 	look_after_kept();
 	is_open = is_open_elsewhere(range);
 	kept = is_open ? malloc(sizeof(*kept)) : NULL;
@@ -107,7 +107,6 @@ bool ipc_may_free(const struct memory_range *range, struct stream *stream)
 		all_kept = kept;
 		callback_expect_ends();
 	}
-	lock_release(&ipc_lock);
 	return !is_open;
 }
 
@@ -217,7 +216,7 @@ CUresult ipc_take(struct context *context, struct pool *pool, const void *ticket
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	lock_take(&ipc_lock);
+	lock_hold(&ipc_lock);
 	opened = opened_find(ticket.token);
 	if (!opened)
 		result = open_new(context, pool, &ticket, &opened);
@@ -225,7 +224,6 @@ CUresult ipc_take(struct context *context, struct pool *pool, const void *ticket
 		opened->n_opens = pool ? 1 : opened->n_opens + 1;
 		*ret_address = opened->address;
 	}
-	lock_release(&ipc_lock);
 	return result;
 }
 
@@ -264,15 +262,12 @@ CUresult ipc_close_range(const struct memory_range *range)
 bool ipc_is_last(uint64_t address)
 {
 	struct opened *opened;
-	bool is_last;
 
-	lock_take(&ipc_lock);
+	lock_hold(&ipc_lock);
 	opened = all_opened;
 	while (opened && opened->address != address)
 		opened = opened->next;
-	is_last = opened && --opened->n_opens == 0;
-	lock_release(&ipc_lock);
-	return is_last;
+	return opened && --opened->n_opens == 0;
 }
 
 CUresult local_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
@@ -305,11 +300,10 @@ static CUresult get_dmabuf(CUdeviceptr address, size_t size, int *ret_fd)
 	/* The answer to a process that has no space for its descriptor would be lost. */
 	if (!descriptor_has_space())
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	lock_take(&server.reading);
+	lock_hold(&server.reading);
 	result = send_memory_dmabuf(address, size);
 	if (result == CUDA_SUCCESS && server_link_read_memory(&server, address, size, ret_fd) < 0)
 		result = CUDA_ERROR_MPS_RPC_FAILURE;
-	lock_release(&server.reading);
 	return result;
 }
 

@@ -62,9 +62,8 @@ void managed_forget(const struct memory_range *range)
 {
 	if (!range->advised)
 		return;
-	lock_take(&advice_lock);
+	lock_hold(&advice_lock);
 	advised_free(range->advised);
-	lock_release(&advice_lock);
 }
 
 /* Whether it is within one managed allocation. */
@@ -87,7 +86,7 @@ static CUresult managed_advise(
 	struct memory_range range;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
-	lock_take(&advice_lock);
+	lock_hold(&advice_lock);
 	if (find_managed(ptr, size, &range)) {
 		/* The place of a pool is the only advice about its memory. */
 		if (range.pool && what != ADVICE_PREFETCH)
@@ -98,7 +97,6 @@ static CUresult managed_advise(
 					 ? CUDA_ERROR_OUT_OF_MEMORY
 					 : CUDA_SUCCESS;
 	}
-	lock_release(&advice_lock);
 	return result;
 }
 
@@ -107,11 +105,10 @@ static CUresult managed_advice(CUdeviceptr ptr, size_t size, struct advice *ret_
 	struct memory_range range;
 	bool is_managed;
 
-	lock_take(&advice_lock);
+	lock_hold(&advice_lock);
 	is_managed = find_managed(ptr, size, &range);
 	if (is_managed)
 		*ret_advice = advised_common(range.advised, ptr - range.address, size);
-	lock_release(&advice_lock);
 	return is_managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

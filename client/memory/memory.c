@@ -24,11 +24,10 @@ bool memory_find(uint64_t address, struct memory_range *ret_range)
 {
 	const struct memory_range *range;
 
-	lock_take(&memory_map_lock);
+	lock_hold(&memory_map_lock);
 	range = address_map_find(&memory_map, address);
 	if (range)
 		*ret_range = *range;
-	lock_release(&memory_map_lock);
 	return range;
 }
 
@@ -70,9 +69,8 @@ static bool memory_covers(
 {
 	const struct memory_range *range;
 	uint64_t rest = size;
-	bool is_whole;
 
-	lock_take(&memory_map_lock);
+	lock_hold(&memory_map_lock);
 	do {
 		uint64_t span;
 
@@ -87,9 +85,7 @@ static bool memory_covers(
 		address += span;
 		rest -= MIN(span, rest);
 	} while (rest > 0);
-	is_whole = rest == 0 && range;
-	lock_release(&memory_map_lock);
-	return is_whole;
+	return rest == 0 && range;
 }
 
 bool memory_contains(uint64_t address, uint64_t size)
@@ -137,7 +133,7 @@ bool memory_has_pages(uint64_t address, uint64_t size)
 
 	if (end < address)
 		return false;
-	lock_take(&memory_map_lock);
+	lock_hold(&memory_map_lock);
 	while (at < end) {
 		const struct memory_range *range = range_in_page(at);
 
@@ -148,21 +144,16 @@ bool memory_has_pages(uint64_t address, uint64_t size)
 		if (range->kind != MEMORY_MAPPED && at != address + MEMORY_PAGE)
 			break;
 	}
-	lock_release(&memory_map_lock);
 	return at >= end;
 }
 
 bool memory_overlaps(uint64_t address, uint64_t size)
 {
 	const struct memory_range *next;
-	bool is_there;
 
-	lock_take(&memory_map_lock);
+	lock_hold(&memory_map_lock);
 	next = address_map_next(&memory_map, address);
-	is_there =
-		address_map_find(&memory_map, address) || (next && next->address - address < size);
-	lock_release(&memory_map_lock);
-	return is_there;
+	return address_map_find(&memory_map, address) || (next && next->address - address < size);
 }
 
 bool memory_set_exported(uint64_t address, enum memory_kind kind)
@@ -170,12 +161,11 @@ bool memory_set_exported(uint64_t address, enum memory_kind kind)
 	struct memory_range *range;
 	bool is_there;
 
-	lock_take(&memory_map_lock);
+	lock_hold(&memory_map_lock);
 	range = (struct memory_range *)address_map_find(&memory_map, address);
 	is_there = range && range->address == address && range->kind == kind;
 	if (is_there)
 		range->flags |= MEMORY_EXPORTED;
-	lock_release(&memory_map_lock);
 	return is_there;
 }
 
@@ -183,11 +173,10 @@ void memory_set_sync(uint64_t address, bool is_sync)
 {
 	struct memory_range *range;
 
-	lock_take(&memory_map_lock);
+	lock_hold(&memory_map_lock);
 	range = (struct memory_range *)address_map_find(&memory_map, address);
 	if (range)
 		range->is_sync = is_sync;
-	lock_release(&memory_map_lock);
 }
 
 const struct device *memory_device(const struct memory_range *range)
@@ -205,7 +194,7 @@ void memory_set_access(uint64_t address, uint64_t size, uint32_t device, CUmemAc
 	uint64_t bit = 1ull << device;
 	struct memory_range *range;
 
-	lock_take(&memory_map_lock);
+	lock_hold(&memory_map_lock);
 	for (uint64_t at = address; at < address + size; at += range->size) {
 		range = (struct memory_range *)address_map_find(&memory_map, at);
 		if (!range)
@@ -213,7 +202,6 @@ void memory_set_access(uint64_t address, uint64_t size, uint32_t device, CUmemAc
 		set_bit(&range->readers, bit, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
 		set_bit(&range->writers, bit, flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	}
-	lock_release(&memory_map_lock);
 }
 
 CUmemAccess_flags memory_get_access(const struct memory_range *range, uint32_t device)
@@ -235,13 +223,12 @@ bool memory_next(uint64_t address, struct memory_range *ret_range)
 {
 	const struct memory_range *range;
 
-	lock_take(&memory_map_lock);
+	lock_hold(&memory_map_lock);
 	range = address_map_find(&memory_map, address);
 	if (!range)
 		range = address_map_next(&memory_map, address);
 	if (range)
 		*ret_range = *range;
-	lock_release(&memory_map_lock);
 	return range;
 }
 
@@ -250,14 +237,13 @@ bool memory_remove(uint64_t address, unsigned kinds, struct memory_range *ret_ra
 	const struct memory_range *range;
 	bool is_removed;
 
-	lock_take(&memory_map_lock);
+	lock_hold(&memory_map_lock);
 	range = address_map_find(&memory_map, address);
 	is_removed = range && range->address == address && (kinds & MEMORY_KIND(range->kind));
 	if (is_removed) {
 		*ret_range = *range;
 		address_map_remove(&memory_map, address);
 	}
-	lock_release(&memory_map_lock);
 	return is_removed;
 }
 
@@ -312,7 +298,7 @@ bool memory_take(
 	const struct memory_range *range;
 	bool is_found = false;
 
-	lock_take(&memory_map_lock);
+	lock_hold(&memory_map_lock);
 	while (!is_found && (range = address_map_next(&memory_map, *at))) {
 		*at = range->address + 1;
 		is_found = context ? ends_with_context(range, context) : range->owner == owner;
@@ -321,6 +307,5 @@ bool memory_take(
 		*ret = *range;
 		address_map_remove(&memory_map, range->address);
 	}
-	lock_release(&memory_map_lock);
 	return is_found;
 }

@@ -73,12 +73,8 @@ static struct pool *new_locked(const struct pool_home *home, enum pool_kind kind
 
 struct pool *pool_new(const struct pool_home *home, enum pool_kind kind)
 {
-	struct pool *pool;
-
-	lock_take(&pool_lock);
-	pool = new_locked(home, kind);
-	lock_release(&pool_lock);
-	return pool;
+	lock_hold(&pool_lock);
+	return new_locked(home, kind);
 }
 
 static struct pool *pool_once(
@@ -88,12 +84,10 @@ static struct pool *pool_once(
 
 	if (likely(pool))
 		return pool;
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	if (!*place)
 		atomic_store_explicit(place, new_locked(home, kind), memory_order_release);
-	pool = *place;
-	lock_release(&pool_lock);
-	return pool;
+	return *place;
 }
 
 struct pool *pool_plain(struct device *device, CUdevice ordinal)
@@ -202,7 +196,7 @@ static bool pool_keeps_nothing(const struct pool *pool)
 
 void pool_destroy(struct pool *pool)
 {
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	atomic_store_explicit(&pool->is_destroyed, true, memory_order_relaxed);
 	heap_reclaim(&pool->heap);
 	(void)trim_locked(pool, 0);
@@ -211,7 +205,6 @@ void pool_destroy(struct pool *pool)
 	if (heap_next_pending(&pool->heap, NULL))
 		callback_expect_ends();
 	pool_free_destroyed(pool);
-	lock_release(&pool_lock);
 }
 
 /* As in the driver, the requested bytes count, not those of the piece. */
@@ -252,13 +245,12 @@ static struct piece *pool_take(struct pool *pool, uint64_t size, struct stream *
 {
 	struct piece *piece;
 
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	piece = pool_take_locked(pool, size, stream);
 	if (!piece) {
 		pool_reclaim(pool);
 		piece = pool_take_locked(pool, size, stream);
 	}
-	lock_release(&pool_lock);
 	return piece;
 }
 
@@ -274,7 +266,7 @@ static CUresult pool_grow(struct pool *pool, uint64_t block_size, uint64_t size,
 	result = block_new(pool, block_size, stream, &address);
 	if (result != CUDA_SUCCESS)
 		return result;
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	if (heap_add(&pool->heap, address, block_size) == 0) {
 		pool->size_high = MAX(pool->size_high, pool->heap.size);
 		*ret_piece = pool_take_locked(pool, size, stream);
@@ -282,7 +274,6 @@ static CUresult pool_grow(struct pool *pool, uint64_t block_size, uint64_t size,
 		block_free(pool, address);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	lock_release(&pool_lock);
 	return result;
 }
 
@@ -296,10 +287,9 @@ static bool device_has_pending(const struct device *device)
 {
 	bool is_found = false;
 
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	for (struct pool *pool = pools; pool && !is_found; pool = pool->next)
 		is_found = pool_is_of(pool, device) && heap_next_pending(&pool->heap, NULL);
-	lock_release(&pool_lock);
 	return is_found;
 }
 
@@ -307,7 +297,7 @@ bool pools_trim_device(const struct device *device)
 {
 	bool is_less = false;
 
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	for (struct pool *pool = pools, *next; pool; pool = next) {
 		next = pool->next;
 		if (!pool_is_of(pool, device))
@@ -316,7 +306,6 @@ bool pools_trim_device(const struct device *device)
 		is_less |= trim_locked(pool, 0);
 		pool_free_destroyed(pool);
 	}
-	lock_release(&pool_lock);
 	return is_less;
 }
 
@@ -420,7 +409,7 @@ void pool_free(struct pool *pool, struct piece *piece, struct stream *stream)
 
 void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream, uint64_t seqno)
 {
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	pool->used -= piece->counted;
 	heap_give(&pool->heap, piece, stream, seqno);
 	if (!stream && pool_keeps_nothing(pool)) {
@@ -432,22 +421,20 @@ void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream,
 	} else if (pool->heap.size > pool->threshold) {
 		atomic_store_explicit(&pools_pending, 1, memory_order_release);
 	}
-	lock_release(&pool_lock);
 }
 
 void pool_trim(struct pool *pool, uint64_t size_kept)
 {
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	heap_reclaim(&pool->heap);
 	(void)trim_locked(pool, size_kept);
-	lock_release(&pool_lock);
 }
 
 void pools_reclaim(void)
 {
 	bool is_pending = false;
 
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	for (struct pool *pool = pools, *next; pool; pool = next) {
 		next = pool->next;
 		heap_reclaim(&pool->heap);
@@ -457,7 +444,6 @@ void pools_reclaim(void)
 		pool_free_destroyed(pool);
 	}
 	atomic_store_explicit(&pools_pending, is_pending, memory_order_release);
-	lock_release(&pool_lock);
 }
 
 bool pools_free_ended(void)
@@ -481,29 +467,26 @@ bool pools_free_ended(void)
 
 void pool_get_size(struct pool *pool, struct pool_size *ret_size)
 {
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	*ret_size =
 		(struct pool_size){pool->heap.size, pool->size_high, pool->used, pool->used_high};
-	lock_release(&pool_lock);
 }
 
 void pool_reset_high(struct pool *pool, bool of_used)
 {
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	if (of_used)
 		pool->used_high = pool->used;
 	else
 		pool->size_high = pool->heap.size;
-	lock_release(&pool_lock);
 }
 
 void pool_set_threshold(struct pool *pool, uint64_t threshold)
 {
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	pool->threshold = threshold;
 	if (pool->heap.size > threshold)
 		atomic_store_explicit(&pools_pending, 1, memory_order_release);
-	lock_release(&pool_lock);
 }
 
 uint64_t pools_kept(const struct device *device)
@@ -511,9 +494,8 @@ uint64_t pools_kept(const struct device *device)
 	const struct pool *pool = atomic_load_explicit(&plain[device->index], memory_order_acquire);
 	uint64_t kept = 0;
 
-	lock_take(&pool_lock);
+	lock_hold(&pool_lock);
 	if (pool)
 		kept = pool->heap.empty_bytes;
-	lock_release(&pool_lock);
 	return kept;
 }

@@ -40,13 +40,10 @@ static bool give_name(struct pool *pool)
 {
 	static const uint8_t none[POOL_NAME_BYTES];
 	const size_t size = sizeof(pool->name);
-	bool has_name;
 
-	lock_take(&share_lock);
-	has_name = memcmp(pool->name, none, sizeof(none)) != 0 ||
-		   syscall(SYS_getrandom, pool->name, size, 0) == (long)size;
-	lock_release(&share_lock);
-	return has_name;
+	lock_hold(&share_lock);
+	return memcmp(pool->name, none, sizeof(none)) != 0 ||
+	       syscall(SYS_getrandom, pool->name, size, 0) == (long)size;
 }
 
 static CUresult write_file(const struct pool *pool, int *ret_fd)
@@ -124,7 +121,7 @@ CUresult pool_unimport(struct pool *pool)
 	struct pool **link = &all_imported;
 	CUresult result = CUDA_SUCCESS;
 
-	lock_take(&share_lock);
+	lock_hold(&share_lock);
 	while (*link && *link != pool)
 		link = &(*link)->next_imported;
 	if (!*link || atomic_load_explicit(&pool->n_opened, memory_order_acquire) > 0) {
@@ -133,7 +130,6 @@ CUresult pool_unimport(struct pool *pool)
 		*link = pool->next_imported;
 		pool_destroy(pool);
 	}
-	lock_release(&share_lock);
 	return result;
 }
 
@@ -186,10 +182,6 @@ static CUresult import_pointer(CUmemoryPool handle, const void *ticket, CUdevice
 CUresult local_cuMemPoolImportPointer(
 	CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
 {
-	CUresult result;
-
-	lock_take(&share_lock);
-	result = import_pointer(pool, shareData, ptr_out);
-	lock_release(&share_lock);
-	return result;
+	lock_hold(&share_lock);
+	return import_pointer(pool, shareData, ptr_out);
 }

@@ -37,11 +37,10 @@ bool registered_find(uint64_t address, struct memory_range *ret_range)
 {
 	const struct memory_range *range;
 
-	lock_take(&registered_lock);
+	lock_hold(&registered_lock);
 	range = address_map_find(&registered, address);
 	if (range)
 		*ret_range = *range;
-	lock_release(&registered_lock);
 	return range;
 }
 
@@ -79,7 +78,7 @@ static bool take_next(const struct context *context, uint64_t *at, struct memory
 	const struct memory_range *range;
 	bool is_found = false;
 
-	lock_take(&registered_lock);
+	lock_hold(&registered_lock);
 	while (!is_found && (range = address_map_next(&registered, *at))) {
 		*at = range->address + 1;
 		is_found = range->context == context;
@@ -88,7 +87,6 @@ static bool take_next(const struct context *context, uint64_t *at, struct memory
 			take_out(range);
 		}
 	}
-	lock_release(&registered_lock);
 	return is_found;
 }
 
@@ -107,7 +105,7 @@ static bool set_alias(const struct memory_range *with_alias)
 	struct memory_range *range;
 	bool is_there;
 
-	lock_take(&registered_lock);
+	lock_hold(&registered_lock);
 	range = (struct memory_range *)address_map_find(&registered, with_alias->address);
 	is_there = range && range->address == with_alias->address && range->other == 0 &&
 		   range->size == with_alias->size;
@@ -115,7 +113,6 @@ static bool set_alias(const struct memory_range *with_alias)
 		*range = *with_alias;
 		atomic_fetch_add_explicit(&n_aliases, 1, memory_order_relaxed);
 	}
-	lock_release(&registered_lock);
 	return is_there;
 }
 
@@ -142,10 +139,9 @@ CUresult registered_reach(uint64_t address)
 	struct memory_range range;
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
-	lock_take(&reach_lock);
+	lock_hold(&reach_lock);
 	if (registered_find(address, &range))
 		result = range.other ? CUDA_SUCCESS : exchange_and_alias(&range);
-	lock_release(&reach_lock);
 	return result;
 }
 
@@ -153,16 +149,12 @@ static bool overlaps_known(uint64_t address, uint64_t size)
 {
 	struct memory_range there;
 	const struct memory_range *next;
-	bool is_there;
 
 	if (memory_find(address, &there))
 		return true;
-	lock_take(&registered_lock);
+	lock_hold(&registered_lock);
 	next = address_map_next(&registered, address);
-	is_there =
-		address_map_find(&registered, address) || (next && next->address - address < size);
-	lock_release(&registered_lock);
-	return is_there;
+	return address_map_find(&registered, address) || (next && next->address - address < size);
 }
 
 static CUresult registered_add(const struct memory_range *range)
@@ -228,14 +220,13 @@ static bool remove_range(uint64_t address, struct memory_range *ret_range)
 	const struct memory_range *range;
 	bool is_there;
 
-	lock_take(&registered_lock);
+	lock_hold(&registered_lock);
 	range = address_map_find(&registered, address);
 	is_there = range && range->address == address;
 	if (is_there) {
 		*ret_range = *range;
 		take_out(range);
 	}
-	lock_release(&registered_lock);
 	return is_there;
 }
 

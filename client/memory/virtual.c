@@ -113,7 +113,7 @@ CUresult local_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	const struct memory_range *range;
 	struct piece *piece = NULL;
 
-	lock_take(&space_lock);
+	lock_hold(&space_lock);
 	range = address_map_find(&reserved, ptr);
 	if (range && range->address == ptr && range->size == size && !memory_overlaps(ptr, size))
 		piece = range->piece;
@@ -121,7 +121,6 @@ CUresult local_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 		address_map_remove(&reserved, ptr);
 		space_give(piece);
 	}
-	lock_release(&space_lock);
 	return piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -161,18 +160,14 @@ static CUresult virtual_map(struct allocation *allocation, uint64_t address, uin
 CUresult local_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, struct allocation *allocation,
 	unsigned long long flags)
 {
-	CUresult result;
-
 	if (flags != 0 || size == 0 || !is_aligned(ptr | size | offset))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (offset != 0 || (allocation->size > 0 && size < allocation->size))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if ((allocation->size > 0 && size != allocation->size) || size > WIRE_RESERVE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	lock_take(&space_lock);
-	result = virtual_map(allocation, ptr, size);
-	lock_release(&space_lock);
-	return result;
+	lock_hold(&space_lock);
+	return virtual_map(allocation, ptr, size);
 }
 
 struct mapped {
@@ -284,7 +279,7 @@ CUresult local_cuMemSetAccess(
 
 	if (!desc || count == 0 || size > WIRE_RESERVE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	lock_take(&space_lock);
+	lock_hold(&space_lock);
 	if (size == 0 || !virtual_look(ptr, size, &mapped) || mapped.has_gaps)
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
@@ -296,7 +291,6 @@ CUresult local_cuMemSetAccess(
 		if (result == CUDA_SUCCESS)
 			memory_set_access(ptr, size, device->index, desc[i].flags);
 	}
-	lock_release(&space_lock);
 	return result;
 }
 
@@ -322,11 +316,10 @@ CUresult local_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 	CUresult result = CUDA_SUCCESS;
 
 	/* Under the lock neither a mapping nor its allocation can end. */
-	lock_take(&space_lock);
+	lock_hold(&space_lock);
 	if (handle && memory_find((uintptr_t)addr, &range) && range.kind == MEMORY_MAPPED)
 		*handle = allocation_retain(range.allocation);
 	else
 		result = CUDA_ERROR_INVALID_VALUE;
-	lock_release(&space_lock);
 	return result;
 }

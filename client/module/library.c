@@ -123,10 +123,9 @@ CUresult kernel_ask_params(struct kernel *kernel)
 	struct library *library = kernel->library;
 	CUresult result = CUDA_SUCCESS;
 
-	lock_take(&library->lock);
+	lock_hold(&library->lock);
 	if (!kernel->params)
 		result = ask_params(kernel);
-	lock_release(&library->lock);
 	return result;
 }
 

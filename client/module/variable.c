@@ -84,22 +84,14 @@ static void log_managed_refusal(const char *name, CUresult result)
 
 static CUresult managed_variables_place(struct library *library)
 {
-	CUresult result;
-
-	lock_take(&library->lock);
-	result = managed_place_all(library);
-	lock_release(&library->lock);
-	return result;
+	lock_hold(&library->lock);
+	return managed_place_all(library);
 }
 
 static bool are_placed(struct library *library)
 {
-	bool are;
-
-	lock_take(&library->lock);
-	are = library->managed != 0;
-	lock_release(&library->lock);
-	return are;
+	lock_hold(&library->lock);
+	return library->managed != 0;
 }
 
 static CUresult managed_variable_find(

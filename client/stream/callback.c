@@ -100,14 +100,13 @@ static struct callback *take_next(CUresult status)
 {
 	struct callback *found = NULL;
 
-	lock_take(&lock);
+	lock_hold(&lock);
 	for (struct callback **link = &queue; *link && !found;) {
 		if (status != CUDA_SUCCESS || is_asked(*link))
 			found = unlink_at(link);
 		else
 			link = &(*link)->next;
 	}
-	lock_release(&lock);
 	return found;
 }
 
@@ -151,12 +150,11 @@ static bool thread_is_idle(uint64_t last_ns)
 
 	if (now_ns() - last_ns < LINGER_NS)
 		return false;
-	lock_take(&lock);
+	lock_hold(&lock);
 	if (!queue && !expects_ends) {
 		has_thread = false;
 		over = true;
 	}
-	lock_release(&lock);
 	return over;
 }
 
@@ -225,11 +223,10 @@ static void wake_thread(void)
 
 void callback_expect_ends(void)
 {
-	lock_take(&lock);
+	lock_hold(&lock);
 	expects_ends = start_thread();
 	if (expects_ends)
 		wake_thread();
-	lock_release(&lock);
 }
 
 /* Called before the message is sent: the GPU may ask at once. */
@@ -237,7 +234,7 @@ static CUresult callback_enqueue(struct callback *callback)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	lock_take(&lock);
+	lock_hold(&lock);
 	if (start_thread()) {
 		*queue_end = callback;
 		queue_end = &callback->next;
@@ -248,7 +245,6 @@ static CUresult callback_enqueue(struct callback *callback)
 	} else {
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	lock_release(&lock);
 	return result;
 }
 
@@ -307,7 +303,7 @@ CUresult callback_add(struct stream *stream, CUhostFn function, CUstreamCallback
 		.callback = callback,
 		.handle = handle,
 		.data = data};
-	lock_take(&stream->lock);
+	lock_hold(&stream->lock);
 	added->ticket = tickets[id] + 1;
 	result = callback_enqueue(added);
 	if (result != CUDA_SUCCESS) {
@@ -323,7 +319,6 @@ CUresult callback_add(struct stream *stream, CUhostFn function, CUstreamCallback
 		stream_issued(stream);
 		stream_awaits_host(stream);
 	}
-	lock_release(&stream->lock);
 	return result;
 }
 

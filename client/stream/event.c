@@ -47,10 +47,9 @@ struct stream *event_position(struct event *event, uint64_t *ret_seqno)
 {
 	struct stream *stream;
 
-	lock_take(&event->lock);
+	lock_hold(&event->lock);
 	stream = event->stream;
 	*ret_seqno = event->seqno;
-	lock_release(&event->lock);
 	return stream;
 }
 
@@ -167,11 +166,10 @@ void event_recorded(struct event *event, uint64_t serial, struct stream *stream,
 	if (!atomic_load_explicit(&event->slab.is_used, memory_order_acquire) ||
 		event->serial != serial)
 		return;
-	lock_take(&event->lock);
+	lock_hold(&event->lock);
 	event->stream = stream;
 	event->seqno = seqno;
 	atomic_store_explicit(&event->is_inside, true, memory_order_release);
-	lock_release(&event->lock);
 }
 
 void event_launched(struct event *event, struct stream *stream)

@@ -57,7 +57,6 @@ void printf_output_synced(void)
 		    shm_load32(&server.page->n_text) ==
 			    atomic_load_explicit(&n_taken, memory_order_acquire)))
 		return;
-	lock_take(&lock);
+	lock_hold(&lock);
 	printf_output_take();
-	lock_release(&lock);
 }

@@ -136,14 +136,13 @@ static bool staging_take_or_busy(uint64_t size, struct staging_piece *ret_piece,
 	uint32_t n = (wanted + BLOCK - 1) / BLOCK;
 	bool is_taken_now;
 
-	lock_take(&lock);
+	lock_hold(&lock);
 	is_taken_now = (n <= SMALL_MAX && take_run(&small, n, ret_piece)) ||
 		       take_run(&large, n, ret_piece);
 	if (is_taken_now)
 		ret_piece->size = wanted;
 	else
 		*ret_stream = busy_stream(ret_seqno);
-	lock_release(&lock);
 	return is_taken_now;
 }
 
@@ -177,10 +176,9 @@ void staging_give_later(const struct staging_piece *piece, struct stream *stream
 	uint64_t seqno;
 
 	timeline_note(stream, &seqno);
-	lock_take(&lock);
+	lock_hold(&lock);
 	state->stream = stream;
 	state->seqno = seqno;
-	lock_release(&lock);
 }
 
 void staging_give(const struct staging_piece *piece)
@@ -188,11 +186,10 @@ void staging_give(const struct staging_piece *piece)
 	unsigned first = piece->offset / BLOCK, end;
 	struct part *part = first < SMALL_BLOCKS ? &small : &large;
 
-	lock_take(&lock);
+	lock_hold(&lock);
 	end = first + pieces[first].n_blocks;
 	/* Reuse this memory next: it is probably in the caches. */
 	if (part->next == (end < part->end ? end : part->begin))
 		part->next = first;
 	free_piece(first);
-	lock_release(&lock);
 }

@@ -115,9 +115,8 @@ void streams_end_orphans(void)
 {
 	if (likely(atomic_load_explicit(&n_orphans, memory_order_relaxed) == 0))
 		return;
-	lock_take(&table_lock);
+	lock_hold(&table_lock);
 	orphans_close_idle();
-	lock_release(&table_lock);
 }
 
 bool streams_free_ended(void)
@@ -184,11 +183,10 @@ static CUresult wait_for_context(struct context *context, struct stream *stream)
 
 void streams_new_wait(struct context *context, struct event *event)
 {
-	lock_take(&table_lock);
+	lock_hold(&table_lock);
 	if (context->awaited)
 		(void)event_end(context->awaited);
 	context->awaited = event;
-	lock_release(&table_lock);
 }
 
 /* `green' NULL: with all SMs of the context. */
@@ -245,7 +243,7 @@ CUresult stream_open_own_null(struct context *context)
 	struct stream *stream;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
-	lock_take(&table_lock);
+	lock_hold(&table_lock);
 	stream = stream_slot_take();
 	if (stream)
 		result = send_context_share_stream(
@@ -255,7 +253,6 @@ CUresult stream_open_own_null(struct context *context)
 		atomic_store_explicit(&stream->null, stream, memory_order_relaxed);
 		atomic_store_explicit(&context->null, stream, memory_order_release);
 	}
-	lock_release(&table_lock);
 	return result;
 }
 
@@ -272,11 +269,10 @@ CUresult stream_end(struct stream *stream)
 	recorder.abandon(stream);
 	result = timeline_post(stream, &seqno);
 	atomic_store_explicit(&stream->state, STREAM_CLOSING, memory_order_release);
-	lock_take(&table_lock);
+	lock_hold(&table_lock);
 	if (!stream_free_closed(stream))
 		callback_expect_ends();
 	next_slot = MIN(next_slot, stream_id(stream)); /* low slots keep the table short */
-	lock_release(&table_lock);
 	return result;
 }
 
@@ -405,7 +401,7 @@ static bool is_of_context(struct stream *stream, const struct context *context, 
 
 void streams_orphan(const struct context *green)
 {
-	lock_take(&table_lock);
+	lock_hold(&table_lock);
 	for (unsigned i = DEVICES_MAX; i < streams_n_ever; i++) {
 		uint32_t used = STREAM_USED;
 		uint64_t seqno;
@@ -420,7 +416,6 @@ void streams_orphan(const struct context *green)
 	orphans_close_idle();
 	if (n_orphans > 0)
 		callback_expect_ends();
-	lock_release(&table_lock);
 }
 
 CUresult streams_each(const struct context *context, bool busy_only,
@@ -428,11 +423,10 @@ CUresult streams_each(const struct context *context, bool busy_only,
 {
 	CUresult result = CUDA_SUCCESS;
 
-	lock_take(&table_lock);
+	lock_hold(&table_lock);
 	for (unsigned i = 0; i < streams_n_ever && result == CUDA_SUCCESS; i++)
 		if (is_of_context(&streams[i], context, busy_only))
 			result = visit(&streams[i], arg);
-	lock_release(&table_lock);
 	return result;
 }
 
@@ -441,10 +435,9 @@ CUresult stream_follow(struct stream *first, uint64_t seqno, struct stream *seco
 {
 	CUresult result = CUDA_SUCCESS;
 
-	lock_take(&table_lock);
+	lock_hold(&table_lock);
 	if (!timeline_reached(first, seqno))
 		result = event_between(first, second);
-	lock_release(&table_lock);
 	return result;
 }
 

@@ -127,12 +127,11 @@ CUresult local_cuStreamSetAttribute(
 
 	if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
 		return set_priority(stream, device, value->priority);
-	lock_take(&lock);
+	lock_hold(&lock);
 	settings = settings_of(stream);
 	result = attribute_set(&settings, device, attr, value);
 	if (result == CUDA_SUCCESS)
 		kept[stream_id(stream)] = settings;
-	lock_release(&lock);
 	return result;
 }
 

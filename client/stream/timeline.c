@@ -61,7 +61,7 @@ CUresult timeline_post(struct stream *stream, uint64_t *ret_seqno)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	lock_take(&stream->lock);
+	lock_hold(&stream->lock);
 	if (atomic_exchange_explicit(&stream->is_issued, 0, memory_order_acq_rel)) {
 		result = send_seqno_write(stream_id(stream), stream->posted_seqno + 1);
 		if (result == CUDA_SUCCESS)
@@ -71,34 +71,31 @@ CUresult timeline_post(struct stream *stream, uint64_t *ret_seqno)
 			stream_issued(stream);
 	}
 	*ret_seqno = stream->posted_seqno;
-	lock_release(&stream->lock);
 	return result;
 }
 
 void timeline_note(struct stream *stream, uint64_t *ret_seqno)
 {
-	lock_take(&stream->lock);
+	lock_hold(&stream->lock);
 	stream_issued(stream);
 	*ret_seqno = stream->posted_seqno + 1;
-	lock_release(&stream->lock);
 }
 
 void timeline_cover(struct stream *stream, uint64_t *ret_seqno)
 {
-	lock_take(&stream->lock);
+	lock_hold(&stream->lock);
 	/* Work that the NULL stream covers may be on other streams. */
 	if (stream_is_null(stream))
 		stream_issued(stream);
 	*ret_seqno = stream->posted_seqno +
 		     atomic_load_explicit(&stream->is_issued, memory_order_acquire);
-	lock_release(&stream->lock);
 }
 
 CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_seqno)
 {
 	CUresult result;
 
-	lock_take(&stream->lock);
+	lock_hold(&stream->lock);
 	/* Clear it first: another thread may post work behind this seqno meanwhile. */
 	atomic_store_explicit(&stream->is_issued, 0, memory_order_release);
 	result = send_event_record(event, stream_id(stream), stream->posted_seqno + 1);
@@ -109,7 +106,6 @@ CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_se
 	} else {
 		stream_issued(stream);
 	}
-	lock_release(&stream->lock);
 	return result;
 }
 

@@ -33,10 +33,9 @@ CUresult image_send(const void *data, size_t size, image_message_fn *message, vo
 	if (r < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	frame_init(&frame, FRAME_IMAGE, 1);
-	lock_take(&server.sending);
+	lock_hold(&server.sending);
 	result = reconnect_send_frame(&server, &frame, fd);
 	if (result == CUDA_SUCCESS)
 		result = message(size, arg);
-	lock_release(&server.sending);
 	return result;
 }

@@ -103,9 +103,8 @@ void reconnect_end(struct server_link *link)
 {
 	if (atomic_exchange_explicit(&link->is_used, 1, memory_order_acq_rel))
 		return;
-	lock_take(&kept.lock);
+	lock_hold(&kept.lock);
 	forget_frames();
-	lock_release(&kept.lock);
 }
 
 void reconnect_forget(void)
@@ -254,7 +253,7 @@ int reconnect(struct server_link *link)
 {
 	int r = 0;
 
-	lock_take(&kept.exchanges);
+	lock_hold(&kept.exchanges);
 	/*
 	 * Another thread may have connected meanwhile, or given up. A program that has closed the
 	 * connection gets no other one.
@@ -264,6 +263,5 @@ int reconnect(struct server_link *link)
 		r = -ECONNRESET;
 	else if (server_link_is_lost(link))
 		r = meet_next(link);
-	lock_release(&kept.exchanges);
 	return r;
 }

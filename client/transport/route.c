@@ -104,7 +104,7 @@ enum route route_decide(void)
 {
 	enum route route;
 
-	lock_take(&decide_lock);
+	lock_hold(&decide_lock);
 	route = (enum route)atomic_load_explicit(&route_state.route, memory_order_acquire);
 	if (route == ROUTE_UNDECIDED) {
 		route = decide_once();
@@ -113,7 +113,6 @@ enum route route_decide(void)
 			fork_watch();
 		atomic_store_explicit(&route_state.route, route, memory_order_release);
 	}
-	lock_release(&decide_lock);
 	return route;
 }
 
@@ -170,9 +169,8 @@ static bool is_for_monitor(size_t real_at)
 		!everywhere_is_monitor() ||
 		atomic_load_explicit(&route_state.route, memory_order_acquire) != ROUTE_UNDECIDED)
 		return false;
-	lock_take(&decide_lock);
+	lock_hold(&decide_lock);
 	r = real_open(why, sizeof(why));
-	lock_release(&decide_lock);
 	return r == 0;
 }
 

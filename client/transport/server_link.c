@@ -263,10 +263,9 @@ static void server_link_ack_errors(struct server_link *link)
 {
 	static struct lock lock = LOCK_INIT(ERROR_ACKS);
 
-	lock_take(&lock);
+	lock_hold(&lock);
 	shm_store32(&link->control->errors_taken,
 		atomic_load_explicit(&link->late_errors, memory_order_relaxed));
-	lock_release(&lock);
 }
 
 CUresult server_link_late_error(struct server_link *link)

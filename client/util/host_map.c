@@ -97,9 +97,8 @@ int host_map_add(uint64_t base, uint64_t size, int fd)
 		free(region);
 		return r;
 	}
-	lock_take(&map_lock);
+	lock_hold(&map_lock);
 	LIST_PUSH(regions, region);
-	lock_release(&map_lock);
 	return 0;
 }
 
@@ -178,7 +177,7 @@ int host_map_use(uint64_t start, uint64_t span)
 	struct chunk_use *chunk;
 	int r = 0;
 
-	lock_take(&map_lock);
+	lock_hold(&map_lock);
 	region = span > 0 ? region_at(start, span) : NULL;
 	if (region && (start | span) % HOST_PAGE == 0) {
 		chunk = &region->chunks[(start - region->base) / HOST_PAGE];
@@ -190,7 +189,6 @@ int host_map_use(uint64_t start, uint64_t span)
 	} else {
 		r = -ENXIO;
 	}
-	lock_release(&map_lock);
 	return r;
 }
 
@@ -199,12 +197,11 @@ void host_map_unuse(uint64_t address)
 	struct host_region *region;
 	struct chunk_use *chunk;
 
-	lock_take(&map_lock);
+	lock_hold(&map_lock);
 	region = region_at(address, 1);
 	/* An allocation begins in the first page of its chunk. */
 	chunk = region ? &region->chunks[(address - region->base) / HOST_PAGE] : NULL;
 	if (chunk && chunk->n_used > 0 && --chunk->n_used == 0)
 		idle_add(
 			address - (address - region->base) % HOST_PAGE, chunk->n_pages * HOST_PAGE);
-	lock_release(&map_lock);
 }

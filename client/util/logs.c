@@ -164,13 +164,12 @@ CUresult local_cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
 {
 	bool is_there = false;
 
-	lock_take(&logs_lock);
+	lock_hold(&logs_lock);
 	for (unsigned i = 0; i < LISTENERS_MAX && callback; i++)
 		if (listeners[i].number == (uintptr_t)callback) {
 			listeners[i].number = 0;
 			is_there = true;
 		}
-	lock_release(&logs_lock);
 	return is_there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -179,9 +178,8 @@ CUresult local_cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags)
 	(void)flags; /* the driver accepts any flags */
 	if (!iterator_out)
 		return CUDA_ERROR_INVALID_VALUE;
-	lock_take(&logs_lock);
+	lock_hold(&logs_lock);
 	*iterator_out = next;
-	lock_release(&logs_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -225,14 +223,13 @@ static CUresult take_lines(CUlogIterator *iterator, char *buffer, size_t *size)
 {
 	bool is_any;
 
-	lock_take(&logs_lock);
+	lock_hold(&logs_lock);
 	if (iterator && *iterator > next)
 		*iterator = next; /* not a value that this library returned */
 	is_any = iterator ? *iterator != next : next != 0;
 	*size = is_any ? gather_lines(iterator ? *iterator : 0, buffer, *size) : 0;
 	if (iterator && (*size > 0 || !is_any))
 		*iterator = next;
-	lock_release(&logs_lock);
 	return is_any && *size == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 

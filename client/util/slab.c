@@ -35,7 +35,7 @@ void *slab_take(struct slab *slab)
 	struct slab_head *head = NULL;
 	uint8_t *base;
 
-	lock_take(&slab->lock);
+	lock_hold(&slab->lock);
 	base = slab_base(slab);
 	if (base && slab->first_free) {
 		head = (void *)(base + (slab->first_free - 1) * slab->object_size);
@@ -46,7 +46,6 @@ void *slab_take(struct slab *slab)
 		memset(head, 0, slab->object_size);
 		atomic_store_explicit(&head->is_used, 1, memory_order_release);
 	}
-	lock_release(&slab->lock);
 	return head;
 }
 
@@ -54,11 +53,10 @@ void slab_give(struct slab *slab, void *object)
 {
 	struct slab_head *head = object;
 
-	lock_take(&slab->lock);
+	lock_hold(&slab->lock);
 	atomic_store_explicit(&head->is_used, 0, memory_order_release);
 	head->next_free = slab->first_free;
 	slab->first_free = slab_id(slab, object) + 1;
-	lock_release(&slab->lock);
 }
 
 void *slab_slot(const struct slab *slab, const void *handle)

@@ -95,7 +95,7 @@ static bool job_begin(void (*work)(void *arg), void *arg, unsigned n_helpers)
 {
 	bool is_ours;
 
-	lock_take(&lock);
+	lock_hold(&lock);
 	is_ours = !job.work;
 	if (is_ours) {
 		make_threads(n_helpers);
@@ -105,19 +105,17 @@ static bool job_begin(void (*work)(void *arg), void *arg, unsigned n_helpers)
 		n_jobs++;
 		syscall(SYS_futex, &n_jobs, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 	}
-	lock_release(&lock);
 	return is_ours;
 }
 
 /* Helpers that have not joined yet are no longer needed. */
 static void job_end(void)
 {
-	lock_take(&lock);
+	lock_hold(&lock);
 	job.n_wanted = 0;
 	while (job.n_at_work > 0)
 		pthread_cond_wait(&is_done, lock_to_wait(&lock));
 	job.work = NULL;
-	lock_release(&lock);
 }
 
 void worker_pool_run(void (*work)(void *arg), void *arg, unsigned n_helpers)
