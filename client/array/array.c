@@ -20,22 +20,12 @@
 #include "client/memory/pool.h"
 #include "send.h"
 
-#define LEVELS_MAX 32
 #define SERVED_FLAGS                                                                               \
 	(CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP |                 \
 		CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_DEPTH_TEXTURE |                         \
 		CUDA_ARRAY3D_COLOR_ATTACHMENT)
 #define REFUSED_FLAGS                                                                              \
 	(CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE)
-
-struct array {
-	struct slab_head slab;
-	struct context *context;
-	CUDA_ARRAY3D_DESCRIPTOR shape;
-	unsigned n_levels; /* 0: not mipmapped */
-	bool is_level;
-	struct array *levels[LEVELS_MAX]; /* the levels that exist; under the lock of this file */
-};
 
 static struct slab arrays = {
 	.lock = LOCK_INIT(SLAB),
@@ -250,30 +240,10 @@ CUresult local_cuMipmappedArrayGetLevel(
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (!pLevelArray || level >= mipmap->n_levels)
-		return CUDA_ERROR_INVALID_VALUE;
 	lock_hold(&levels_lock);
 	if (!mipmap->levels[level])
 		result = level_new(mipmap, level);
 	if (result == CUDA_SUCCESS)
 		*pLevelArray = (CUarray)mipmap->levels[level];
 	return result;
-}
-
-CUresult local_cuArray3DGetDescriptor_v2(
-	CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, struct array *array)
-{
-	*pArrayDescriptor = array->shape;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, struct array *array)
-{
-	*pArrayDescriptor = (CUDA_ARRAY_DESCRIPTOR){
-		.Width = array->shape.Width,
-		.Height = array->shape.Height,
-		.Format = array->shape.Format,
-		.NumChannels = array->shape.NumChannels,
-	};
-	return CUDA_SUCCESS;
 }

@@ -7,9 +7,19 @@
  * both are one kind of object. Any thread.
  */
 
+#include "client/util/slab.h"
 #include "client/context/context.h"
 
-struct array;
+#define LEVELS_MAX 32
+
+struct array {
+	struct slab_head slab;
+	struct context *context;
+	CUDA_ARRAY3D_DESCRIPTOR shape;
+	unsigned n_levels; /* 0: not mipmapped */
+	bool is_level;
+	struct array *levels[LEVELS_MAX]; /* the levels that exist; under a lock of array.c */
+};
 
 /* The size in units of copies; no field is 0. */
 struct array_size {

@@ -21,17 +21,6 @@
 
 #define BUCKETS 1024u
 
-struct texture {
-	struct slab_head slab;
-	struct texture *next; /* in the same bucket */
-	struct context *context;
-	uint64_t value;
-	bool is_surface, has_view;
-	CUDA_RESOURCE_DESC resource;
-	CUDA_TEXTURE_DESC sampler;
-	CUDA_RESOURCE_VIEW_DESC view;
-};
-
 static struct slab textures = {
 	.lock = LOCK_INIT(SLAB),
 	.object_size = sizeof(struct texture),
@@ -244,27 +233,6 @@ CUresult local_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DE
 	return result;
 }
 
-CUresult local_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, struct texture *texture)
-{
-	*pResDesc = texture->resource;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, struct texture *texture)
-{
-	*pTexDesc = texture->sampler;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuTexObjectGetResourceViewDesc(
-	CUDA_RESOURCE_VIEW_DESC *pResViewDesc, struct texture *texture)
-{
-	/* Like driver 580, which writes nothing if there is no view. */
-	if (texture->has_view)
-		*pResViewDesc = texture->view;
-	return CUDA_SUCCESS;
-}
-
 CUresult local_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
 {
 	uint64_t value;
@@ -275,23 +243,12 @@ CUresult local_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE
 	return result;
 }
 
-CUresult local_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, struct texture *texture)
+CUresult local_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format,
+	unsigned numChannels, struct device *device)
 {
-	*pResDesc = texture->resource;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuDeviceGetTexture1DLinearMaxWidth(
-	size_t *maxWidthInElements, CUarray_format format, unsigned numChannels, CUdevice dev)
-{
-	const struct device *device = device_get(dev);
 	uint64_t width;
 	CUresult result;
 
-	if (!maxWidthInElements || format > 255 || numChannels > 255)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
 	result = send_texture_linear_max(device->index, format, numChannels, &width);
 	if (result == CUDA_SUCCESS)
 		*maxWidthInElements = width;

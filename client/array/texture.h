@@ -4,7 +4,19 @@
 
 /* Texture and surface objects: the real driver's values, with their descriptions. Any thread. */
 
+#include "client/util/slab.h"
 #include "client/context/context.h"
+
+struct texture {
+	struct slab_head slab;
+	struct texture *next; /* in the same bucket */
+	struct context *context;
+	uint64_t value;
+	bool is_surface, has_view;
+	CUDA_RESOURCE_DESC resource;
+	CUDA_TEXTURE_DESC sampler;
+	CUDA_RESOURCE_VIEW_DESC view;
+};
 
 /* NULL: no such object. */
 struct texture *texture_find_texture(CUtexObject value);

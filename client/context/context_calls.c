@@ -122,8 +122,6 @@ CUresult local_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
 	struct context *context = context_current;
 
-	if (!pctx || flags != 0)
-		return CUDA_ERROR_INVALID_VALUE;
 	lock_take(&context->lock);
 	context->n_attached++;
 	lock_release(&context->lock);
@@ -189,19 +187,6 @@ CUresult local_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
-{
-	struct context *context = NULL;
-	CUresult result = context_named_active(ctx, &context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!ctxId)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ctxId = context->id;
-	return CUDA_SUCCESS;
-}
-
 CUresult local_cuCtxGetFlags(unsigned int *flags)
 {
 	/* Also after its end. */
@@ -213,16 +198,6 @@ CUresult local_cuCtxGetFlags(unsigned int *flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Primary contexts can always map host memory; in the driver, only this call says so. */
 	*flags = context->flags | (context->is_primary ? CU_CTX_MAP_HOST : 0);
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuCtxSetFlags(unsigned int flags)
-{
-	if (!context_flags_are_valid(flags))
-		return CUDA_ERROR_INVALID_VALUE;
-	/* Like driver 580, which accepts the flags of core dumps and does not report them. */
-	context_current->flags =
-		flags & ~(unsigned)(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE);
 	return CUDA_SUCCESS;
 }
 
@@ -286,14 +261,6 @@ CUresult local_cuCtxSetLimit(CUlimit limit, size_t value)
 		return result;
 	context->limits[limit] = value;
 	context->limits_set |= 1u << limit;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuCtxSetCacheConfig(CUfunc_cache config)
-{
-	if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
-		return CUDA_ERROR_INVALID_VALUE;
-	context_current->cache_config = config;
 	return CUDA_SUCCESS;
 }
 

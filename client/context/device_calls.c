@@ -13,54 +13,21 @@
 #include "device.h"
 #include "visible.h"
 
-CUresult local_cuDeviceGet(CUdevice *device, int ordinal)
+CUresult local_cuDeviceGetName(char *name, int len, struct device *device)
 {
-	if (!device_get(ordinal))
-		return CUDA_ERROR_INVALID_DEVICE;
-	*device = ordinal;
-	return CUDA_SUCCESS;
-}
+	size_t size = strnlen(device_facts(device)->name, sizeof(device_facts(device)->name) - 1);
 
-CUresult local_cuDeviceGetName(char *name, int len, CUdevice dev)
-{
-	const struct device *device = device_get(dev);
-	size_t size;
-
-	if (!name || len <= 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	size = strnlen(device_facts(device)->name, sizeof(device_facts(device)->name) - 1);
 	size = MIN(size, (size_t)len - 1);
 	memcpy(name, device_facts(device)->name, size);
 	memset(name + size, 0, (size_t)len - size);
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuDeviceGetUuid(CUuuid *uuid, struct device *device)
+CUresult local_cuDeviceGetPCIBusId(char *pciBusId, int len, struct device *device)
 {
-	memcpy(uuid->bytes, device_facts(device)->uuid, sizeof(uuid->bytes));
-	return CUDA_SUCCESS;
-}
+	const char *text = device_facts(device)->pci_bus_id;
+	size_t size = strnlen(text, sizeof(device_facts(device)->pci_bus_id) - 1);
 
-CUresult local_cuDeviceGetUuid_v2(CUuuid *uuid, struct device *device)
-{
-	memcpy(uuid->bytes, device_facts(device)->uuid_v2, sizeof(uuid->bytes));
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
-{
-	const struct device *device = device_get(dev);
-	const char *text;
-	size_t size;
-
-	if (!pciBusId || len <= 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	text = device_facts(device)->pci_bus_id;
-	size = strnlen(text, sizeof(device_facts(device)->pci_bus_id) - 1);
 	if (size >= (size_t)len)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(pciBusId, text, size);

@@ -43,8 +43,6 @@ CUresult local_cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallb
 {
 	struct listener *found = NULL;
 
-	if (!device_get(device))
-		return CUDA_ERROR_INVALID_DEVICE;
 	lock_take(&listeners_lock);
 	for (struct listener **link = &listeners; *link && !found; link = &(*link)->next)
 		if ((CUasyncCallbackHandle)*link == callback && (*link)->device == device) {

@@ -549,8 +549,6 @@ CUresult local_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
 	CUstreamCaptureMode before = thread_mode;
 
-	if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-		return CUDA_ERROR_INVALID_VALUE;
 	thread_mode = *mode;
 	*mode = before;
 	return CUDA_SUCCESS;

@@ -79,11 +79,8 @@ CUresult local_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_
 	};
 	struct context *context;
 	struct graph *graph;
-	CUresult result;
+	CUresult result = context_named_active(ctx, &context);
 
-	if (!ctx)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	result = context_named_active(ctx, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
 	GRAPHS_LOCKED;

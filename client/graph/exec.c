@@ -176,7 +176,7 @@ bool execs_free_ended(void)
 	return is_waiting;
 }
 
-static void exec_end(struct exec *exec)
+void exec_end(struct exec *exec)
 {
 	(void)send_graph_destroy(exec_id(exec));
 	exec->is_closing = true;
@@ -398,18 +398,6 @@ CUresult local_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hG
 		return result;
 	return local_cuGraphUpload(*phGraphExec,
 		instantiateParams->hUploadStream ? instantiateParams->hUploadStream : implicit);
-}
-
-CUresult local_cuGraphExecGetFlags(struct exec *exec, cuuint64_t *flags)
-{
-	*flags = exec->flags;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphExecDestroy(struct exec *exec)
-{
-	exec_end(exec);
-	return CUDA_SUCCESS;
 }
 
 /* Events that a launch records are done when the whole launch is done. */

@@ -81,6 +81,9 @@ CUresult exec_remake(
 void execs_free_closed(void);
 bool execs_free_ended(void);
 
+/* Ends one, and frees it when its launches have ended. */
+void exec_end(struct exec *exec);
+
 /* Ends the executable graphs of a context that ends. */
 void execs_end_context(const struct context *context);
 

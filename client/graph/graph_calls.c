@@ -13,41 +13,6 @@
 #include "node_calls.h"
 #include "wire.h"
 
-CUresult local_cuGraphCreate(CUgraph *phGraph, unsigned int flags)
-{
-	struct graph *graph;
-	CUresult result;
-
-	if (!phGraph || flags != 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	GRAPHS_LOCKED;
-	result = graph_new(&graph);
-	if (result == CUDA_SUCCESS)
-		*phGraph = (CUgraph)graph;
-	return result;
-}
-
-CUresult local_cuGraphDestroy(struct graph *graph)
-{
-	if (graph->parent)
-		return CUDA_ERROR_INVALID_VALUE;
-	graph_free(graph);
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphClone(CUgraph *phGraphClone, struct graph *graph)
-{
-	struct graph *clone;
-	CUresult result;
-
-	if (graph->has_memory || graph_is_conditional(graph))
-		return CUDA_ERROR_NOT_SUPPORTED;
-	result = graph_clone(graph, &clone);
-	if (result == CUDA_SUCCESS)
-		*phGraphClone = (CUgraph)clone;
-	return result;
-}
-
 CUresult local_cuGraphNodeFindInClone(
 	CUgraphNode *phNode, struct graph_node *original, struct graph *clone)
 {
@@ -56,21 +21,6 @@ CUresult local_cuGraphNodeFindInClone(
 	if (!node)
 		return CUDA_ERROR_INVALID_VALUE;
 	*phNode = (CUgraphNode)node;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphDestroyNode(struct graph_node *node)
-{
-	/* Its allocations depend on its nodes and edges. */
-	if (node->graph->has_memory)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	node_free(node);
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuGraphNodeGetType(struct graph_node *node, CUgraphNodeType *type)
-{
-	*type = node->op.type;
 	return CUDA_SUCCESS;
 }
 
@@ -149,8 +99,6 @@ CUresult local_cuGraphGetEdges_v2(struct graph *graph, CUgraphNode *from, CUgrap
 {
 	struct listing listing = {.nodes = from, .others = to, .data = edgeData};
 
-	if (!from != !to || (edgeData && !from))
-		return CUDA_ERROR_INVALID_VALUE;
 	listing.n_max = *numEdges;
 	for (const struct graph_node *node = graph->first; node; node = node->next)
 		for (uint32_t i = 0; i < node->n_after; i++)
@@ -163,8 +111,6 @@ CUresult local_cuGraphNodeGetDependencies_v2(struct graph_node *node, CUgraphNod
 {
 	struct listing listing = {.nodes = dependencies, .data = edgeData};
 
-	if (edgeData && !dependencies)
-		return CUDA_ERROR_INVALID_VALUE;
 	listing.n_max = *numDependencies;
 	for (uint32_t i = 0; i < node->n_before; i++)
 		list_edge(&listing, node->before[i].node, NULL, &node->before[i].data);
@@ -176,8 +122,6 @@ CUresult local_cuGraphNodeGetDependentNodes_v2(struct graph_node *node, CUgraphN
 {
 	struct listing listing = {.nodes = dependentNodes, .data = edgeData};
 
-	if (edgeData && !dependentNodes)
-		return CUDA_ERROR_INVALID_VALUE;
 	listing.n_max = *numDependentNodes;
 	for (uint32_t i = 0; i < node->n_after; i++)
 		list_edge(&listing, node->after[i], NULL, edge_to(node, node->after[i]));

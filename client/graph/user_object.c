@@ -147,9 +147,6 @@ CUresult local_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn 
 {
 	struct user_object *object;
 
-	if (!object_out || !destroy || initialRefcount == 0 || initialRefcount > INT32_MAX ||
-		flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
-		return CUDA_ERROR_INVALID_VALUE;
 	object = slab_take(&objects);
 	if (!object)
 		return CUDA_ERROR_OUT_OF_MEMORY;

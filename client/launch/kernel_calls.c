@@ -108,10 +108,3 @@ CUresult local_cuFuncSetAttribute(struct kernel *kernel, CUfunction_attribute at
 		return result;
 	return kernel_set_attribute(kernel, context->device, attrib, function_value(attrib, value));
 }
-
-/* The server has loaded the function before it could report its attributes. */
-CUresult local_cuFuncIsLoaded(CUfunctionLoadingState *state, _unused_ struct kernel *kernel)
-{
-	*state = CU_FUNCTION_LOADING_STATE_LOADED;
-	return CUDA_SUCCESS;
-}

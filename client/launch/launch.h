@@ -64,4 +64,7 @@ CUresult launch_params(const struct kernel *kernel, void *const *kernelParams, v
 CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
 	struct launch_attrs *attrs, struct launch_hints *hints, struct launch_events *events);
 
+/* legacy_launch.c: the settings of a function, created at its first use in a context. */
+CUresult legacy_launch_find(CUfunction function, struct legacy_launch **ret_legacy);
+
 #endif

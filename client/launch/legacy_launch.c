@@ -12,12 +12,14 @@
 #include <string.h>
 
 #include "client.h"
+#include "launch.h"
 #include "lock.h"
 #include "wire.h"
 #include "client/module/library.h"
 
 /* The settings of such calls on a function. The end of its kernel frees them by free(). */
 struct legacy_launch {
+	CUfunction function;
 	struct lock lock;
 	unsigned block[3];
 	unsigned shared_bytes;
@@ -25,8 +27,7 @@ struct legacy_launch {
 	uint8_t params[WIRE_PARAMS_MAX];
 };
 
-/* The settings of a function, created at its first use. */
-static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **ret_legacy)
+CUresult legacy_launch_find(CUfunction function, struct legacy_launch **ret_legacy)
 {
 	struct kernel *kernel = kernel_find_function(function);
 	struct legacy_launch *legacy, *before = NULL;
@@ -44,7 +45,7 @@ static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **r
 	legacy = malloc(sizeof(*legacy));
 	if (!legacy)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*legacy = (struct legacy_launch){LOCK_INIT(LEGACY_LAUNCH), .block = {1, 1, 1}};
+	*legacy = (struct legacy_launch){function, LOCK_INIT(LEGACY_LAUNCH), .block = {1, 1, 1}};
 	*ret_legacy = legacy;
 	/* Another thread may have created it first. */
 	if (!atomic_compare_exchange_strong_explicit(
@@ -74,13 +75,8 @@ static bool block_fits(const int block[3])
 	return threads <= device_limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 }
 
-CUresult local_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
+CUresult local_cuFuncSetBlockShape(struct legacy_launch *legacy, int x, int y, int z)
 {
-	struct legacy_launch *legacy;
-	CUresult result = legacy_launch_find(hfunc, &legacy);
-
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!block_fits((const int[]){x, y, z}))
 		return CUDA_ERROR_INVALID_VALUE;
 	lock_hold(&legacy->lock);
@@ -90,13 +86,8 @@ CUresult local_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
+CUresult local_cuFuncSetSharedSize(struct legacy_launch *legacy, unsigned int bytes)
 {
-	struct legacy_launch *legacy;
-	CUresult result = legacy_launch_find(hfunc, &legacy);
-
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (bytes > (unsigned)device_limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
 		return CUDA_ERROR_INVALID_VALUE;
 	lock_hold(&legacy->lock);
@@ -104,47 +95,28 @@ CUresult local_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
+CUresult local_cuParamSetSize(struct legacy_launch *legacy, unsigned int numbytes)
 {
-	struct legacy_launch *legacy;
-	CUresult result = legacy_launch_find(hfunc, &legacy);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (numbytes > WIRE_PARAMS_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
 	lock_hold(&legacy->lock);
 	legacy->param_bytes = numbytes;
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes)
+CUresult local_cuParamSetv(
+	struct legacy_launch *legacy, int offset, void *ptr, unsigned int numbytes)
 {
-	struct legacy_launch *legacy;
-	CUresult result = legacy_launch_find(hfunc, &legacy);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!ptr || offset < 0 || !range_ok((uint64_t)offset, numbytes, WIRE_PARAMS_MAX))
-		return CUDA_ERROR_INVALID_VALUE;
 	lock_hold(&legacy->lock);
 	memcpy(legacy->params + offset, ptr, numbytes);
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream)
+CUresult local_cuLaunchGridAsync(
+	struct legacy_launch *legacy, int grid_width, int grid_height, CUstream hStream)
 {
-	struct legacy_launch *legacy;
-	CUresult result = legacy_launch_find(f, &legacy);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (grid_width <= 0 || grid_height <= 0)
-		return CUDA_ERROR_INVALID_VALUE;
 	lock_hold(&legacy->lock);
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, legacy->params,
 		CU_LAUNCH_PARAM_BUFFER_SIZE, &legacy->param_bytes, CU_LAUNCH_PARAM_END};
-	return local_cuLaunchKernel(f, (unsigned)grid_width, (unsigned)grid_height, 1,
-		legacy->block[0], legacy->block[1], legacy->block[2], legacy->shared_bytes, hStream,
-		NULL, extra);
+	return local_cuLaunchKernel(legacy->function, (unsigned)grid_width, (unsigned)grid_height,
+		1, legacy->block[0], legacy->block[1], legacy->block[2], legacy->shared_bytes,
+		hStream, NULL, extra);
 }

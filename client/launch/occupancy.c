@@ -81,8 +81,6 @@ CUresult local_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *
 	struct context *context = context_current;
 	CUresult result;
 
-	if (!minGridSize || !blockSize || blockSizeLimit < 0)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!kernel)
 		return CUDA_ERROR_INVALID_HANDLE;
 	attribute = device_facts(context->device)->attribute;
@@ -147,8 +145,6 @@ CUresult local_cuOccupancyAvailableDynamicSMemPerBlock(
 	uint64_t bytes = 0;
 	CUresult result;
 
-	if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!kernel)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = send_kernel_available_shared(kernel_id(kernel), context_current->device->index,

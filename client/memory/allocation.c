@@ -277,14 +277,9 @@ static CUresult allocation_export_fd(struct allocation *allocation, int *ret_fd)
 CUresult local_cuMemExportToShareableHandle(void *shareableHandle, struct allocation *allocation,
 	CUmemAllocationHandleType handleType, unsigned long long flags)
 {
-	CUresult result;
 	int fd = -EBADF;
+	CUresult result = allocation_export_fd(allocation, &fd);
 
-	if (!shareableHandle || flags != 0 ||
-		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-		!(allocation->types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = allocation_export_fd(allocation, &fd);
 	if (result == CUDA_SUCCESS)
 		*(int *)shareableHandle = fd;
 	return result;
@@ -324,8 +319,6 @@ CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
 	CUresult result;
 	uint32_t index;
 
-	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return CUDA_ERROR_INVALID_VALUE;
 	/* The server would treat any other descriptor as an attack. */
 	if (fd_kind(fd) == FD_OTHER)
 		return CUDA_ERROR_UNKNOWN;

@@ -227,13 +227,6 @@ CUresult ipc_take(struct context *context, struct pool *pool, const void *ticket
 	return result;
 }
 
-CUresult local_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
-{
-	if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
-		return CUDA_ERROR_INVALID_VALUE;
-	return ipc_take(context_current, NULL, &handle, pdptr);
-}
-
 /* Under the lock: removes the record of that address. */
 static void opened_remove(uint64_t address)
 {

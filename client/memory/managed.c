@@ -47,12 +47,8 @@ CUresult local_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned in
 		.flags = flags,
 		.context = context_current,
 	};
-	CUresult result;
+	CUresult result = managed_new(&range);
 
-	if (!dptr || bytesize == 0 ||
-		(flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = managed_new(&range);
 	if (result == CUDA_SUCCESS)
 		*dptr = range.address;
 	return result;
@@ -168,11 +164,8 @@ static CUresult check_advised(CUmem_advise advice, CUmemLocation *location)
 CUresult local_cuMemAdvise_v2(
 	CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
-	CUresult result;
+	CUresult result = check_advised(advice, &location);
 
-	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = check_advised(advice, &location);
 	return result == CUDA_SUCCESS ? managed_advise(devPtr, count, advice, location) : result;
 }
 
@@ -329,11 +322,8 @@ CUresult local_cuMemRangeGetAttributes(void **data, size_t *dataSizes,
 	CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count)
 {
 	struct advice advice;
-	CUresult result;
+	CUresult result = managed_advice(devPtr, count, &advice);
 
-	if (!data || !dataSizes || !attributes || numAttributes == 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = managed_advice(devPtr, count, &advice);
 	for (size_t i = 0; i < numAttributes && result == CUDA_SUCCESS; i++)
 		result = range_attribute(data[i], dataSizes[i], attributes[i], &advice);
 	return result;

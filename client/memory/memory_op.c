@@ -129,8 +129,6 @@ CUresult local_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 {
 	struct memory_op ops[WIRE_MEMORY_OPS_MAX];
 
-	if (count > WIRE_MEMORY_OPS_MAX || (count > 0 && !paramArray) || flags != 0)
-		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < count; i++)
 		ops[i] = memory_op_of(&paramArray[i]);
 	return memory_ops_post(stream, ops, count);

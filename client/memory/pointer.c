@@ -218,8 +218,6 @@ CUresult local_cuPointerGetAttributes(
 	struct memory_range range;
 	bool is_ours;
 
-	if (numAttributes == 0)
-		return CUDA_ERROR_INVALID_VALUE;
 	is_ours = pointer_find(ptr, &range);
 	for (unsigned i = 0; i < numAttributes; i++) {
 		if (!data[i] || !pointer_attribute_is_known(attributes[i]))

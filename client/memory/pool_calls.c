@@ -248,20 +248,12 @@ CUresult local_cuMemPoolDestroy(struct pool *found)
 {
 	struct pool *expected;
 
-	if (found->kind == POOL_DEFAULT)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (found->kind == POOL_IMPORTED)
 		return pool_unimport(found);
 	expected = found;
 	atomic_compare_exchange_strong_explicit(
 		&current[found->home], &expected, NULL, memory_order_acq_rel, memory_order_relaxed);
 	pool_destroy(found);
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuMemPoolTrimTo(struct pool *pool, size_t minBytesToKeep)
-{
-	pool_trim(pool, minBytesToKeep);
 	return CUDA_SUCCESS;
 }
 

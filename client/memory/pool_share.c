@@ -85,9 +85,6 @@ CUresult local_cuMemPoolExportToShareableHandle(void *handle_out, struct pool *p
 	CUresult result;
 	int fd = -EBADF;
 
-	if (!handle_out || !pool->is_shareable || flags != 0 ||
-		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!give_name(pool))
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	result = write_file(pool, &fd);
@@ -140,8 +137,6 @@ CUresult local_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *
 	struct pool *pool;
 	CUdevice ordinal;
 
-	if (!pool_out || flags != 0 || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!read_file((int)(intptr_t)handle, &file))
 		return CUDA_ERROR_UNKNOWN;
 	ordinal = find_gpu_by_uuid(file.uuid);

@@ -277,8 +277,6 @@ CUresult local_cuMemSetAccess(
 	CUresult result = CUDA_SUCCESS;
 	struct mapped mapped;
 
-	if (!desc || count == 0 || size > WIRE_RESERVE_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
 	lock_hold(&space_lock);
 	if (size == 0 || !virtual_look(ptr, size, &mapped) || mapped.has_gaps)
 		result = CUDA_ERROR_INVALID_VALUE;

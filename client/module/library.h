@@ -97,6 +97,10 @@ static inline CUresult kernel_measure(struct kernel *kernel)
 		       : kernel_ask_params(kernel);
 }
 
+/* A variable of the library in the current context; each result may be NULL. */
+CUresult library_get_global(
+	CUdeviceptr *dptr, size_t *bytes, const void *library, const char *name);
+
 /* The number of kernels in it. */
 CUresult library_count(struct library *library, unsigned *ret_count);
 

@@ -28,13 +28,9 @@ CUresult local_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opt
 {
 	struct jit jit = {0};
 	struct library *loaded = NULL;
-	CUresult result;
+	CUresult result = open_some_device();
 
-	if (!library || !code || (numJitOptions && (!jitOptions || !jitOptionsValues)) ||
-		(numLibraryOptions && !libraryOptions))
-		return CUDA_ERROR_INVALID_VALUE;
-	/* The options say how long the image stays valid; this library has copied it. */
-	result = open_some_device();
+	/* The library's options say how long the image stays valid; this library has copied it. */
 	if (result == CUDA_SUCCESS)
 		result = jit_read(&jit, jitOptions, jitOptionsValues, numJitOptions);
 	if (result == CUDA_SUCCESS)
@@ -55,16 +51,6 @@ CUresult local_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
 		return result;
 	return local_cuLibraryLoadData(library, bytes, jitOptions, jitOptionsValues, numJitOptions,
 		libraryOptions, libraryOptionValues, numLibraryOptions);
-}
-
-CUresult local_cuLibraryUnload(CUlibrary library)
-{
-	struct library *found = library_find(library);
-
-	if (!found || found->context)
-		return CUDA_ERROR_INVALID_HANDLE;
-	library_unload(found);
-	return CUDA_SUCCESS;
 }
 
 static CUresult get_kernel(const void *library, const char *name, struct kernel **ret_kernel)
@@ -88,7 +74,7 @@ CUresult local_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const ch
 	return result;
 }
 
-static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *library, const char *name)
+CUresult library_get_global(CUdeviceptr *dptr, size_t *bytes, const void *library, const char *name)
 {
 	struct library *found = library_find(library);
 
@@ -97,12 +83,6 @@ static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *library
 	if (!found)
 		return CUDA_ERROR_INVALID_HANDLE;
 	return library_global(found, name, dptr, bytes);
-}
-
-CUresult local_cuLibraryGetGlobal(
-	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
-{
-	return get_global(dptr, bytes, library, name);
 }
 
 CUresult local_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
@@ -135,14 +115,6 @@ CUresult local_cuModuleLoad(CUmodule *module, const char *fname)
 	return local_cuModuleLoadDataEx(module, bytes, 0, NULL, NULL);
 }
 
-CUresult local_cuModuleUnload(struct library *found)
-{
-	if (!found->context)
-		return CUDA_ERROR_NOT_PERMITTED;
-	library_unload(found);
-	return CUDA_SUCCESS;
-}
-
 CUresult local_cuModuleGetFunction(CUfunction *hfunc, struct library *library, const char *name)
 {
 	struct kernel *kernel = NULL;
@@ -151,12 +123,6 @@ CUresult local_cuModuleGetFunction(CUfunction *hfunc, struct library *library, c
 	if (result == CUDA_SUCCESS)
 		*hfunc = kernel_function(kernel);
 	return result;
-}
-
-CUresult local_cuModuleGetGlobal_v2(
-	CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
-{
-	return library_find(hmod) ? get_global(dptr, bytes, hmod, name) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* Code for the GPU has no functions for the host, and the driver has this error for their names. */

@@ -52,8 +52,6 @@ CUresult local_cuLinkCreate_v2(
 	struct linker *linker;
 	CUresult result;
 
-	if (!stateOut || (numOptions && (!options || !optionValues)))
-		return CUDA_ERROR_INVALID_VALUE;
 	linker = slab_take(&linkers);
 	if (!linker)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -190,16 +190,10 @@ static CUresult managed_not_placed(struct library *library, const char *name, CU
 
 /* When the runtime has loaded an image, it asks for each such variable. */
 CUresult local_cuLibraryGetManaged(
-	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+	CUdeviceptr *dptr, size_t *bytes, struct library *found, const char *name)
 {
-	struct library *found = library_find(library);
-	CUresult result;
+	CUresult result = managed_variables_place(found);
 
-	if ((!dptr && !bytes) || !name)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!found)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = managed_variables_place(found);
 	if (result == CUDA_SUCCESS)
 		return managed_variable_find(found, name, dptr, bytes);
 	return result == CUDA_ERROR_NOT_FOUND ? result : managed_not_placed(found, name, result);

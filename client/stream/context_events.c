@@ -15,15 +15,6 @@
 #include "event.h"
 #include "recorder.h"
 
-/* The context of the handle if it is active. NULL does not mean the current context here. */
-static CUresult context_find_alive(CUcontext handle, struct context **ret_context)
-{
-	CUresult result =
-		handle ? context_named_active(handle, ret_context) : CUDA_ERROR_INVALID_CONTEXT;
-
-	return result == CUDA_SUCCESS ? server_link_check(&server) : result;
-}
-
 static CUresult event_join(struct stream *stream, void *into)
 {
 	return stream == into ? CUDA_SUCCESS : event_between(stream, into);
@@ -54,14 +45,6 @@ CUresult context_record(struct context *context, CUevent handle)
 		result = event_record(event, all);
 	(void)stream_end(all);
 	return result;
-}
-
-CUresult local_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
-{
-	struct context *context;
-	CUresult result = context_find_alive(hCtx, &context);
-
-	return result == CUDA_SUCCESS ? context_record(context, hEvent) : result;
 }
 
 static CUresult stream_add_wait(struct stream *stream, void *event)
@@ -115,12 +98,4 @@ CUresult context_wait(struct context *context, CUevent handle)
 	result = context_add_wait(context, event);
 	return result == CUDA_SUCCESS ? streams_each(context, false, stream_add_wait, event)
 				      : result;
-}
-
-CUresult local_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
-{
-	struct context *context;
-	CUresult result = context_find_alive(hCtx, &context);
-
-	return result == CUDA_SUCCESS ? context_wait(context, hEvent) : result;
 }

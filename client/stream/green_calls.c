@@ -151,8 +151,6 @@ CUresult local_cuGreenCtxStreamCreate(
 	struct stream *stream;
 	CUresult result;
 
-	if (!phStream || flags != CU_STREAM_NON_BLOCKING)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!green)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	result = green_stream(green->context, priority, &stream);

@@ -214,8 +214,6 @@ CUresult local_cuDevResourceGenerateDesc(
 	struct origin origins[WIRE_SM_GROUPS_MAX + 1];
 	CUresult result = CUDA_SUCCESS;
 
-	if (!phDesc || !resources || nbResources == 0)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (nbResources > ARRAY_SIZE(origins))
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	for (unsigned i = 0; i < nbResources && result == CUDA_SUCCESS; i++)

@@ -213,4 +213,9 @@ static inline void stream_waited(void)
 /* Ends the streams of a context that ends. */
 void streams_end_context(struct context *context);
 
+/* stream_calls.c: what proto/cuda.spec names as the answers of calls. */
+CUresult context_synchronize(const struct context *context);
+CUresult stream_call_host(
+	CUstream handle, CUhostFn function, CUstreamCallback callback, void *data);
+
 #endif

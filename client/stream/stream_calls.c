@@ -17,8 +17,6 @@ CUresult local_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags
 	struct stream *stream = NULL;
 	CUresult result;
 
-	if (!phStream || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING))
-		return CUDA_ERROR_INVALID_VALUE;
 	if (unlikely(context_green))
 		result = green_stream(context_green, priority, &stream);
 	else
@@ -27,19 +25,6 @@ CUresult local_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags
 	if (result == CUDA_SUCCESS)
 		*phStream = (CUstream)stream;
 	return result;
-}
-
-CUresult local_cuStreamDestroy_v2(CUstream hStream)
-{
-	struct stream *stream = NULL;
-	CUresult result;
-
-	if (!hStream || hStream == CU_STREAM_LEGACY || hStream == CU_STREAM_PER_THREAD)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = stream_enter(hStream, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	return stream_end(stream);
 }
 
 CUresult local_cuStreamSynchronize(struct stream *stream)
@@ -62,7 +47,7 @@ CUresult local_cuStreamQuery(struct stream *stream)
 }
 
 /* Waits for all work on the context's GPU. */
-static CUresult context_synchronize(const struct context *context)
+CUresult context_synchronize(const struct context *context)
 {
 	CUresult result = server_link_check(&server);
 
@@ -73,21 +58,7 @@ static CUresult context_synchronize(const struct context *context)
 	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
-CUresult local_cuCtxSynchronize(void)
-{
-	return context_synchronize(context_current);
-}
-
-CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
-{
-	struct context *context = NULL;
-	CUresult result = context_named_active(ctx, &context);
-
-	return result == CUDA_SUCCESS ? context_synchronize(context) : result;
-}
-
-static CUresult stream_call_host(
-	CUstream handle, CUhostFn function, CUstreamCallback callback, void *data)
+CUresult stream_call_host(CUstream handle, CUhostFn function, CUstreamCallback callback, void *data)
 {
 	struct stream *stream = NULL;
 	bool captures;
@@ -102,18 +73,6 @@ static CUresult stream_call_host(
 		return function ? recorder.host(stream, function, data) : recorder.forbid(stream);
 	return result == CUDA_SUCCESS ? callback_add(stream, function, callback, handle, data)
 				      : result;
-}
-
-CUresult local_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
-{
-	return stream_call_host(hStream, fn, NULL, userData);
-}
-
-CUresult local_cuStreamAddCallback(
-	CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
-{
-	return flags == 0 ? stream_call_host(hStream, NULL, callback, userData)
-			  : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)

@@ -256,8 +256,6 @@ CUresult local_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile,
 	char bytes[LOGS_BYTES + NOTICE_BYTES];
 	size_t size = sizeof(bytes);
 
-	if (!pathToFile || flags != 0)
-		return CUDA_ERROR_INVALID_VALUE;
 	descriptor_note(&dump, descriptor_raise(open(pathToFile,
 				       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644)));
 	if (dump.fd < 0)

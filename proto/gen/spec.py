@@ -32,12 +32,17 @@ TAILS_MAX = 4          # client/transport/call.c
 RULES = ("min", "max", "mask", "in")
 
 # What a call states of its arguments: how many words follow, and the kinds there are.
-CHECKS = {"needs": 1, "nonnull": 1, "handle": 2}
+CHECKS = {"needs": 1, "nonnull": 1, "handle": 2, "refuses": 1}
 CHECK_KINDS = {
     "needs": ("context", "server", "alive", "graphs"),
-    "handle": ("allocation", "array", "device", "event", "exec", "function", "graph", "green", "kernel",
-               "library", "mipmap", "node", "own_pool", "pool", "stream", "surface", "texture"),
+    "handle": ("active", "allocation", "array", "device", "event", "exec", "function", "graph", "green",
+               "kernel", "launchable", "legacy", "library", "mipmap", "node", "own_pool", "pool",
+               "stream", "surface", "texture"),
 }
+
+
+# A condition in parentheses, in C.
+CONDITION = r"\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)"
 
 
 class SpecError(Exception):
@@ -91,9 +96,9 @@ class Message:
 @dataclass
 class Check:
     """What must hold before a call: the stub tries it, so local_SYMBOL() can rely on it."""
-    word: str              # needs, nonnull, handle
-    kind: str              # of needs and handle
-    names: list            # parameters
+    word: str              # needs, nonnull, handle, refuses
+    kind: str              # of needs and handle; the result of refuses
+    names: list            # parameters; the condition of refuses
 
 
 @dataclass
@@ -108,6 +113,7 @@ class Call:
     function: str = ""     # which answers in place of local_SYMBOL(), ...
     arguments: list = field(default_factory=list)  # ... with these
     gives: tuple = ()      # the argument that points to the answer, and the answer
+    does: str = ""         # the statement that is all of the answer
 
 
 @dataclass
@@ -407,12 +413,13 @@ class Parser:
     def read_call(self, text):
         refused = re.fullmatch(r'call\s+(cu\w+)\s+refused\s+"([^"\\]+)"((?:\s+\w+)*)', text)
         local = re.fullmatch(
-            r"call\s+(cu\w+)\s+local((?:\s+[\w,]+)*?)"
-            r"(?:\s+=\s+(\w+)\((.*)\)|\s+gives\s+(\w+)\s*:\s*(.+))?", text)
+            rf"call\s+(cu\w+)\s+local((?:\s+[\w,]+|\s+refuses\s+{CONDITION})*?)"
+            r"(?:\s+=\s+(\w+)\((.*)\)|\s+gives\s+(\w+)\s*:\s*(.+)|\s+does\s+(.+))?", text)
         if not refused and not local:
             self.fail('expected: call SYMBOL local FLAGS CHECKS = FUNCTION(ARGUMENTS), '
-                      'or: ... gives ARGUMENT: EXPRESSION, or: call SYMBOL refused "why"')
-        words = (refused.group(3) if refused else local.group(2)).split()
+                      'or: ... gives ARGUMENT: EXPRESSION, or: ... does STATEMENT, '
+                      'or: call SYMBOL refused "why"')
+        words = re.findall(rf"{CONDITION}|[\w,]+", refused.group(3) if refused else local.group(2))
         first = next((i for i, word in enumerate(words) if word in CHECKS), len(words))
         flags = set(words[:first])
         for flag in sorted(flags - {"early", "implicit", "current"}):
@@ -424,20 +431,27 @@ class Parser:
             self.add_call(Call(self.line, local.group(1), "local", flags,
                                self.read_checks(words[first:]), function=local.group(3) or "",
                                arguments=arguments if local.group(4) else [],
-                               gives=local.groups()[4:] if local.group(5) else ()))
+                               gives=local.groups()[4:6] if local.group(5) else (),
+                               does=local.group(7) or ""))
 
     def read_checks(self, words):
-        """`needs KIND', `nonnull NAME,NAME' and `handle KIND NAME', in any number and order."""
+        """`needs KIND', `nonnull NAME,NAME', `handle KIND NAME' and `refuses (CONDITION) as RESULT',
+        in any number and order."""
         checks = []
         while words:
             word, *values = words[:CHECKS.get(words[0], 0) + 1]
             if word not in CHECKS or len(values) < CHECKS[word]:
                 self.fail(f"'{' '.join(words)}' is not a check")
+            del words[:CHECKS[word] + 1]
+            if word == "refuses":
+                result = words[1] if words[:1] == ["as"] else "INVALID_VALUE"
+                del words[:2 if words[:1] == ["as"] else 0]
+                checks.append(Check(word, f"CUDA_ERROR_{result}", values))
+                continue
             kind = "" if word == "nonnull" else values.pop(0)
             if word != "nonnull" and kind not in CHECK_KINDS[word]:
                 self.fail(f"nothing {word} '{kind}'")
             checks.append(Check(word, kind, values[0].split(",") if values else []))
-            del words[:CHECKS[word] + 1]
         return checks
 
     def read_alias(self, text):

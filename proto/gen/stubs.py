@@ -19,23 +19,27 @@ NEEDS = {"context": "need_context()", "server": "server_link_check(&server)",
          "alive": "context_check()"}
 
 # An object that a handle can name: the function that finds it, its type, and the result if there
-# is none; "": the function has a result. local_SYMBOL() gets the object in place of the handle.
+# is none. A function with {} has a result. local_SYMBOL() gets the object in place of the handle.
 HANDLES = {
+    "active": ("context_named_active({}, {})", "context", "CUDA_ERROR_INVALID_CONTEXT"),
     "allocation": ("allocation_find", "allocation", "CUDA_ERROR_INVALID_VALUE"),
-    "array": ("array_enter({}, false, {})", "array", ""),
+    "array": ("array_enter({}, false, {})", "array", "CUDA_ERROR_INVALID_HANDLE"),
     "device": ("device_get", "device", "CUDA_ERROR_INVALID_DEVICE"),
     "event": ("event_find", "event", "CUDA_ERROR_INVALID_HANDLE"),
     "exec": ("exec_find", "exec", "CUDA_ERROR_INVALID_VALUE"),
     "function": ("kernel_find_function", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
     "graph": ("graph_find", "graph", "CUDA_ERROR_INVALID_VALUE"),
     "green": ("green_find", "green", "CUDA_ERROR_INVALID_CONTEXT"),
+    "launchable": ("kernel_find", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
+    "legacy": ("legacy_launch_find({}, {})", "legacy_launch", "CUDA_ERROR_INVALID_HANDLE"),
     "kernel": ("kernel_find_kernel", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
-    "mipmap": ("array_enter({}, true, {})", "array", ""),
+    "mipmap": ("array_enter({}, true, {})", "array", "CUDA_ERROR_INVALID_HANDLE"),
     "library": ("library_find", "library", "CUDA_ERROR_INVALID_HANDLE"),
     "node": ("node_find", "graph_node", "CUDA_ERROR_INVALID_VALUE"),
     "own_pool": ("pool_find_own", "pool", "CUDA_ERROR_INVALID_VALUE"),
     "pool": ("pool_find", "pool", "CUDA_ERROR_INVALID_VALUE"),
-    "stream": ("stream_resolve(context_current, {}, {})", "stream", ""),
+    "stream": ("stream_resolve(context_current, {}, {})", "stream",
+               "CUDA_ERROR_INVALID_HANDLE"),
     "surface": ("texture_find_surface", "texture", "CUDA_ERROR_INVALID_VALUE"),
     "texture": ("texture_find_texture", "texture", "CUDA_ERROR_INVALID_VALUE"),
 }
@@ -56,10 +60,11 @@ class Stub:
     early: bool = False
     implicit: bool = False
     current: bool = False
-    checks: list = field(default_factory=list)  # (word, kind, positions of parameters)
+    checks: list = field(default_factory=list)  # (word, kind, positions of parameters, condition)
     function: str = ""     # which answers in place of local_SYMBOL(), ...
     arguments: list = field(default_factory=list)  # ... with these; they name ...
-    gives: tuple = ()      # or the argument that points to the answer, and the answer; they too ...
+    gives: tuple = ()      # or the argument that points to the answer, and the answer; ...
+    does: str = ""         # ... or the statement that is all of it; they too ...
     names: list = field(default_factory=list)  # ... parameters of the target
 
     @property
@@ -88,18 +93,21 @@ def stub_of(spec, headers, prototype):
     return Stub(prototype, how, target, early="early" in flags, implicit="implicit" in flags,
                 current="current" in flags,
                 checks=checks_of(spec, answer, headers.prototypes[target]),
-                function=answer.function, arguments=answer.arguments, gives=answer.gives,
+                function=answer.function, arguments=answer.arguments, gives=answer.gives, does=answer.does,
                 names=[param.name for param in headers.prototypes[target].params])
 
 
 def checks_of(spec, call, prototype):
     """The checks of a call, with the positions of parameters: an alias names them differently."""
-    at = {param.name: i for i, param in enumerate(prototype.params)}
+    at, checks = {param.name: i for i, param in enumerate(prototype.params)}, []
     for check in call.checks:
-        for name in check.names:
+        names = check.names if check.word != "refuses" else []
+        for name in names:
             if name not in at:
                 raise SpecError(spec.path, call.line, f"{call.symbol} has no argument '{name}'")
-    return [(check.word, check.kind, [at[name] for name in check.names]) for check in call.checks]
+        condition = "" if names else "".join(check.names)[1:-1]
+        checks.append((check.word, check.kind, [at[name] for name in names], condition))
+    return checks
 
 
 def types_of(headers, symbol):
@@ -119,7 +127,7 @@ def stubs_of(spec, headers):
 
 def objects_of(stub):
     """{position of a handle that the stub looks up: its kind}"""
-    return {at: kind for word, kind, places in stub.checks if word == "handle" for at in places}
+    return {at: kind for word, kind, places, _ in stub.checks if word == "handle" for at in places}
 
 
 def local_params(stub):
@@ -137,12 +145,13 @@ def gen_client_h(spec, headers):
                   "the function gets the object. A function on a default stream that is not an\n"
                   "argument gets the stream as `implicit': CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.",
                   "CLIENT_H")]
-    out.append('#include "cuda_api.h"\n')
+    out.append('#include "cuda_api.h"\n\n/* The checks of the spec are all that some arguments are for. */')
+    out.append('#pragma GCC diagnostic ignored "-Wunused-parameter"\n')
     stubs = stubs_of(spec, headers)
     found = {HANDLES[kind][1] for stub in stubs for kind in objects_of(stub).values()}
     out += [f"struct {name};" for name in sorted(found)] + [""] * bool(found)
     for stub in stubs:
-        if stub.how != "local" or stub.function or stub.gives:
+        if stub.how != "local" or stub.function or stub.gives or stub.does:
             continue
         out.append(wrapped(f"CUresult local_{stub.symbol}(", local_params(stub), ");"))
     out.append("\n#endif")
@@ -236,57 +245,68 @@ def values_of(stub):
 
 def check_lines(stub):
     """Tries the checks in their order, until one fails."""
-    lines, values = [], values_of(stub)
-    for i, (word, kind, places) in enumerate(check for check in stub.checks if check[1] != "graphs"):
-        condition, result, find = "", "", ""
+    steps, values, known = [], values_of(stub), {}
+    for word, kind, places, condition in (check for check in stub.checks if check[1] != "graphs"):
+        find, conditions, result = "", [], kind
         if word == "needs":
             result = NEEDS[kind]
         elif word == "nonnull":
-            condition = " || ".join(f"!{values[at]}" for at in places)
-            result = "CUDA_ERROR_INVALID_VALUE"
-        elif not HANDLES[kind][2]:
+            conditions, result = [f"!{values[at]}" for at in places], "CUDA_ERROR_INVALID_VALUE"
+        elif word == "refuses":
+            conditions = in_call(stub, condition, known).split(" || ")
+        elif "{" in HANDLES[kind][0]:
             result = HANDLES[kind][0].format(values[places[0]], f"&found{places[0]}")
         else:
             find = f"found{places[0]} = {HANDLES[kind][0]}({values[places[0]]});"
-            condition, result = f"!found{places[0]}", HANDLES[kind][2]
-        lines += check_step(condition, result, find, i == 0)
-    return lines
+            conditions, result = [f"!found{places[0]}"], HANDLES[kind][2]
+        if word == "handle":
+            known[places[0]] = kind
+        if steps and conditions and not find and steps[-1][1] and steps[-1][2] == result:
+            steps[-1][1].extend(conditions)
+        else:
+            steps.append((find, conditions, result))
+    return [line for i, step in enumerate(steps) for line in check_step(*step, i == 0)]
 
 
-def check_step(condition, result, find, is_first):
-    if is_first and not condition:
+def check_step(find, conditions, result, is_first):
+    lines = [f"\t{find}"] if find else []
+    if is_first and not conditions:
         return [f"\treturned = {result};"]
     if is_first:
-        lines = [f"\t{find}"] if find else []
-        return lines + [wrapped("returned = ", [f"{condition} ? {result} : CUDA_SUCCESS"], ";", 1)]
+        return lines + [wrapped("returned = ", conditions, f" ? {result} : CUDA_SUCCESS;", 1, " ||")]
     if find:
-        return ["\tif (returned == CUDA_SUCCESS) {", f"\t\t{find}", f"\t\tif ({condition})",
-                f"\t\t\treturned = {result};", "\t}"]
-    if not condition:
+        return ["\tif (returned == CUDA_SUCCESS) {", f"\t\t{find}",
+                wrapped("if (", conditions, ")", 2, " ||"), f"\t\t\treturned = {result};", "\t}"]
+    if not conditions:
         return ["\tif (returned == CUDA_SUCCESS)", f"\t\treturned = {result};"]
-    condition = f"({condition})" if "||" in condition else condition
-    return [f"\tif (returned == CUDA_SUCCESS && {condition})", f"\t\treturned = {result};"]
+    opening, closing = ("(", "))") if len(conditions) > 1 else ("", ")")
+    return [wrapped(f"if (returned == CUDA_SUCCESS && {opening}", conditions, closing, 1, " ||"),
+            f"\t\treturned = {result};"]
+
+
+def in_call(stub, text, objects=None):
+    """An expression of the spec, with the arguments and the objects that the stub has."""
+    arguments = values_of(stub)
+    for at in objects_of(stub) if objects is None else objects:
+        arguments[at] = f"found{at}"
+    values = dict(zip(stub.names, arguments))
+    if stub.implicit:
+        values["implicit"] = "CU_STREAM_PER_THREAD" if stub.per_thread else "CU_STREAM_LEGACY"
+    return re.sub(r"(?<![.>\w])[a-zA-Z_]\w*",
+                  lambda word: values.get(word.group(), word.group()), text)
 
 
 def arguments_of(stub):
     """What the function that answers gets: all arguments, or what the spec says."""
-    arguments = values_of(stub)
-    for at in objects_of(stub):
-        arguments[at] = f"found{at}"
-    names = list(stub.names)
-    if stub.implicit:
-        names.append("implicit")
-        arguments.append("CU_STREAM_PER_THREAD" if stub.per_thread else "CU_STREAM_LEGACY")
-    if not stub.function and not stub.gives:
-        return arguments
-    values = dict(zip(names, arguments))
-    return [re.sub(r"(?<![.>\w])[a-zA-Z_]\w*", lambda word: values.get(word.group(), word.group()), one)
-            for one in stub.gives or stub.arguments]
+    names = stub.gives or (stub.arguments if stub.function
+                           else stub.names + ["implicit"] * stub.implicit)
+    return [in_call(stub, one) for one in names]
 
 
 def is_plain(stub):
     """Whether local_SYMBOL() alone answers, with the arguments of the symbol."""
-    return (not stub.function and not stub.gives and not stub.checks and not stub.implicit and not owner_of(stub)
+    return (not stub.function and not stub.gives and not stub.does and not stub.checks
+            and not stub.implicit and not owner_of(stub)
             and values_of(stub) == [param.name for param in stub.prototype.params])
 
 
@@ -299,7 +319,8 @@ def gen_answer(stub):
     objects, owner = objects_of(stub), owner_of(stub)
     opening, arguments = f"{stub.function or f'local_{stub.target}'}(", arguments_of(stub)
     depth = 2 if stub.checks else 1
-    given = "\t" * depth + "*%s = %s;" % (*arguments,) if stub.gives else ""
+    statement = f"*{arguments[0]} = {arguments[1]}" if stub.gives else in_call(stub, stub.does)
+    given = "\t" * depth + statement + ";" if stub.gives or stub.does else ""
     out = [wrapped(f"static {'INLINE' if is_fast(stub) else 'NOINLINE'} CUresult answer_{stub.symbol}(",
                    stub.prototype.declare_params(), ")"), "{"]
     if given and not stub.checks and not owner:
@@ -311,7 +332,7 @@ def gen_answer(stub):
     out += [f"\tstruct {HANDLES[kind][1]} *found{at} = NULL;" for at, kind in objects.items()]
     out.append("\tCUresult returned;")
     # The lock of all graphs, for the checks and the call.
-    if any(kind == "graphs" for _, kind, _ in stub.checks):
+    if any(kind == "graphs" for _, kind, _, _ in stub.checks):
         out.append("\tGRAPHS_LOCKED;")
     out.append("")
     if stub.checks:
@@ -396,8 +417,11 @@ static __attribute__((noinline)) CUresult need_context(void)
 """
 
 STUBS_TOP = """\
+#include <string.h>
+
 #include "base.h"
 #include "client.h"
+#include "wire.h"
 #include "client/transport/real.h"
 #include "client/transport/route.h"
 #include "client/transport/trace.h"
@@ -409,7 +433,9 @@ STUBS_TOP = """\
 #include "client/memory/advice.h"
 #include "client/memory/allocation.h"
 #include "client/memory/host.h"
+#include "client/memory/ipc.h"
 #include "client/memory/memory_op.h"
+#include "client/memory/pool.h"
 #include "client/memory/pool_calls.h"
 #include "client/array/array.h"
 #include "client/array/texture.h"
@@ -420,12 +446,10 @@ STUBS_TOP = """\
 #include "client/module/library.h"
 #include "client/launch/launch.h"
 #include "client/launch/occupancy.h"
+#include "client/graph/conditional.h"
 #include "client/graph/exec.h"
 #include "client/graph/graph.h"
 #include "client/graph/node_calls.h"
-
-/* A constant answers some calls. */
-#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define EXPORT __attribute__((visibility("default")))
 #define COLD __attribute__((cold, noinline))

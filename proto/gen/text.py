@@ -23,10 +23,10 @@ def columns(line):
     return len(line) + (TAB - 1) * line.count("\t")
 
 
-def wrapped(opening, items, closing, indent=0):
+def wrapped(opening, items, closing, indent=0, joint=","):
     """`opening' item, item, … `closing', broken at WIDTH as clang-format breaks it."""
     tab = "\t" * indent
-    whole = ", ".join(items) + closing
+    whole = (joint + " ").join(items) + closing
     if columns(tab + opening + whole) <= WIDTH:
         return tab + opening + whole
     target, _, call = opening.rpartition(" = ")
@@ -34,7 +34,7 @@ def wrapped(opening, items, closing, indent=0):
         return f"{tab}{target} =\n{tab}\t{call}{whole}"
     if columns(tab + "\t" + whole) <= WIDTH:
         return f"{tab}{opening}\n{tab}\t{whole}"
-    return filled(tab, opening, items, closing)
+    return filled(tab, opening, items, closing, joint)
 
 
 def quoted(opening, pieces, closing, indent=0):
@@ -50,10 +50,10 @@ def quoted(opening, pieces, closing, indent=0):
     return start + space.join(f'"{string}"' for string in strings) + closing
 
 
-def filled(tab, opening, items, closing):
+def filled(tab, opening, items, closing, joint):
     line, lines = tab + opening, []
     for i, item in enumerate(items):
-        piece = item + (closing if i == len(items) - 1 else ",")
+        piece = item + (closing if i == len(items) - 1 else joint)
         space = "" if i == 0 else " "
         if columns(line + space + piece) <= WIDTH:
             line += space + piece

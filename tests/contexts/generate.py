@@ -279,11 +279,11 @@ def gen_call(prototype):
 def gen_checks(stub):
     """The checks that the spec states of a call's arguments, each with an argument that breaks it."""
     rows = []
-    for word, kind, places in stub.checks:
+    for word, kind, places, _ in stub.checks:
         for at in places:
             bad, result = "0", "CUDA_ERROR_INVALID_VALUE"
             if word == "handle":
-                bad, result = BAD_HANDLE, stubs.HANDLES[kind][2] or "CUDA_ERROR_INVALID_HANDLE"
+                bad, result = BAD_HANDLE, stubs.HANDLES[kind][2]
             param = stub.prototype.params[at]
             rows.append(f"\tCHECK({stub.symbol}, {param.name}, {bad}, {result}),")
         if word == "needs" and kind == "context" and not stubs.owner_of(stub):

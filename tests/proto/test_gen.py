@@ -72,6 +72,19 @@ class Golden(Generated):
         self.assertIn("\tif (returned == CUDA_SUCCESS)\n\t\t*args = found4;\n", stubs)
         self.assertNotIn("local_cuThingRun", stubs + read(self.out, "client.h"))
 
+    def test_refuses(self):
+        line = "call cuThingCreate_v2 local needs server nonnull pThing,name"
+        text = read(SMALL).replace(
+            line, line + " refuses (name[0] == 0) refuses (!name[1]) as NOT_READY does poke(name)")
+        done = generate(self.spec(text), self.out)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("\tif (returned == CUDA_SUCCESS && (!pThing || !name || name[0] == 0))\n"
+                      "\t\treturned = CUDA_ERROR_INVALID_VALUE;\n"
+                      "\tif (returned == CUDA_SUCCESS && !name[1])\n"
+                      "\t\treturned = CUDA_ERROR_NOT_READY;\n"
+                      "\tif (returned == CUDA_SUCCESS)\n\t\tpoke(name);\n",
+                      read(self.out, "stubs.c"))
+
     def test_format(self):
         tool = shutil.which("clang-format")
         if not tool:

@@ -13,6 +13,9 @@
 
 #include "cuda_api.h"
 
+/* The checks of the spec are all that some arguments are for. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 struct stream;
 
 CUresult local_cuInit(unsigned int Flags);

@@ -10,8 +10,11 @@
  * Made from proto/cuda.spec by proto/gen.py.
  */
 
+#include <string.h>
+
 #include "base.h"
 #include "client.h"
+#include "wire.h"
 #include "client/transport/real.h"
 #include "client/transport/route.h"
 #include "client/transport/trace.h"
@@ -23,7 +26,9 @@
 #include "client/memory/advice.h"
 #include "client/memory/allocation.h"
 #include "client/memory/host.h"
+#include "client/memory/ipc.h"
 #include "client/memory/memory_op.h"
+#include "client/memory/pool.h"
 #include "client/memory/pool_calls.h"
 #include "client/array/array.h"
 #include "client/array/texture.h"
@@ -34,12 +39,10 @@
 #include "client/module/library.h"
 #include "client/launch/launch.h"
 #include "client/launch/occupancy.h"
+#include "client/graph/conditional.h"
 #include "client/graph/exec.h"
 #include "client/graph/graph.h"
 #include "client/graph/node_calls.h"
-
-/* A constant answers some calls. */
-#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define EXPORT __attribute__((visibility("default")))
 #define COLD __attribute__((cold, noinline))
