@@ -99,10 +99,10 @@ static inline struct context_binding context_borrow(struct context *context)
 	return outer;
 }
 
-static inline void context_return(struct context_binding outer)
+static inline void context_return(const struct context_binding *outer)
 {
-	context_current = outer.context;
-	context_green = outer.green;
+	context_current = outer->context;
+	context_green = outer->green;
 }
 
 /* Whether a program may set them: there is one way to wait at most. */

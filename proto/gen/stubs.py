@@ -243,45 +243,31 @@ def values_of(stub):
             else param.name for param in stub.prototype.params]
 
 
-def check_lines(stub):
-    """Tries the checks in their order, until one fails."""
+def steps_of(stub):
+    """The checks in their order: what to do first, the conditions of a refusal, its result. Without
+    conditions the first part gets the result."""
     steps, values, known = [], values_of(stub), {}
     for word, kind, places, condition in (check for check in stub.checks if check[1] != "graphs"):
         find, conditions, result = "", [], kind
         if word == "needs":
-            result = NEEDS[kind]
+            find = f"returned = {NEEDS[kind]};"
         elif word == "nonnull":
             conditions, result = [f"!{values[at]}" for at in places], "CUDA_ERROR_INVALID_VALUE"
         elif word == "refuses":
             conditions = in_call(stub, condition, known).split(" || ")
-        elif "{" in HANDLES[kind][0]:
-            result = HANDLES[kind][0].format(values[places[0]], f"&found{places[0]}")
         else:
-            find = f"found{places[0]} = {HANDLES[kind][0]}({values[places[0]]});"
-            conditions, result = [f"!found{places[0]}"], HANDLES[kind][2]
-        if word == "handle":
+            function, result = HANDLES[kind][0], HANDLES[kind][2]
+            value, found = values[places[0]], f"found{places[0]}"
             known[places[0]] = kind
+            if "{" in function:
+                find = f"returned = {function.format(value, '&' + found)};"
+            else:
+                find, conditions = f"{found} = {function}({value});", [f"!{found}"]
         if steps and conditions and not find and steps[-1][1] and steps[-1][2] == result:
             steps[-1][1].extend(conditions)
         else:
             steps.append((find, conditions, result))
-    return [line for i, step in enumerate(steps) for line in check_step(*step, i == 0)]
-
-
-def check_step(find, conditions, result, is_first):
-    lines = [f"\t{find}"] if find else []
-    if is_first and not conditions:
-        return [f"\treturned = {result};"]
-    if is_first:
-        return lines + [wrapped("returned = ", conditions, f" ? {result} : CUDA_SUCCESS;", 1, " ||")]
-    if find:
-        return ["\tif (returned == CUDA_SUCCESS) {", f"\t\t{find}",
-                wrapped("if (", conditions, ")", 2, " ||"), f"\t\t\treturned = {result};", "\t}"]
-    if not conditions:
-        return ["\tif (returned == CUDA_SUCCESS)", f"\t\treturned = {result};"]
-    opening, closing = ("(", "))") if len(conditions) > 1 else ("", ")")
-    return [wrapped(f"if (returned == CUDA_SUCCESS && {opening}", conditions, closing, 1, " ||"),
-            f"\t\treturned = {result};"]
+    return steps
 
 
 def in_call(stub, text, objects=None):
@@ -316,33 +302,30 @@ def is_fast(stub):
 
 def gen_answer(stub):
     """The checks of a call, then the function that answers."""
-    objects, owner = objects_of(stub), owner_of(stub)
-    opening, arguments = f"{stub.function or f'local_{stub.target}'}(", arguments_of(stub)
-    depth = 2 if stub.checks else 1
-    statement = f"*{arguments[0]} = {arguments[1]}" if stub.gives else in_call(stub, stub.does)
-    given = "\t" * depth + statement + ";" if stub.gives or stub.does else ""
+    arguments, objects, owner = arguments_of(stub), objects_of(stub), owner_of(stub)
+    steps = steps_of(stub)
     out = [wrapped(f"static {'INLINE' if is_fast(stub) else 'NOINLINE'} CUresult answer_{stub.symbol}(",
                    stub.prototype.declare_params(), ")"), "{"]
-    if given and not stub.checks and not owner:
-        return "\n".join(out + [given, "\treturn CUDA_SUCCESS;", "}", ""])
-    if not stub.checks and not owner:
-        return "\n".join(out + [wrapped(f"return {opening}", arguments, ");", 1), "}", ""])
     if owner:
-        out.append(f"\tstruct context_binding outer = context_borrow({owner});")
+        out += ["\t_cleanup_(context_return) _unused_ const struct context_binding outer =",
+                f"\t\tcontext_borrow({owner});"]
     out += [f"\tstruct {HANDLES[kind][1]} *found{at} = NULL;" for at, kind in objects.items()]
-    out.append("\tCUresult returned;")
+    if any(not conditions for _, conditions, _ in steps):
+        out.append("\tCUresult returned;")
     # The lock of all graphs, for the checks and the call.
     if any(kind == "graphs" for _, kind, _, _ in stub.checks):
         out.append("\tGRAPHS_LOCKED;")
-    out.append("")
-    if stub.checks:
-        out += check_lines(stub) + ["\tif (returned == CUDA_SUCCESS)"]
-    if given and not stub.checks:
-        out.append("\treturned = CUDA_SUCCESS;")
-    out.append(given or wrapped(f"returned = {opening}", arguments, ");", depth))
-    if owner:
-        out.append("\tcontext_return(outer);")
-    return "\n".join(out + ["\treturn returned;", "}", ""])
+    out += [""] * (len(out) > 2)
+    for find, conditions, result in steps:
+        out += [f"\t{find}"] * bool(find)
+        out += ([wrapped("if (", conditions, ")", 1, " ||"), f"\t\treturn {result};"] if conditions
+                else ["\tif (returned != CUDA_SUCCESS)", "\t\treturn returned;"])
+    if stub.gives or stub.does:
+        out += [f"\t*{arguments[0]} = {arguments[1]};" if stub.gives
+                else f"\t{in_call(stub, stub.does)};", "\treturn CUDA_SUCCESS;"]
+    else:
+        out.append(wrapped(f"return {stub.function or f'local_{stub.target}'}(", arguments, ");", 1))
+    return "\n".join(out + ["}", ""])
 
 
 def gen_stub(headers, stub, whys):

@@ -224,11 +224,11 @@ static NOINLINE CUresult answer_cuThingCreate_v2(CUthing *pThing, const char *na
 	CUresult returned;
 
 	returned = server_link_check(&server);
-	if (returned == CUDA_SUCCESS && (!pThing || !name))
-		returned = CUDA_ERROR_INVALID_VALUE;
-	if (returned == CUDA_SUCCESS)
-		returned = local_cuThingCreate_v2(pThing, name, bytes);
-	return returned;
+	if (returned != CUDA_SUCCESS)
+		return returned;
+	if (!pThing || !name)
+		return CUDA_ERROR_INVALID_VALUE;
+	return local_cuThingCreate_v2(pThing, name, bytes);
 }
 
 EXPORT CUresult CUDAAPI cuThingCreate_v2(CUthing *pThing, const char *name, size_t bytes)
@@ -262,17 +262,18 @@ static const struct call call_cuThingRun_ptsz = {REAL_AT(cuThingRun_ptsz), LATE,
 static NOINLINE CUresult answer_cuThingRun_ptsz(
 	CUthing thing, CUkind kind, CUthingFn fn, void **args, CUstream hStream)
 {
-	struct context_binding outer = context_borrow(stream_context(hStream));
+	_cleanup_(context_return) _unused_ const struct context_binding outer =
+		context_borrow(stream_context(hStream));
 	struct stream *found4 = NULL;
 	CUresult returned;
 
 	returned = need_context();
-	if (returned == CUDA_SUCCESS)
-		returned = stream_resolve(context_current, per_thread(hStream), &found4);
-	if (returned == CUDA_SUCCESS)
-		returned = local_cuThingRun(thing, kind, fn, args, found4);
-	context_return(outer);
-	return returned;
+	if (returned != CUDA_SUCCESS)
+		return returned;
+	returned = stream_resolve(context_current, per_thread(hStream), &found4);
+	if (returned != CUDA_SUCCESS)
+		return returned;
+	return local_cuThingRun(thing, kind, fn, args, found4);
 }
 
 EXPORT CUresult CUDAAPI cuThingRun_ptsz(
@@ -314,11 +315,11 @@ static NOINLINE CUresult answer_cuThingCreate(CUthing *pThing, const char *name,
 	CUresult returned;
 
 	returned = server_link_check(&server);
-	if (returned == CUDA_SUCCESS && (!pThing || !name))
-		returned = CUDA_ERROR_INVALID_VALUE;
-	if (returned == CUDA_SUCCESS)
-		returned = local_cuThingCreate_v2(pThing, name, bytes);
-	return returned;
+	if (returned != CUDA_SUCCESS)
+		return returned;
+	if (!pThing || !name)
+		return CUDA_ERROR_INVALID_VALUE;
+	return local_cuThingCreate_v2(pThing, name, bytes);
 }
 
 EXPORT CUresult CUDAAPI cuThingCreate(CUthing *pThing, const char *name, size_t bytes)
@@ -352,17 +353,18 @@ static const struct call call_cuThingRun = {
 static NOINLINE CUresult answer_cuThingRun(
 	CUthing thing, CUkind kind, CUthingFn fn, void **args, CUstream hStream)
 {
-	struct context_binding outer = context_borrow(stream_context(hStream));
+	_cleanup_(context_return) _unused_ const struct context_binding outer =
+		context_borrow(stream_context(hStream));
 	struct stream *found4 = NULL;
 	CUresult returned;
 
 	returned = need_context();
-	if (returned == CUDA_SUCCESS)
-		returned = stream_resolve(context_current, hStream, &found4);
-	if (returned == CUDA_SUCCESS)
-		returned = local_cuThingRun(thing, kind, fn, args, found4);
-	context_return(outer);
-	return returned;
+	if (returned != CUDA_SUCCESS)
+		return returned;
+	returned = stream_resolve(context_current, hStream, &found4);
+	if (returned != CUDA_SUCCESS)
+		return returned;
+	return local_cuThingRun(thing, kind, fn, args, found4);
 }
 
 EXPORT CUresult CUDAAPI cuThingRun(
