@@ -34,13 +34,6 @@ static struct output {
 	size_t size;
 } output;
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static bool is_safe(const char *path)
 {
 	struct stat st;
@@ -64,12 +57,12 @@ static const char *find_loader(const struct program *program, struct findings *f
 		return NULL;
 	}
 	quote(&quoted[1], loader);
-	if (strncmp(base_name(loader), "ld-musl-", strlen("ld-musl-")) == 0)
+	if (strncmp(basename(loader), "ld-musl-", strlen("ld-musl-")) == 0)
 		findings_add(findings,
 			"%s is linked with musl (loader %s), but the client library needs glibc: "
 			"use a build of the program for glibc",
 			quoted[0].text, quoted[1].text);
-	else if (strncmp(base_name(loader), "ld-linux", strlen("ld-linux")) != 0)
+	else if (strncmp(basename(loader), "ld-linux", strlen("ld-linux")) != 0)
 		findings_add(findings,
 			"%s has the loader %s, but the client library needs glibc's: use a build "
 			"of the program for glibc",
@@ -155,7 +148,7 @@ static char *path_in(char *line)
 static bool is_libc(const char *path)
 {
 	static const char *const names[] = {"libc.so.", "libdl.so.", "libpthread.so.", "ld-linux"};
-	const char *name = base_name(path);
+	const char *name = basename(path);
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strncmp(name, names[i], strlen(names[i])) == 0)

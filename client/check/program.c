@@ -93,9 +93,7 @@ static bool read_interpreter(const struct elf_file *file, char path[PATH_MAX])
 /* `env NAME': the interpreter is found in PATH. */
 static bool is_env(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-
-	return strcmp(slash ? slash + 1 : path, "env") == 0;
+	return strcmp(basename(path), "env") == 0;
 }
 
 /* The word after `env' in the first line of a script. */
@@ -228,13 +226,6 @@ static void check_rights(const struct program *program, struct findings *finding
 			quote(&quoted, program->path), why);
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* `env -i', `env -', `env -u LD_PRELOAD'. */
 static bool does_env_drop(char *const *command)
 {
@@ -259,7 +250,7 @@ static bool is_among(const char *const *names, size_t n, const char *name)
 
 static bool does_drop_preload(char *const *command)
 {
-	const char *name = base_name(command[0]);
+	const char *name = basename(command[0]);
 
 	if (is_among(senders, ARRAY_SIZE(senders), name))
 		return true;

@@ -10,7 +10,7 @@
 #include "base.h"
 #include "client.h"
 
-static const struct {
+static const struct error {
 	CUresult result;
 	const char *name;
 	const char *text;
@@ -164,38 +164,29 @@ static const struct {
 #undef ERROR
 };
 
-/* The index in the list; ARRAY_SIZE(errors) if the result is unknown. */
-static size_t error_find(CUresult result)
+static int compare(const void *key, const void *error)
 {
-	size_t low = 0, high = ARRAY_SIZE(errors);
+	return (int)*(const CUresult *)key - (int)((const struct error *)error)->result;
+}
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (errors[middle].result < result)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < ARRAY_SIZE(errors) && errors[low].result == result ? low : ARRAY_SIZE(errors);
+/* NULL: the result is unknown. */
+static const struct error *error_find(CUresult result)
+{
+	return bsearch(&result, errors, ARRAY_SIZE(errors), sizeof(errors[0]), compare);
 }
 
 CUresult local_cuGetErrorString(CUresult error, const char **pStr)
 {
-	size_t at = error_find(error);
+	const struct error *found = error_find(error);
 
-	if (!pStr)
-		return CUDA_ERROR_INVALID_VALUE;
-	*pStr = at < ARRAY_SIZE(errors) ? errors[at].text : NULL;
-	return *pStr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	*pStr = found ? found->text : NULL;
+	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuGetErrorName(CUresult error, const char **pStr)
 {
-	size_t at = error_find(error);
+	const struct error *found = error_find(error);
 
-	if (!pStr)
-		return CUDA_ERROR_INVALID_VALUE;
-	*pStr = at < ARRAY_SIZE(errors) ? errors[at].name : NULL;
-	return *pStr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	*pStr = found ? found->name : NULL;
+	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

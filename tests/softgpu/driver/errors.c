@@ -18,11 +18,11 @@
 CUresult cuGetErrorName(CUresult error, const char **pStr)
 {
 	ENTER(CALL_ANYTIME);
-	return local_cuGetErrorName(error, pStr);
+	return pStr ? local_cuGetErrorName(error, pStr) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuGetErrorString(CUresult error, const char **pStr)
 {
 	ENTER(CALL_ANYTIME);
-	return local_cuGetErrorString(error, pStr);
+	return pStr ? local_cuGetErrorString(error, pStr) : CUDA_ERROR_INVALID_VALUE;
 }
