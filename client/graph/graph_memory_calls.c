@@ -52,22 +52,12 @@ CUresult local_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribut
 		return result;
 	execs_free_closed();
 	pool_get_size(pool, &size);
-	switch (attr) {
-	case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
-		memcpy(value, &size.used, sizeof(size.used));
-		return CUDA_SUCCESS;
-	case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
-		memcpy(value, &size.used_high, sizeof(size.used_high));
-		return CUDA_SUCCESS;
-	case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
-		memcpy(value, &size.size, sizeof(size.size));
-		return CUDA_SUCCESS;
-	case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
-		memcpy(value, &size.size_high, sizeof(size.size_high));
-		return CUDA_SUCCESS;
-	default:
+	/* In the order of the attributes. */
+	const uint64_t values[] = {size.used, size.used_high, size.size, size.size_high};
+	if ((unsigned)attr >= ARRAY_SIZE(values))
 		return CUDA_ERROR_INVALID_VALUE;
-	}
+	memcpy(value, &values[attr], sizeof(values[attr]));
+	return CUDA_SUCCESS;
 }
 
 CUresult local_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)

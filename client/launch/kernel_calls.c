@@ -12,16 +12,6 @@
 #include "occupancy.h"
 #include "send.h"
 
-static CUresult kernel_attribute(int *pi, CUfunction_attribute attrib, const struct kernel *kernel)
-{
-	if (!pi || (unsigned)attrib >= KERNEL_ATTRIBUTES)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
-	*pi = kernel->attributes[attrib];
-	return CUDA_SUCCESS;
-}
-
 /* The attributes that can be set. The server's driver checks the values. */
 static bool is_settable(CUfunction_attribute attrib)
 {
@@ -48,8 +38,7 @@ static CUresult kernel_set_attribute(
 	return result;
 }
 
-/* A function knows only whether larger clusters are allowed; a kernel keeps the number. */
-static int function_value(CUfunction_attribute attrib, int value)
+int kernel_function_value(CUfunction_attribute attrib, int value)
 {
 	return attrib == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED ? value != 0 : value;
 }
@@ -68,15 +57,6 @@ CUresult kernel_param(struct kernel *kernel, size_t index, size_t *ret_offset, s
 	return CUDA_SUCCESS;
 }
 
-/* A cache preference, which the GPU may ignore. */
-CUresult local_cuKernelGetAttribute(
-	int *pi, CUfunction_attribute attrib, CUkernel kernel, _unused_ struct device *device)
-{
-	const struct kernel *found = kernel_find_kernel(kernel);
-
-	return found ? kernel_attribute(pi, attrib, found) : CUDA_ERROR_INVALID_HANDLE;
-}
-
 CUresult local_cuKernelSetAttribute(
 	CUfunction_attribute attrib, int val, CUkernel kernel, struct device *device)
 {
@@ -85,15 +65,6 @@ CUresult local_cuKernelSetAttribute(
 	if (result != CUDA_SUCCESS)
 		return result;
 	return kernel_set_attribute(kernel_find_kernel(kernel), device, attrib, val);
-}
-
-CUresult local_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, struct kernel *kernel)
-{
-	CUresult result = kernel_attribute(pi, attrib, kernel);
-
-	if (result == CUDA_SUCCESS)
-		*pi = function_value(attrib, *pi);
-	return result;
 }
 
 CUresult local_cuFuncSetAttribute(struct kernel *kernel, CUfunction_attribute attrib, int value)
@@ -106,5 +77,6 @@ CUresult local_cuFuncSetAttribute(struct kernel *kernel, CUfunction_attribute at
 	result = context ? CUDA_SUCCESS : context_enter(&context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return kernel_set_attribute(kernel, context->device, attrib, function_value(attrib, value));
+	return kernel_set_attribute(
+		kernel, context->device, attrib, kernel_function_value(attrib, value));
 }

@@ -53,6 +53,9 @@ void launch_init(void);
 /* kernel_calls.c: where a parameter is. `ret_size' may be NULL. */
 CUresult kernel_param(struct kernel *kernel, size_t index, size_t *ret_offset, size_t *ret_size);
 
+/* A function knows only whether larger clusters are allowed; a kernel keeps the number. */
+int kernel_function_value(CUfunction_attribute attrib, int value);
+
 CUresult launch_check(
 	const struct launch *launch, struct kernel *kernel, const struct device *device);
 

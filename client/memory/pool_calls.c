@@ -268,46 +268,23 @@ static int *reuse_of(struct pool *pool, CUmemPool_attribute attribute)
 	return &pool->reuse[attribute - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
 }
 
-static CUresult size_attribute(
-	struct pool *pool, CUmemPool_attribute attribute, uint64_t *ret_value)
-{
-	struct pool_size size;
-
-	pool_get_size(pool, &size);
-	switch (attribute) {
-	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-		*ret_value = pool->threshold;
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-		*ret_value = size.size;
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-		*ret_value = size.size_high;
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-		*ret_value = size.used;
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-		*ret_value = size.used_high;
-		return CUDA_SUCCESS;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-}
-
 CUresult local_cuMemPoolGetAttribute(struct pool *found, CUmemPool_attribute attr, void *value)
 {
-	uint64_t size;
-	CUresult result;
+	unsigned at = attr - CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+	struct pool_size size;
 
 	if (is_reuse(attr)) {
 		memcpy(value, reuse_of(found, attr), sizeof(int));
 		return CUDA_SUCCESS;
 	}
-	result = size_attribute(found, attr, &size);
-	if (result == CUDA_SUCCESS)
-		memcpy(value, &size, sizeof(size));
-	return result;
+	pool_get_size(found, &size);
+	/* In the order of the attributes. */
+	const uint64_t values[] = {
+		found->threshold, size.size, size.size_high, size.used, size.used_high};
+	if (at >= ARRAY_SIZE(values))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(value, &values[at], sizeof(values[at]));
+	return CUDA_SUCCESS;
 }
 
 CUresult local_cuMemPoolSetAttribute(struct pool *found, CUmemPool_attribute attr, void *value)
