@@ -115,16 +115,6 @@ static CUresult batch_copy_lines(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *s
 	return result;
 }
 
-CUresult local_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
-	size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
-	CUstream hStream)
-{
-	struct orders orders = {.attrs = attrs, .first = attrsIdxs, .n = numAttrs};
-	size_t failed = NO_COPY;
-
-	return batch_copy_lines(dsts, srcs, sizes, count, orders, hStream, &failed);
-}
-
 /* Before CUDA 13 this call also reported which copy was wrong. */
 CUresult local_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
 	CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,

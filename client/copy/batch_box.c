@@ -171,14 +171,6 @@ static CUresult batch_copy_boxes(CUDA_MEMCPY3D_BATCH_OP *ops, size_t n, unsigned
 	return result;
 }
 
-CUresult local_cuMemcpy3DBatchAsync_v2(
-	size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream)
-{
-	size_t failed;
-
-	return batch_copy_boxes(opList, numOps, flags, hStream, &failed);
-}
-
 /* Before CUDA 13 this call also reported which copy was wrong; SIZE_MAX: no single copy. */
 CUresult local_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx,
 	unsigned long long flags, CUstream hStream)

@@ -46,10 +46,14 @@ CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream stream, bool is_sync);
 CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool is_sync);
 CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream stream, bool is_sync);
 
-/* array_copy.c: one row of bytes. */
-CUresult host_to_array(
-	CUarray array, size_t offset, const void *host, size_t size, CUstream stream, bool is_sync);
-CUresult array_to_host(
-	void *host, CUarray array, size_t offset, size_t size, CUstream stream, bool is_sync);
+/* An end of a copy of one row: an array or an address, and the offset in the array. */
+struct row_end {
+	CUmemorytype type;
+	uintptr_t at;
+	size_t x;
+};
+
+CUresult box_copy_row(
+	struct row_end dst, struct row_end src, size_t size, CUstream stream, bool is_sync);
 
 #endif

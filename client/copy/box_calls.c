@@ -211,62 +211,38 @@ CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_sync)
 	return box_copy(&whole, handle, is_sync);
 }
 
-/*
- * The contexts are only checked: the addresses already identify the GPUs. NULL is the current
- * context.
- */
-static CUresult contexts_check(CUcontext dst, CUcontext src)
-{
-	struct context *context;
-	CUresult result = context_named(dst, &context);
-
-	return result == CUDA_SUCCESS ? context_named(src, &context) : result;
-}
+_Static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D), "the same layout");
+_Static_assert(offsetof(CUDA_MEMCPY3D_PEER, dstContext) == offsetof(CUDA_MEMCPY3D, reserved1),
+	"contexts in place of what is reserved");
 
 CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, bool is_sync)
 {
-	CUDA_MEMCPY3D whole = {0};
-
-	if (!copy)
-		return box_copy(NULL, handle, is_sync);
-	whole.srcXInBytes = copy->srcXInBytes;
-	whole.srcY = copy->srcY;
-	whole.srcZ = copy->srcZ;
-	whole.srcMemoryType = copy->srcMemoryType;
-	whole.srcHost = copy->srcHost;
-	whole.srcDevice = copy->srcDevice;
-	whole.srcArray = copy->srcArray;
-	whole.srcPitch = copy->srcPitch;
-	whole.srcHeight = copy->srcHeight;
-	whole.dstXInBytes = copy->dstXInBytes;
-	whole.dstY = copy->dstY;
-	whole.dstZ = copy->dstZ;
-	whole.dstMemoryType = copy->dstMemoryType;
-	whole.dstHost = copy->dstHost;
-	whole.dstDevice = copy->dstDevice;
-	whole.dstArray = copy->dstArray;
-	whole.dstPitch = copy->dstPitch;
-	whole.dstHeight = copy->dstHeight;
-	whole.WidthInBytes = copy->WidthInBytes;
-	whole.Height = copy->Height;
-	whole.Depth = copy->Depth;
-	return box_copy_by(&whole, handle, is_sync, true);
+	return box_copy_by((const CUDA_MEMCPY3D *)copy, handle, is_sync, true);
 }
 
-CUresult local_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
-	CUcontext srcContext, size_t ByteCount, CUstream implicit)
+/* Nothing is checked for a copy of nothing. */
+CUresult box_copy_row(
+	struct row_end dst, struct row_end src, size_t size, CUstream handle, bool is_sync)
 {
-	CUresult result = ByteCount > 0 ? contexts_check(dstContext, srcContext) : CUDA_SUCCESS;
+	CUDA_MEMCPY3D copy = {.dstMemoryType = dst.type,
+		.dstXInBytes = dst.x,
+		.srcMemoryType = src.type,
+		.srcXInBytes = src.x,
+		.WidthInBytes = size,
+		.Height = 1,
+		.Depth = 1};
 
-	return result == CUDA_SUCCESS ? copy_peer(dstDevice, srcDevice, ByteCount, implicit, true)
-				      : result;
-}
-
-CUresult local_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
-	CUcontext srcContext, size_t ByteCount, CUstream hStream)
-{
-	CUresult result = ByteCount > 0 ? contexts_check(dstContext, srcContext) : CUDA_SUCCESS;
-
-	return result == CUDA_SUCCESS ? copy_peer(dstDevice, srcDevice, ByteCount, hStream, false)
-				      : result;
+	if (dst.type == CU_MEMORYTYPE_ARRAY)
+		copy.dstArray = (CUarray)dst.at;
+	else if (dst.type == CU_MEMORYTYPE_HOST)
+		copy.dstHost = (void *)dst.at;
+	else
+		copy.dstDevice = dst.at;
+	if (src.type == CU_MEMORYTYPE_ARRAY)
+		copy.srcArray = (CUarray)src.at;
+	else if (src.type == CU_MEMORYTYPE_HOST)
+		copy.srcHost = (const void *)src.at;
+	else
+		copy.srcDevice = src.at;
+	return size > 0 ? box_copy(&copy, handle, is_sync) : CUDA_SUCCESS;
 }

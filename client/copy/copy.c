@@ -231,8 +231,16 @@ CUresult copy_call(CUdeviceptr dst, CUdeviceptr src, size_t size, enum host_ends
 		handle);
 }
 
-CUresult copy_peer(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle, bool is_sync)
+CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,
+	size_t size, CUstream handle, bool is_sync)
 {
+	struct context *context;
+	CUresult result = size > 0 ? context_named(dst_context, &context) : CUDA_SUCCESS;
+
+	if (size > 0 && result == CUDA_SUCCESS)
+		result = context_named(src_context, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
 	return copy_run(
 		(struct copy){
 			.dst = dst, .src = src, .size = size, .is_sync = is_sync, .is_peer = true},

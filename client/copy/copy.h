@@ -28,8 +28,12 @@ bool copy_is_pageable(CUdeviceptr address);
 /* The checks of the copy, before anything is done. */
 CUresult copy_check(CUdeviceptr dst, CUdeviceptr src, size_t size);
 
-/* From one GPU's memory to another's; the stream's GPU may lack access to mappings. */
-CUresult copy_peer(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle, bool is_sync);
+/*
+ * From one GPU's memory to another's; the stream's GPU may lack access to mappings. The contexts
+ * are only checked: the addresses already identify the GPUs. NULL is the current context.
+ */
+CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,
+	size_t size, CUstream handle, bool is_sync);
 
 /*
  * Like cuMemcpyAsync(), but the source may be read out of order, and has been read

@@ -45,7 +45,7 @@ HANDLES = {
 }
 
 # Launches, copies and the like: the context of their stream costs no call of a function.
-FAST = re.compile(r"cu(Launch|Memcpy|Memset|EventRecord|StreamWaitEvent|GraphLaunch)")
+FAST = re.compile(r"cu(Launch|Memcpy(?!.toA|Ato)|Memset|EventRecord|StreamWaitEvent|GraphLaunch)")
 
 PER_THREAD = re.compile(r"_pt(ds|sz)$")
 
