@@ -122,9 +122,8 @@ CUresult local_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
 	struct context *context = context_current;
 
-	lock_take(&context->lock);
+	lock_hold(&context->lock);
 	context->n_attached++;
-	lock_release(&context->lock);
 	*pctx = (CUcontext)context;
 	return CUDA_SUCCESS;
 }

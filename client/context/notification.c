@@ -13,44 +13,37 @@
 
 struct listener {
 	struct listener *next;
-	CUdevice device;
+	const struct device *device;
 };
 
 static struct lock listeners_lock = LOCK_INIT(LISTENERS);
 static struct listener *listeners;
 
-CUresult local_cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc,
-	_unused_ void *userData, CUasyncCallbackHandle *callback)
+CUresult local_cuDeviceRegisterAsyncNotification(struct device *device,
+	CUasyncCallback callbackFunc, void *userData, CUasyncCallbackHandle *callback)
 {
-	struct listener *listener;
+	struct listener *listener = malloc(sizeof(*listener));
 
-	if (!device_get(device))
-		return CUDA_ERROR_INVALID_DEVICE;
-	if (!callbackFunc || !callback)
-		return CUDA_ERROR_INVALID_VALUE;
-	listener = malloc(sizeof(*listener));
 	if (!listener)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	lock_take(&listeners_lock);
+	lock_hold(&listeners_lock);
 	*listener = (struct listener){listeners, device};
 	listeners = listener;
-	lock_release(&listeners_lock);
 	*callback = (CUasyncCallbackHandle)listener;
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle callback)
+CUresult local_cuDeviceUnregisterAsyncNotification(
+	struct device *device, CUasyncCallbackHandle callback)
 {
-	struct listener *found = NULL;
-
-	lock_take(&listeners_lock);
-	for (struct listener **link = &listeners; *link && !found; link = &(*link)->next)
+	lock_hold(&listeners_lock);
+	for (struct listener **link = &listeners; *link; link = &(*link)->next)
 		if ((CUasyncCallbackHandle)*link == callback && (*link)->device == device) {
-			found = *link;
+			struct listener *found = *link;
+
 			*link = found->next;
-			break;
+			free(found);
+			return CUDA_SUCCESS;
 		}
-	lock_release(&listeners_lock);
-	free(found);
-	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return CUDA_ERROR_INVALID_VALUE;
 }

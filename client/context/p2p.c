@@ -13,21 +13,6 @@
 #include "context.h"
 #include "device.h"
 
-CUresult local_cuDeviceGetP2PAttribute(
-	int *value, CUdevice_P2PAttribute attrib, struct device *device, struct device *peer)
-{
-	if (device == peer)
-		return CUDA_ERROR_INVALID_DEVICE;
-	if (attrib < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
-		attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
-		return CUDA_ERROR_INVALID_VALUE;
-	*value = device_peer_facts(device, peer)->attribute[attrib];
-	/* Arrays are mapped for their own GPU only. */
-	if (attrib == CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
-		*value = 0;
-	return CUDA_SUCCESS;
-}
-
 /* The current context, and the other one, which must be active; both may be the same. */
 static CUresult p2p_enter(CUcontext handle, struct context **ret_context, struct context **ret_peer)
 {

@@ -212,7 +212,7 @@ CUresult local_cuDevResourceGenerateDesc(
 	CUdevResourceDesc *phDesc, CUdevResource *resources, unsigned int nbResources)
 {
 	struct origin origins[WIRE_SM_GROUPS_MAX + 1];
-	CUresult result = CUDA_SUCCESS;
+	CUresult result = nbResources > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 
 	if (nbResources > ARRAY_SIZE(origins))
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
