@@ -158,19 +158,6 @@ CUresult local_cuCtxDestroy_v2(CUcontext ctx)
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
-{
-	struct context *context = NULL;
-	CUresult result = context_named(ctx, &context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!device)
-		return CUDA_ERROR_INVALID_VALUE;
-	*device = context->ordinal;
-	return CUDA_SUCCESS;
-}
-
 CUresult local_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
 	struct context *context = NULL;
@@ -183,20 +170,6 @@ CUresult local_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
 	*version = API_VERSION;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuCtxGetFlags(unsigned int *flags)
-{
-	/* Also after its end. */
-	const struct context *context = context_current;
-
-	if (!context)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	/* Primary contexts can always map host memory; in the driver, only this call says so. */
-	*flags = context->flags | (context->is_primary ? CU_CTX_MAP_HOST : 0);
 	return CUDA_SUCCESS;
 }
 

@@ -67,12 +67,6 @@ struct context *context_pop(void)
 	return popped;
 }
 
-CUresult local_cuCtxGetCurrent(CUcontext *pctx)
-{
-	*pctx = (CUcontext)context_named_current();
-	return CUDA_SUCCESS;
-}
-
 /* A destroyed context cannot become current, but stay so; an inactive primary context can. */
 static CUresult find_bindable(CUcontext handle, struct context **ret_context)
 {

@@ -56,35 +56,3 @@ CUresult local_cuDevicePrimaryCtxReset_v2(struct device *device)
 		context_end(device->primary);
 	return CUDA_SUCCESS;
 }
-
-CUresult local_cuDevicePrimaryCtxGetState(struct device *device, unsigned int *flags, int *active)
-{
-	*flags = device->primary->flags;
-	*active = context_is_active(device->primary);
-	return CUDA_SUCCESS;
-}
-
-/* The driver adds the flag for mapped memory itself. */
-static bool flags_are_valid(unsigned flags)
-{
-	return context_flags_are_valid(flags) && !(flags & CU_CTX_MAP_HOST);
-}
-
-CUresult local_cuDevicePrimaryCtxSetFlags_v2(struct device *device, unsigned int flags)
-{
-	if (!flags_are_valid(flags))
-		return CUDA_ERROR_INVALID_VALUE;
-	device->primary->flags = flags;
-	return CUDA_SUCCESS;
-}
-
-/* The first version does not change an active context. */
-CUresult local_cuDevicePrimaryCtxSetFlags(struct device *device, unsigned int flags)
-{
-	if (!flags_are_valid(flags))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (context_is_active(device->primary))
-		return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
-	device->primary->flags = flags;
-	return CUDA_SUCCESS;
-}

@@ -179,24 +179,3 @@ CUresult local_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *f
 			    are_there;
 	return are_there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-
-CUresult local_cuGraphRetainUserObject(
-	CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags)
-{
-	struct graph *found;
-
-	GRAPHS_LOCKED;
-	found = graph_find(graph);
-	if (!found || (flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE))
-		return CUDA_ERROR_INVALID_VALUE;
-	return graph_retain_object(found, object, count, flags & CU_GRAPH_USER_OBJECT_MOVE);
-}
-
-CUresult local_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)
-{
-	struct graph *found;
-
-	GRAPHS_LOCKED;
-	found = graph_find(graph);
-	return found ? graph_release_object(found, object, count) : CUDA_ERROR_INVALID_VALUE;
-}

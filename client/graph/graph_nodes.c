@@ -55,6 +55,11 @@ static struct graph_node *find_node(CUgraphNode handle, CUgraphNodeType type)
 	return node && node->op.type == type ? node : NULL;
 }
 
+struct graph_node *node_find_kernel(CUgraphNode handle)
+{
+	return find_node(handle, CU_GRAPH_NODE_TYPE_KERNEL);
+}
+
 /* Takes ownership of `op' if `result' is CUDA_SUCCESS. */
 static CUresult set_node(
 	CUgraphNode handle, CUgraphNodeType type, CUresult result, struct node_op *op)
@@ -215,44 +220,6 @@ CUresult local_cuGraphKernelNodeSetParams(
 
 	return graph_set_node(
 		hNode, CU_GRAPH_NODE_TYPE_KERNEL, widen_kernel_params(nodeParams, &wide));
-}
-
-CUresult local_cuGraphKernelNodeSetAttribute(
-	CUgraphNode hNode, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
-{
-	struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = find_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
-	if (!node || !value)
-		return CUDA_ERROR_INVALID_VALUE;
-	return node_op_set_attribute(&node->op, attr, value);
-}
-
-CUresult local_cuGraphKernelNodeGetAttribute(
-	CUgraphNode hNode, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
-{
-	const struct graph_node *node;
-
-	GRAPHS_LOCKED;
-	node = find_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
-	if (!node || !value_out)
-		return CUDA_ERROR_INVALID_VALUE;
-	return node_op_get_attribute(&node->op, attr, value_out);
-}
-
-CUresult local_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
-{
-	const struct graph_node *from;
-	struct graph_node *to;
-
-	GRAPHS_LOCKED;
-	from = find_node(src, CU_GRAPH_NODE_TYPE_KERNEL);
-	to = find_node(dst, CU_GRAPH_NODE_TYPE_KERNEL);
-	if (!from || !to)
-		return CUDA_ERROR_INVALID_VALUE;
-	node_op_copy_attributes(&to->op, &from->op);
-	return CUDA_SUCCESS;
 }
 
 static bool is_within(const struct graph *graph, const struct graph *outer)

@@ -10,6 +10,9 @@
 
 #include "client/util/api.h"
 
+/* NULL: no such node of the program, or of another type. Under the lock of all graphs. */
+struct graph_node *node_find_kernel(CUgraphNode handle);
+
 /* Writes an allocation's address into its description. `context' NULL: the call has none. */
 CUresult graph_add_node(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
 	size_t n, CUgraphNodeType type, const void *params, CUcontext context);

@@ -35,8 +35,8 @@ RULES = ("min", "max", "mask", "in")
 CHECKS = {"needs": 1, "nonnull": 1, "handle": 2, "refuses": 1}
 CHECK_KINDS = {
     "needs": ("context", "server", "alive", "graphs"),
-    "handle": ("active", "allocation", "array", "device", "event", "exec", "function", "graph", "green",
-               "kernel", "launchable", "legacy", "library", "mipmap", "node", "own_pool", "pool",
+    "handle": ("active", "allocation", "array", "context", "device", "event", "exec", "function",
+               "graph", "green", "kernel", "kernel_node", "launchable", "legacy", "library", "mipmap", "node", "own_pool", "pool",
                "stream", "surface", "texture"),
 }
 

@@ -24,12 +24,14 @@ HANDLES = {
     "active": ("context_named_active({}, {})", "context", "CUDA_ERROR_INVALID_CONTEXT"),
     "allocation": ("allocation_find", "allocation", "CUDA_ERROR_INVALID_VALUE"),
     "array": ("array_enter({}, false, {})", "array", "CUDA_ERROR_INVALID_HANDLE"),
+    "context": ("context_named({}, {})", "context", "CUDA_ERROR_INVALID_CONTEXT"),
     "device": ("device_get", "device", "CUDA_ERROR_INVALID_DEVICE"),
     "event": ("event_find", "event", "CUDA_ERROR_INVALID_HANDLE"),
     "exec": ("exec_find", "exec", "CUDA_ERROR_INVALID_VALUE"),
     "function": ("kernel_find_function", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
     "graph": ("graph_find", "graph", "CUDA_ERROR_INVALID_VALUE"),
     "green": ("green_find", "green", "CUDA_ERROR_INVALID_CONTEXT"),
+    "kernel_node": ("node_find_kernel", "graph_node", "CUDA_ERROR_INVALID_VALUE"),
     "launchable": ("kernel_find", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
     "legacy": ("legacy_launch_find({}, {})", "legacy_launch", "CUDA_ERROR_INVALID_HANDLE"),
     "kernel": ("kernel_find_kernel", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
@@ -322,7 +324,8 @@ def gen_answer(stub):
                 else ["\tif (returned != CUDA_SUCCESS)", "\t\treturn returned;"])
     if stub.gives or stub.does:
         out += [f"\t*{arguments[0]} = {arguments[1]};" if stub.gives
-                else f"\t{in_call(stub, stub.does)};", "\treturn CUDA_SUCCESS;"]
+                else "\t" + in_call(stub, stub.does).replace("; ", ";\n\t") + ";",
+                "\treturn CUDA_SUCCESS;"]
     else:
         out.append(wrapped(f"return {stub.function or f'local_{stub.target}'}(", arguments, ");", 1))
     return "\n".join(out + ["}", ""])

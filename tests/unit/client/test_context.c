@@ -241,30 +241,24 @@ static int setup(void **state)
 
 static void note_current(CUcontext context, void *key, void *value)
 {
-	CUcontext current;
-
 	(void)key;
 	(void)value;
-	assert_int_equal(local_cuCtxGetCurrent(&current), CUDA_SUCCESS);
-	storage_was_current = current == context;
+	storage_was_current = (CUcontext)context_named_current() == context;
 }
 
 static void test_primary(void **state)
 {
 	CUcontext handle = (CUcontext)devices[0].primary, context;
-	unsigned version, flags;
-	CUdevice device;
-	int active;
+	struct context *named;
+	unsigned version;
+	int key;
 
 	(void)state;
 	/* The runtime calls cuCtxSetCurrent() before it retains. */
 	assert_int_equal(local_cuCtxSetCurrent(handle), CUDA_SUCCESS);
-	assert_int_equal(local_cuCtxGetCurrent(&context), CUDA_SUCCESS);
-	assert_ptr_equal(context, handle);
-	assert_int_equal(local_cuCtxGetDevice_v2(&device, NULL), CUDA_SUCCESS);
+	assert_ptr_equal(context_named_current(), handle);
+	assert_int_equal(context_named(NULL, &named), CUDA_SUCCESS);
 	assert_int_equal(local_cuCtxGetApiVersion(handle, &version), CUDA_ERROR_INVALID_CONTEXT);
-	/* Also of an inactive context. */
-	assert_int_equal(local_cuCtxGetFlags(&flags), CUDA_SUCCESS);
 	assert_int_equal(primary_release(&devices[0]), CUDA_ERROR_INVALID_CONTEXT);
 
 	assert_int_equal(primary_retain(&context, &devices[0]), CUDA_SUCCESS);
@@ -274,70 +268,53 @@ static void test_primary(void **state)
 	assert_int_equal(local_cuCtxDestroy_v2(handle), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(primary_retain(&context, &devices[0]), CUDA_SUCCESS);
 	assert_int_equal(primary_release(&devices[0]), CUDA_SUCCESS);
-	assert_int_equal(
-		local_cuDevicePrimaryCtxGetState(&devices[0], &flags, &active), CUDA_SUCCESS);
-	assert_int_equal(active, 1);
+	assert_true(context_is_active(devices[0].primary));
 
-	assert_int_equal(storage_put(&devices[0].primary->storage, &active, NULL, note_current),
-		CUDA_SUCCESS);
+	assert_int_equal(
+		storage_put(&devices[0].primary->storage, &key, NULL, note_current), CUDA_SUCCESS);
 	assert_int_equal(primary_release(&devices[0]), CUDA_SUCCESS);
 	assert_true(storage_was_current);
 	assert_true(n_waits > 0 && n_frees == 1);
-	assert_int_equal(
-		local_cuDevicePrimaryCtxGetState(&devices[0], &flags, &active), CUDA_SUCCESS);
-	assert_int_equal(active, 0);
-	assert_int_equal(local_cuCtxGetCurrent(&context), CUDA_SUCCESS);
-	assert_ptr_equal(context, handle);
+	assert_false(context_is_active(devices[0].primary));
+	assert_ptr_equal(context_named_current(), handle);
 	assert_int_equal(local_cuCtxSetCurrent(NULL), CUDA_SUCCESS);
 }
 
 static void test_reset(void **state)
 {
 	CUcontext context;
-	unsigned flags;
-	int active;
 
 	(void)state;
 	assert_int_equal(primary_retain(&context, &devices[1]), CUDA_SUCCESS);
 	assert_int_equal(local_cuDevicePrimaryCtxReset_v2(&devices[1]), CUDA_SUCCESS);
-	assert_int_equal(
-		local_cuDevicePrimaryCtxGetState(&devices[1], &flags, &active), CUDA_SUCCESS);
-	assert_int_equal(active, 0);
+	assert_false(context_is_active(devices[1].primary));
 	/* The runtime then releases and retains again. */
 	(void)primary_release(&devices[1]);
 	assert_int_equal(primary_retain(&context, &devices[1]), CUDA_SUCCESS);
-	assert_int_equal(
-		local_cuDevicePrimaryCtxGetState(&devices[1], &flags, &active), CUDA_SUCCESS);
-	assert_int_equal(active, 1);
-	assert_int_equal(
-		local_cuDevicePrimaryCtxSetFlags_v2(&devices[1], 0x100), CUDA_ERROR_INVALID_VALUE);
+	assert_true(context_is_active(devices[1].primary));
+	assert_false(context_flags_are_valid(0x100));
 }
 
 static void test_stack(void **state)
 {
-	CUcontext first, second, popped, current;
-	unsigned flags;
+	CUcontext first, second, popped;
 
 	(void)state;
 	assert_int_equal(local_cuCtxPopCurrent_v2(&popped), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(local_cuCtxPushCurrent_v2(NULL), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(local_cuCtxGetFlags(&flags), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(local_cuCtxCreate_v2(&first, CU_CTX_SCHED_SPIN, 0), CUDA_SUCCESS);
-	assert_int_equal(local_cuCtxGetFlags(&flags), CUDA_SUCCESS);
-	assert_int_equal(flags, CU_CTX_SCHED_SPIN);
+	assert_int_equal(context_current->flags, CU_CTX_SCHED_SPIN);
 	assert_int_equal(local_cuCtxCreate_v2(&second, 0, 1), CUDA_SUCCESS);
 	assert_int_equal(local_cuCtxPushCurrent_v2(first), CUDA_SUCCESS);
 	assert_int_equal(local_cuCtxPopCurrent_v2(&popped), CUDA_SUCCESS);
 	assert_ptr_equal(popped, first);
 	assert_int_equal(local_cuCtxPopCurrent_v2(&popped), CUDA_SUCCESS);
 	assert_ptr_equal(popped, second);
-	assert_int_equal(local_cuCtxGetCurrent(&current), CUDA_SUCCESS);
-	assert_ptr_equal(current, first);
+	assert_ptr_equal(context_named_current(), first);
 	/* Setting replaces the top of the stack; setting NULL leaves the rest. */
 	assert_int_equal(local_cuCtxSetCurrent(second), CUDA_SUCCESS);
 	assert_int_equal(local_cuCtxDestroy_v2(second), CUDA_SUCCESS);
-	assert_int_equal(local_cuCtxGetCurrent(&current), CUDA_SUCCESS);
-	assert_null(current);
+	assert_null(context_named_current());
 	assert_int_equal(local_cuCtxPushCurrent_v2(second), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 	assert_int_equal(local_cuCtxDestroy_v2(second), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 	assert_int_equal(local_cuCtxDestroy_v2(first), CUDA_SUCCESS);
