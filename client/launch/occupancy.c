@@ -137,19 +137,3 @@ CUresult occupancy_ask_clusters(
 		(const uint32_t[3]){config->blockDimX, config->blockDimY, config->blockDimZ},
 		config->sharedMemBytes, cluster, value);
 }
-
-CUresult local_cuOccupancyAvailableDynamicSMemPerBlock(
-	size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)
-{
-	const struct kernel *kernel = kernel_find(func);
-	uint64_t bytes = 0;
-	CUresult result;
-
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
-	result = send_kernel_available_shared(kernel_id(kernel), context_current->device->index,
-		(uint32_t)numBlocks, (uint32_t)blockSize, &bytes);
-	if (result == CUDA_SUCCESS)
-		*dynamicSmemSize = bytes;
-	return result;
-}

@@ -21,8 +21,6 @@
 
 static struct lock advice_lock = LOCK_INIT(ADVICE);
 
-#define ATTACH_FLAGS (CU_MEM_ATTACH_GLOBAL | CU_MEM_ATTACH_HOST | CU_MEM_ATTACH_SINGLE)
-
 CUresult managed_new(struct memory_range *range)
 {
 	CUresult result;
@@ -109,16 +107,10 @@ static CUresult managed_advice(CUdeviceptr ptr, size_t size, struct advice *ret_
 }
 
 CUresult local_cuStreamAttachMemAsync(
-	CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)
+	struct stream *stream, CUdeviceptr dptr, size_t length, unsigned int flags)
 {
 	struct memory_range range;
-	struct stream *stream;
-	CUresult result = stream_resolve(context_current, hStream, &stream);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (flags == 0 || (flags & (flags - 1)) || (flags & ~(unsigned)ATTACH_FLAGS))
-		return CUDA_ERROR_INVALID_VALUE;
 	return find_managed(dptr, MAX(length, 1), &range) && !range.pool ? CUDA_SUCCESS
 									 : CUDA_ERROR_INVALID_VALUE;
 }

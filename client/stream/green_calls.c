@@ -145,15 +145,11 @@ CUresult local_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtx
 }
 
 CUresult local_cuGreenCtxStreamCreate(
-	CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority)
+	CUstream *phStream, struct green *green, unsigned int flags, int priority)
 {
-	const struct green *green = green_find(greenCtx);
 	struct stream *stream;
-	CUresult result;
+	CUresult result = green_stream(green->context, priority, &stream);
 
-	if (!green)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	result = green_stream(green->context, priority, &stream);
 	if (result == CUDA_SUCCESS)
 		*phStream = (CUstream)stream;
 	return result;

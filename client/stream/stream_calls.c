@@ -75,18 +75,11 @@ CUresult stream_call_host(CUstream handle, CUhostFn function, CUstreamCallback c
 				      : result;
 }
 
-CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
+CUresult local_cuStreamGetCtx_v2(struct stream *stream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
-	struct stream *stream;
-	CUresult result;
-
-	/* Either pointer may be NULL. */
-	if (!pCtx && !pGreenCtx)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = stream_resolve(context_current, hStream, &stream);
-	if (result == CUDA_SUCCESS && pCtx)
+	if (pCtx)
 		*pCtx = stream_context_now(stream);
-	if (result == CUDA_SUCCESS && pGreenCtx)
+	if (pGreenCtx)
 		*pGreenCtx = stream->green ? (CUgreenCtx)stream->green : NULL;
-	return result;
+	return CUDA_SUCCESS;
 }

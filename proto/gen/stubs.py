@@ -31,12 +31,12 @@ HANDLES = {
     "function": ("kernel_find_function", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
     "graph": ("graph_find", "graph", "CUDA_ERROR_INVALID_VALUE"),
     "green": ("green_find", "green", "CUDA_ERROR_INVALID_CONTEXT"),
+    "kernel": ("kernel_find_kernel", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
     "kernel_node": ("node_find_kernel", "graph_node", "CUDA_ERROR_INVALID_VALUE"),
     "launchable": ("kernel_find", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
     "legacy": ("legacy_launch_find({}, {})", "legacy_launch", "CUDA_ERROR_INVALID_HANDLE"),
-    "kernel": ("kernel_find_kernel", "kernel", "CUDA_ERROR_INVALID_HANDLE"),
-    "mipmap": ("array_enter({}, true, {})", "array", "CUDA_ERROR_INVALID_HANDLE"),
     "library": ("library_find", "library", "CUDA_ERROR_INVALID_HANDLE"),
+    "mipmap": ("array_enter({}, true, {})", "array", "CUDA_ERROR_INVALID_HANDLE"),
     "node": ("node_find", "graph_node", "CUDA_ERROR_INVALID_VALUE"),
     "own_pool": ("pool_find_own", "pool", "CUDA_ERROR_INVALID_VALUE"),
     "pool": ("pool_find", "pool", "CUDA_ERROR_INVALID_VALUE"),
@@ -436,6 +436,7 @@ STUBS_TOP = """\
 #include "client/graph/exec.h"
 #include "client/graph/graph.h"
 #include "client/graph/node_calls.h"
+#include "send.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define COLD __attribute__((cold, noinline))

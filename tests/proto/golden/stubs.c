@@ -43,6 +43,7 @@
 #include "client/graph/exec.h"
 #include "client/graph/graph.h"
 #include "client/graph/node_calls.h"
+#include "send.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define COLD __attribute__((cold, noinline))
