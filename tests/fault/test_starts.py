@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# time limit: 300 s
+# time limit: 400 s
 """Servers and daemons end while clients start: clients without a GPU get the next server."""
 
 import os

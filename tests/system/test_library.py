@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
 """The built and installed files: names, versions, dependencies, places."""
 
 import contextlib

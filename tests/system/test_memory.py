@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# time limit: 300 s
+# time limit: 400 s
 """Memory that is mapped, pooled or shared is freed with its last user."""
 
 import subprocess
