@@ -37,9 +37,15 @@
 #define DAEMON_RETRY_MS 1000
 #define ORPHAN_LINGER_MS 10000
 
-/* How long a launch of a background client is delayed (MPS_BACKGROUND_DELAY_US). */
-#define BACKGROUND_DELAY_US_DEFAULT 250u
-#define BACKGROUND_DELAY_US_MAX 1000000u
+/* How much slower a foreground client may be beside background ones (MPS_FOREGROUND_SLOWDOWN). */
+#define FOREGROUND_SLOWDOWN_MIN 1u
+#define FOREGROUND_SLOWDOWN_DEFAULT 5u
+#define FOREGROUND_SLOWDOWN_MAX 1000u
+
+/* The part of a GPU that background clients always have (MPS_BACKGROUND_FLOOR). */
+#define BACKGROUND_FLOOR_MIN 1u
+#define BACKGROUND_FLOOR_DEFAULT 10u
+#define BACKGROUND_FLOOR_MAX 100u
 
 /* A dead client's kernels may run this long; then the server ends (MPS_GRACE_MS). */
 #define GRACE_MS_DEFAULT 10000

@@ -21,7 +21,8 @@ enum counter {
 	COUNTER_WAITS,   /* sleeps of a thread until a GPU has reached a point */
 	COUNTER_ERRORS,  /* calls that returned an error; "not ready" is no error */
 	COUNTER_BUSY,    /* nanoseconds with work on a GPU, sampled */
-	COUNTER_DELAYED, /* nanoseconds that launches were delayed for other clients' work */
+	COUNTER_YIELDED, /* nanoseconds of a whole GPU that were left to clients in the foreground
+			  */
 	COUNTERS,
 };
 

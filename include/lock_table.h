@@ -28,7 +28,8 @@
 	LOCK(CLOSED_GPUS, "closed GPUs, workers that launch: server/schedule/closed_gpu.c")        \
 	LOCK(CHANNEL_BUDGETS, "free channels: server/schedule/channel_budget.c")                   \
 	LOCK(STREAM_POOLS, "unused streams: server/schedule/stream_pool.c")                        \
-	LOCK(BACKGROUND, "sessions that go first: server/schedule/background.c")                   \
+	LOCK(CLASSES, "sessions by class: server/schedule/classes.c")                              \
+	LOCK(ELASTIC, "shares of background sessions: server/schedule/elastic.c")                  \
 	LOCK(LOOP_TURNS, "sessions that wait for a turn: server/schedule/loop_turn.c")             \
 	LOCK(WAITERS, "a session's watched events: server/stream/waiter.h")                        \
 	LOCK(IPC_EVENTS, "events that sessions share: server/stream/ipc_event.c")                  \

@@ -34,7 +34,7 @@
 #include "server/util/privileges.h"
 #include "server/util/sigbus_guard.h"
 #include "server/session/receiver.h"
-#include "server/schedule/background.h"
+#include "server/schedule/elastic.h"
 #include "server/stream/printf_capture.h"
 #include "server/link/device_frame.h"
 
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
 			strerrordesc_np(-r));
 	report_unknown_words();
 	worker_init();
-	background_init();
+	elastic_init();
 	if (printf_capture_init() < 0)
 		log_line(
 			"Cannot capture the output of kernels, which is lost: %s", strerror(errno));

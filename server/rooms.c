@@ -12,13 +12,16 @@
 #include "server/share/arena.h"
 
 const struct session_part *const session_parts[] = {
+	&classes_part,
 	&background_part,
+	&foreground_part,
 	&launch_batches_part, /* has no end function: its graphs end with their streams */
 	&tracer_part,
 	&pending_waits_part,
 	&printf_capture_part,
 	&waiters_part,
 	&graphs_part,
+	&elastic_streams_part,
 	&streams_part,
 	&loop_turns_part,
 	&greens_part,

@@ -36,6 +36,7 @@ unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
 unit_libs_test_server_frame_queue := -Wl,--wrap=realloc
 unit_libs_test_server_deferred := -Wl,--wrap=malloc_trim
 unit_libs_test_server_gate := -Wl,--wrap=nanosleep,--wrap=clock_gettime
+unit_libs_test_server_foreground := -Wl,--wrap=elastic_note,--wrap=classes_background
 unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarray
 unit_libs_test_server_fatbin := $(call archives,softgpu) $(libs_softgpu)
 unit_libs_test_client_exchange := -Wl,--wrap=syscall

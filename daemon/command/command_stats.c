@@ -44,7 +44,7 @@ static const char *const names[COUNTERS] = {
 	[COUNTER_WAITS] = "waits",
 	[COUNTER_ERRORS] = "errors",
 	[COUNTER_BUSY] = "busy_ns",
-	[COUNTER_DELAYED] = "delayed_ns",
+	[COUNTER_YIELDED] = "yielded_ns",
 };
 
 /* ---- JSON */

@@ -51,9 +51,8 @@ static const struct family {
 	{"errors_total", "calls that returned an error", false, 1, {{COUNTER_ERRORS, NULL}}},
 	{"busy_seconds_total", "time in which a stream had work on a GPU", true, 1,
 		{{COUNTER_BUSY, NULL}}},
-	{"delayed_seconds_total",
-		"time for which launches were delayed for the work of other clients", true, 1,
-		{{COUNTER_DELAYED, NULL}}},
+	{"yielded_seconds_total", "time of a whole GPU that was left to clients in the foreground",
+		true, 1, {{COUNTER_YIELDED, NULL}}},
 };
 
 static void write_family(FILE *out, const char *kind, const struct family *family,

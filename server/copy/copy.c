@@ -14,8 +14,8 @@
 #include "server/session/session.h"
 #include "server/driver/owner.h"
 #include "server/device/device.h"
+#include "server/stream/observed.h"
 #include "server/stream/stream.h"
-#include "server/stream/tracer.h"
 #include "server/memory/host.h"
 #include "server/memory/virtual.h"
 
@@ -92,8 +92,8 @@ CUresult do_copy_in(struct session *session, struct stream *stream, uint64_t dst
 	if (result != CUDA_SUCCESS)
 		return result;
 	counter_add_copy(session, false, true, size);
-	return TRACED(session, stream, copy_line(end_of(dst), end_of_piece(piece), size, real),
-		.kind = TRACE_COPY_IN, .size = size);
+	return OBSERVED(session, stream, copy_line(end_of(dst), end_of_piece(piece), size, real),
+		{.kind = TRACE_COPY_IN, .size = size});
 }
 
 CUresult do_copy_out(struct session *session, struct stream *stream, uint64_t src, uint32_t offset,
@@ -108,8 +108,8 @@ CUresult do_copy_out(struct session *session, struct stream *stream, uint64_t sr
 	if (result != CUDA_SUCCESS)
 		return result;
 	counter_add_copy(session, true, false, size);
-	return TRACED(session, stream, copy_line(end_of_piece(piece), end_of(src), size, real),
-		.kind = TRACE_COPY_OUT, .size = size);
+	return OBSERVED(session, stream, copy_line(end_of_piece(piece), end_of(src), size, real),
+		{.kind = TRACE_COPY_OUT, .size = size});
 }
 
 static const struct device *owner_device(const struct session *session, uint64_t address)
@@ -151,6 +151,6 @@ CUresult do_copy_device(
 	if (result != CUDA_SUCCESS)
 		return result;
 	counter_add_copy(session, end_of(dst).is_host, end_of(src).is_host, size);
-	return TRACED(session, stream, copy_any(session, dst, src, size, real),
-		.kind = trace_copy_kind(end_of(dst).is_host, end_of(src).is_host), .size = size);
+	return OBSERVED(session, stream, copy_any(session, dst, src, size, real),
+		{.kind = trace_copy_kind(end_of(dst).is_host, end_of(src).is_host), .size = size});
 }

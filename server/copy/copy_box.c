@@ -12,8 +12,8 @@
 #include "staging.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
+#include "server/stream/observed.h"
 #include "server/stream/stream.h"
-#include "server/stream/tracer.h"
 #include "server/memory/box.h"
 #include "server/memory/host.h"
 
@@ -237,8 +237,8 @@ static CUresult copy_begun(struct session *session, struct stream *stream,
 	uint64_t bytes = size->width * size->height * size->depth;
 
 	counter_add_copy(session, dst->at.is_host, src->at.is_host, bytes);
-	return TRACED(session, stream, copy_slices_cut(session, *dst, *src, size, stream->real),
-		.kind = trace_copy_kind(dst->at.is_host, src->at.is_host), .size = bytes);
+	return OBSERVED(session, stream, copy_slices_cut(session, *dst, *src, size, stream->real),
+		{.kind = trace_copy_kind(dst->at.is_host, src->at.is_host), .size = bytes});
 }
 
 CUresult copy_box(struct session *session, struct stream *stream, const struct box_end *dst,

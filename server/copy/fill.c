@@ -11,8 +11,8 @@
 #include "server/session/session.h"
 #include "server/schedule/closed_gpu.h"
 #include "server/share/session_device.h"
+#include "server/stream/observed.h"
 #include "server/stream/stream.h"
-#include "server/stream/tracer.h"
 #include "server/memory/box.h"
 #include "server/memory/host.h"
 
@@ -100,9 +100,9 @@ CUresult do_fill(struct session *session, struct stream *stream, const struct ms
 	if (result != CUDA_SUCCESS)
 		return result;
 	counter_add(session, COUNTER_FILLS, 1);
-	return TRACED(session, stream,
+	return OBSERVED(session, stream,
 		LAUNCHING(session, stream->device,
 			fill_any(session, host_cut(msg->dst, size) < size, msg->dst, msg->value,
 				msg->width, msg->count, msg->pitch, msg->rows, real)),
-		.kind = TRACE_FILL, .size = msg->count * msg->width * msg->rows);
+		{.kind = TRACE_FILL, .size = msg->count * msg->width * msg->rows});
 }

@@ -12,6 +12,7 @@
 struct context_share;
 struct device;
 struct green;
+struct elastic_stream;
 struct session_device;
 struct stream;
 struct chain_cache;
@@ -29,11 +30,13 @@ struct stream {
 	uint32_t id;
 	struct device *device; /* not owned, as the next */
 	struct session_device *sdev;
-	CUstream real;       /* NULL until its first work */
+	CUstream real;       /* which gets the next work; NULL until its first work */
+	CUstream home;       /* the first `real': it identifies the stream */
 	int priority;        /* the driver's priority */
 	struct turns *turns; /* of the stream's context; not owned */
 	bool is_null;        /* a legacy default stream */
 	bool is_blocking;    /* takes turns with the NULL stream */
+	bool is_apart;       /* has SMs of its own, or its session is in the background */
 	bool is_closed;      /* destroyed; its ID may have a new stream */
 	bool is_busy;        /* on session::busy */
 	bool is_unjoined;    /* on turns::unjoined */
@@ -44,9 +47,10 @@ struct stream {
 	uint32_t n_waited; /* launches in a row that the client waited for: see launch_batch.h */
 	uint64_t parked;   /* ticket of the host function that later work waits for; 0: none */
 	CUevent event;     /* for joins; NULL until the first */
-	struct green *green;         /* the green context of its SMs; NULL: that of its sdev */
-	struct context_share *share; /* a reference; NULL: `green' is the client's */
-	struct chain_cache *chains;  /* NULL until needed */
+	struct green *green;            /* the green context of its SMs; NULL: that of its sdev */
+	struct context_share *share;    /* a reference; NULL: `green' is the client's */
+	struct chain_cache *chains;     /* NULL until needed */
+	struct elastic_stream *elastic; /* NULL: `real' is always `home' */
 };
 
 #endif

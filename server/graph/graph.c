@@ -15,7 +15,6 @@
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/driver/driver_facts.h"
-#include "server/schedule/background.h"
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/closed_gpu.h"
 #include "server/schedule/deferred.h"
@@ -25,11 +24,12 @@
 #include "server/share/context_share.h"
 #include "server/share/graph_end.h"
 #include "server/share/session_device.h"
+#include "server/stream/elastic_stream.h"
 #include "server/stream/event.h"
+#include "server/stream/observed.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/printf_capture.h"
 #include "server/stream/stream.h"
-#include "server/stream/tracer.h"
 #include "server/memory/memory_op.h"
 #include "server/launch/launch.h"
 
@@ -338,12 +338,12 @@ static CUresult graph_launch(
 
 	if (may_block(graph) && !pending_waits_begin(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	graph->last = real;
+	graph->last = stream->home;
 	/* It is unknown which of its nodes is running. */
 	session->last_kernel = NULL;
 	counter_add(session, COUNTER_GRAPH_LAUNCHES, 1);
-	result = TRACED(session, stream, graph_launch_real(session, graph, real),
-		.kind = TRACE_GRAPH, .count = 1, .size = graph->n_nodes);
+	result = OBSERVED(session, stream, graph_launch_real(session, graph, real),
+		{.kind = TRACE_GRAPH, .count = 1, .size = graph->n_nodes, .shape = graph->id});
 	if (may_block(graph))
 		pending_waits_end(session, stream, real);
 	return result;
@@ -396,7 +396,7 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 	CUstream real;
 	CUresult result;
 
-	background_wait_graph(session, stream, MAX(graph->n_nodes, 1u));
+	elastic_stream_wait_graph(session, stream, MAX(graph->n_nodes, 1u));
 	result = graph_begin(session, stream, graph, &real);
 	if (result == CUDA_SUCCESS)
 		result = take_print_turn(session, stream, graph, &real);
@@ -405,7 +405,7 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 	result = graph->has_loops ? loops_launch(session, stream, graph, real)
 				  : graph_launch(session, stream, graph, real);
 	if (result == CUDA_SUCCESS)
-		background_note(session, stream, MAX(graph->n_nodes, 1u));
+		elastic_stream_note(session, stream, MAX(graph->n_nodes, 1u));
 	return result;
 }
 

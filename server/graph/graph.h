@@ -71,7 +71,7 @@ struct graph {
 	struct graph_former *former; /* owned: see graph_wait.h */
 	uint32_t next_wait;          /* where graph_next_wait() continues */
 	uint64_t n_freed;            /* session::n_freed when all spans were last checked */
-	CUstream last; /* of the last launch; NULL: none. Compared, never dereferenced */
+	CUstream last; /* stream::home of the last launch; NULL: none. Compared only */
 	CUevent end;   /* of a graph destroyed while it runs: marks its end */
 	bool is_closed;
 };

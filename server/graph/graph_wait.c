@@ -26,7 +26,7 @@ CUstream graph_running_on(const struct session *session, const struct graph *gra
 {
 	const struct stream *stream = session->busy;
 
-	while (stream && stream->real != graph->last)
+	while (stream && stream->home != graph->last)
 		stream = stream->next_busy;
 	return graph->last && stream ? stream->real : NULL;
 }

@@ -14,6 +14,7 @@
 #include "server/schedule/closed_gpu.h"
 #include "server/share/graph_end.h"
 #include "server/share/session_device.h"
+#include "server/stream/elastic_stream.h"
 #include "server/stream/stream.h"
 
 /* The cost of making a graph equals what this many runs save. */
@@ -30,6 +31,16 @@ CUresult launch_alone(const struct queued_launch *queued, CUstream real)
 		queued->grid[2], queued->block[0], queued->block[1], queued->block[2],
 		queued->shared_bytes, real, NULL,
 		kernel_extra(&extra, queued->params, queued->params_size));
+}
+
+CUresult launch_in(
+	struct session *session, struct stream *stream, const struct queued_launch *queued)
+{
+	CUresult result = LAUNCHING(session, stream->device, launch_alone(queued, stream->real));
+
+	return elastic_stream_has_to_retry(session, stream, result)
+		       ? LAUNCHING(session, stream->device, launch_alone(queued, stream->real))
+		       : result;
 }
 
 static CUDA_KERNEL_NODE_PARAMS node_params(

@@ -53,6 +53,11 @@ struct seqno_write {
 /* Launches one kernel, without a graph. */
 CUresult launch_alone(const struct queued_launch *queued, CUstream real);
 
+/* The same as work of the session, on the SMs that the stream has now, or else on all of its own.
+ */
+CUresult launch_in(
+	struct session *session, struct stream *stream, const struct queued_launch *queued);
+
 /*
  * Launches `n' kernels; then the GPU writes the seqno. A chain always gets the same `n', and
  * always a seqno or always NULL. CUDA_ERROR_NOT_READY: there is no graph yet. After any error

@@ -15,13 +15,14 @@
 #include "launch_batch.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
-#include "server/schedule/background.h"
 #include "server/schedule/closed_gpu.h"
+#include "server/schedule/foreground.h"
 #include "server/share/session_device.h"
+#include "server/stream/elastic_stream.h"
 #include "server/stream/event.h"
+#include "server/stream/observed.h"
 #include "server/stream/printf_capture.h"
 #include "server/stream/stream.h"
-#include "server/stream/tracer.h"
 #include "server/module/kernel.h"
 
 /* Limits of the GPU, from facts read at the start. The driver might not refuse an invalid shape. */
@@ -48,6 +49,29 @@ static CUresult wait_to_print(
 	launch_batch_flush(session);
 	printf_capture_wait(session, &kernel->print_history);
 	return stream_begin(session, stream, ret_real);
+}
+
+/* A stream with SMs of its own, or of a background session. */
+static __attribute__((noinline)) CUresult launch_apart(struct session *session,
+	struct stream *stream, const struct queued_launch *launch, bool is_alone)
+{
+	CUresult result;
+
+	if (!is_alone) {
+		launch_batch_add(session, stream, launch);
+		return CUDA_SUCCESS;
+	}
+	launch_batch_flush(session);
+	elastic_stream_wait(session, stream, 1);
+	counter_add(session, COUNTER_LAUNCHES, 1);
+	result = OBSERVED(session, stream, launch_in(session, stream, launch),
+		{.kind = TRACE_LAUNCH,
+			.count = 1,
+			.name = launch->kernel->name,
+			.shape = foreground_hash(0, (uintptr_t)launch->kernel, launch->grid)});
+	if (result == CUDA_SUCCESS)
+		elastic_stream_note(session, stream, 1);
+	return result;
 }
 
 _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct kernel *kernel,
@@ -92,16 +116,22 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	 */
 	batch->lone = batch->n == 0 ? stream : NULL;
 	batch->lone_at = session->n_messages;
-	if (found->is_clustered || unlikely(stream->green) || unlikely(kernel->is_parent) ||
+	if (unlikely(stream->is_apart))
+		return launch_apart(session, stream, &queued,
+			found->is_clustered || stream->green || kernel->is_parent);
+	if (found->is_clustered || unlikely(kernel->is_parent) ||
 		(batch->n == 0 && !ring_has_next(&session->receiver) &&
 			!launch_batch_hold(session, stream, &queued))) {
 		launch_batch_flush(session);
 		counter_add(session, COUNTER_LAUNCHES, 1);
-		return TRACED(session, stream,
+		return OBSERVED(session, stream,
 			LAUNCHING(session, stream->device, launch_alone(&queued, real)),
-			.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);
+			{.kind = TRACE_LAUNCH,
+				.count = 1,
+				.name = kernel->name,
+				.shape = foreground_hash(0, (uintptr_t)kernel, queued.grid)});
 	}
-	launch_batch_add(session, stream, real, &queued);
+	launch_batch_add(session, stream, &queued);
 	return CUDA_SUCCESS;
 }
 
@@ -233,6 +263,19 @@ static CUresult launch_prepare(struct session *session, struct stream *stream,
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
+static CUresult launch_configured(struct session *session, struct stream *stream,
+	CUlaunchConfig *config, CUfunction function, void **extra)
+{
+	CUresult result = LAUNCHING(
+		session, stream->device, cuda.cuLaunchKernelEx(config, function, NULL, extra));
+
+	if (!elastic_stream_has_to_retry(session, stream, result))
+		return result;
+	config->hStream = stream->real;
+	return LAUNCHING(
+		session, stream->device, cuda.cuLaunchKernelEx(config, function, NULL, extra));
+}
+
 CUresult do_launch_with(struct session *session, struct stream *stream, struct kernel *kernel,
 	const struct msg_launch_with *msg, const void *params)
 {
@@ -247,7 +290,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	if ((msg->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER) &&
 		!launch_cluster_ok(msg->grid, msg->cluster))
 		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-	background_wait(session, stream, 1);
+	elastic_stream_wait(session, stream, 1);
 	result = launch_prepare(session, stream, kernel, &config, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -266,14 +309,16 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	config.numAttrs = launch_attributes(attributes, msg->attr_mask, msg->cluster,
 		msg->cluster_policy, session_device_priority(stream->sdev, msg->priority));
 	config.numAttrs += stream_attributes(&attributes[config.numAttrs], msg->attr_mask, &events);
-	result = TRACED(session, stream,
-		LAUNCHING(session, stream->device,
-			cuda.cuLaunchKernelEx(&config, found->function, NULL,
-				kernel_extra(&extra, params, kernel->param_bytes))),
-		.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);
+	result = OBSERVED(session, stream,
+		launch_configured(session, stream, &config, found->function,
+			kernel_extra(&extra, params, kernel->param_bytes)),
+		{.kind = TRACE_LAUNCH,
+			.count = 1,
+			.name = kernel->name,
+			.shape = foreground_hash(0, (uintptr_t)kernel, msg->grid)});
 	if (result != CUDA_SUCCESS)
 		return result;
 	events_note(&events, stream);
-	background_note(session, stream, 1);
+	elastic_stream_note(session, stream, 1);
 	return CUDA_SUCCESS;
 }

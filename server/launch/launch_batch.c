@@ -20,12 +20,13 @@
 #include "server/session/reply.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/schedule/background.h"
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/closed_gpu.h"
+#include "server/schedule/foreground.h"
 #include "server/share/session_device.h"
+#include "server/stream/elastic_stream.h"
+#include "server/stream/observed.h"
 #include "server/stream/progress.h"
-#include "server/stream/tracer.h"
 #include "server/module/kernel.h"
 
 /*
@@ -131,17 +132,33 @@ static void launch_batch_trim(struct session *session, bool all)
 
 /* ---- leaving */
 
+/* A part of a batch, as observed. */
+static struct trace_work describe(const struct queued_launch *launches, unsigned n)
+{
+	struct trace_work work = {
+		.kind = TRACE_LAUNCH,
+		.count = n,
+		.name = launches[0].kernel->name,
+	};
+
+	for (unsigned i = 0; i < n; i++) {
+		work.is_mixed = work.is_mixed || launches[i].kernel != launches[0].kernel;
+		work.shape = foreground_hash(
+			work.shape, (uintptr_t)launches[i].kernel, launches[i].grid);
+	}
+	return work;
+}
+
 static void flush_one_by_one(struct session *session, const struct launch_batch *batch,
 	const struct queued_launch *launches, unsigned n)
 {
-	struct device *device = batch->stream->device;
+	struct stream *stream = batch->stream;
 
 	for (unsigned i = 0; i < n; i++) {
 		CUresult result = reply_pending_error(session);
 
 		if (result == CUDA_SUCCESS) {
-			result =
-				LAUNCHING(session, device, launch_alone(&launches[i], batch->real));
+			result = launch_in(session, stream, &launches[i]);
 			result = fault_note(session, result);
 		}
 		reply_late(session, result);
@@ -190,24 +207,17 @@ static CUresult flush(struct session *session, struct launch_batch *batch, unsig
 	unsigned done = 0;
 
 	while (done < n) {
-		unsigned n_now = background_wait(session, batch->stream, n - done);
+		unsigned n_now = elastic_stream_wait(session, batch->stream, n - done);
 
-		if (n_now > 1)
+		/* The nodes of a chain have all SMs of the session. */
+		if (n_now > 1 && elastic_stream_has_all(batch->stream))
 			flush_together(session, batch, done, done + n_now);
 		else
-			flush_one_by_one(session, batch, &batch->launches[done], 1);
+			flush_one_by_one(session, batch, &batch->launches[done], n_now);
 		done += n_now;
-		background_note(session, batch->stream, n_now);
+		elastic_stream_note(session, batch->stream, n_now);
 	}
 	return CUDA_SUCCESS;
-}
-
-static bool is_mixed(const struct queued_launch *launches, unsigned n)
-{
-	for (unsigned i = 1; i < n; i++)
-		if (launches[i].kernel != launches[0].kernel)
-			return true;
-	return false;
 }
 
 static __attribute__((noinline)) void send_all(struct session *session, struct launch_batch *batch)
@@ -223,8 +233,7 @@ static __attribute__((noinline)) void send_all(struct session *session, struct l
 		batch->is_held = false;
 	}
 	counter_add(session, COUNTER_LAUNCHES, n);
-	TRACED(session, batch->stream, flush(session, batch, n), .kind = TRACE_LAUNCH, .count = n,
-		.name = batch->launches[0].kernel->name, .is_mixed = is_mixed(batch->launches, n));
+	OBSERVED(session, batch->stream, flush(session, batch, n), describe(batch->launches, n));
 }
 
 _hot_ void launch_batch_flush(struct session *session)
@@ -233,13 +242,12 @@ _hot_ void launch_batch_flush(struct session *session)
 		send_all(session, session->batch);
 }
 
-void launch_batch_add(struct session *session, struct stream *stream, CUstream real,
-	const struct queued_launch *queued)
+void launch_batch_add(
+	struct session *session, struct stream *stream, const struct queued_launch *queued)
 {
 	struct launch_batch *batch = session->batch;
 
 	batch->stream = stream;
-	batch->real = real;
 	batch->launches[batch->n++] = *queued;
 	if (batch->n == LAUNCH_BATCH_MAX)
 		launch_batch_flush(session);
@@ -283,8 +291,9 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 	/* Another stream may become blocked meanwhile. */
 	if (unlikely(closed_any()))
 		closed_wait(session, stream->device);
-	background_wait(session, stream, 1);
-	if (!is_awaited(session, stream) || reply_pending_error(session) != CUDA_SUCCESS)
+	elastic_stream_wait(session, stream, 1);
+	if (!is_awaited(session, stream) || !elastic_stream_has_all(stream) ||
+		reply_pending_error(session) != CUDA_SUCCESS)
 		return false;
 	seqno.word = session->timeline + stream->id * sizeof(uint64_t);
 	store = chain_cache_get(session, stream);
@@ -296,7 +305,12 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 	batch->is_held = false;
 	counter_add(session, COUNTER_LAUNCHES, 1);
 	at_work_mark(session, stream->id, value);
-	background_note(session, stream, 1);
+	elastic_stream_note(session, stream, 1);
+	if (is_observed(session)) {
+		const struct trace_work work = describe(batch->launches, 1);
+
+		observed_end(session, stream, &work, CUDA_SUCCESS);
+	}
 	return true;
 }
 
@@ -308,11 +322,15 @@ CUresult do_seqno_write(struct session *session, uint32_t id, uint64_t value)
 	if (batch->lone && batch->lone_at + 1 == session->n_messages && batch->lone->id == id) {
 		if (batch->lone->n_waited < WAITED_MIN)
 			batch->lone->n_waited++;
-		if (launch_awaited(session, batch, value))
+		if (launch_awaited(session, batch, value)) {
+			foreground_close(session, id, value);
 			return CUDA_SUCCESS;
+		}
 		batch->is_held = false;
 	}
 	launch_batch_flush(session);
+	if (classes_are_several(session))
+		foreground_close(session, id, value);
 	return progress_write(session, id, value);
 }
 

@@ -34,7 +34,6 @@ struct stream;
  */
 struct launch_batch {
 	struct stream *stream;
-	CUstream real;
 	unsigned n;
 	struct queued_launch launches[LAUNCH_BATCH_MAX];
 	struct stream *lone; /* of a launch that had no other before it in the batch; or NULL */
@@ -46,8 +45,8 @@ struct launch_batch {
 };
 
 /* Adds a launch for a stream that stream_begin() has prepared. A full batch is launched. */
-void launch_batch_add(struct session *session, struct stream *stream, CUstream real,
-	const struct queued_launch *queued);
+void launch_batch_add(
+	struct session *session, struct stream *stream, const struct queued_launch *queued);
 
 /*
  * Prepares to hold a launch that came alone, for the batch to be launched with its seqno. False:

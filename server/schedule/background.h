@@ -3,16 +3,14 @@
 #define BACKGROUND_H
 
 /*
- * Background clients (priority 2) go last. While a client with a higher priority has work on a
- * GPU, or had some a moment ago, a background client may have BACKGROUND_SHALLOW_NS of GPU time
- * queued there, as estimated from the time that its last kernels took. Further launches are
- * delayed: they stay in the ring until the others pause, or until MPS_BACKGROUND_DELAY_US have
- * passed. After a delay that ended in this way, no further one begins for BACKGROUND_RUN_NS, so
- * that no client starves. Otherwise, a background client may have BACKGROUND_DEPTH_NS queued.
+ * The work that a background session has on a GPU which foreground sessions use, too. It has
+ * BACKGROUND_DEPTH_NS of GPU time queued there at most, as estimated from the time that its last
+ * kernels took, so that a share of the SMs (elastic.h) takes effect soon. Further launches stay in
+ * the ring.
  *
- * Nothing is delayed if no other client has opened the GPU, or with MPS_BACKGROUND_DELAY_US=0.
+ * Nothing is bounded if no foreground session has opened the GPU.
  *
- * The session's worker only, unless a function says otherwise.
+ * The session's worker only.
  */
 
 #include <stdbool.h>
@@ -22,33 +20,26 @@
 #include "clock.h"
 #include "layout.h"
 
+struct device;
 struct session;
 struct stream;
 
-#define BACKGROUND_RUN_NS 1000000u
 #define BACKGROUND_DEPTH_NS 1000000u
 
-/*
- * Programs that launch small kernels one by one have less queued, and disturb others little
- * (docs/performance.md). So they run at their speed.
- */
-#define BACKGROUND_SHALLOW_NS 100000u
+/* A kernel whose first end is seen late counts as no longer than this. */
+#define BACKGROUND_FIRST_NS 100000u
 
 struct queued_kernels {
 	unsigned n;
+	unsigned groups; /* groups of SMs that they use */
 	uint64_t launched_ns;
 };
 
 /* A session's part. */
 struct background {
-	struct session *session;
-	struct background *next; /* in the list of sessions that go first, under its lock */
-	bool goes_first;         /* is in that list */
-
-	/* Of a background client. */
-	uint64_t others_at_work_ns;  /* when others were last seen at work; 0: never */
-	uint64_t runs_until_ns;      /* no delay begins before */
+	uint64_t looked_ns;          /* at the last look; 0: the queue was empty then */
 	bool is_depth_ignored;       /* its queue did not move for long; until it does */
+	unsigned groups;             /* groups of SMs that its next launches may use */
 	uint64_t kernel_ns;          /* of a kernel on the GPU, on average; 0: not known */
 	uint64_t n_watched, n_ended; /* launches; those between them are queued */
 	unsigned n_kernels;          /* in these */
@@ -57,32 +48,28 @@ struct background {
 	struct queued_kernels queue[BACKGROUND_QUEUED_MAX];
 };
 
-/* Reads MPS_BACKGROUND_DELAY_US, before the first session. */
-void background_init(void);
-
 /*
- * Before `n' kernels (1 or more) go to the GPU of that stream: sleeps as long as the session
- * has to wait. Returns how many may go now, 1 to n.
+ * Before `n' kernels (1 or more) of a background session go to the GPU of that stream: sleeps until
+ * some may go, and chooses background::groups for them. Returns how many may go now, `least' to
+ * `n'. A graph goes as a whole: `least' is `n'.
  */
-unsigned background_wait(struct session *session, const struct stream *stream, unsigned n);
+unsigned background_wait(
+	struct session *session, const struct stream *stream, unsigned least, unsigned n);
 
-/* The same before a graph of `n' nodes, which goes as a whole. */
-void background_wait_graph(struct session *session, const struct stream *stream, unsigned n);
-
-/* `n' kernels went to the GPU, in that stream. */
-void background_note(struct session *session, struct stream *stream, unsigned n);
+/* `n' kernels went to the GPU, in that stream, on that many groups of SMs. */
+void background_note(struct session *session, struct stream *stream, unsigned n, unsigned groups);
 
 /* Looks which launches have ended. */
-void background_settle(struct background *own, uint64_t now);
+void background_settle(struct session *session, uint64_t now);
 
 /*
  * The same, again and again while the worker spins: the more looks, the better is the time of a
  * kernel known. A client that waits after several launches sends nothing meanwhile.
  */
-static inline void background_watch(struct background *own)
+static inline void background_watch(struct session *session, const struct background *own)
 {
 	if (unlikely(own->n_ended < own->n_watched))
-		background_settle(own, now_ns());
+		background_settle(session, now_ns());
 }
 
 #endif

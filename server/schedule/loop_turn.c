@@ -65,7 +65,7 @@ static bool may_go_on(const struct loops *loops, const struct session *session,
 {
 	if (!turn_is_first(loops, turn))
 		return false;
-	return !loops->end || loops->stream == stream->real || is_own(loops, session) ||
+	return !loops->end || loops->stream == stream->home || is_own(loops, session) ||
 	       cuda.cuEventQuery(loops->end) != CUDA_ERROR_NOT_READY;
 }
 
@@ -88,7 +88,7 @@ static bool wait_for_turn(const struct loops *loops, struct session *session,
 static bool has_to_follow(
 	const struct loops *loops, const struct session *session, const struct stream *stream)
 {
-	return loops->end && loops->stream != stream->real && is_own(loops, session);
+	return loops->end && loops->stream != stream->home && is_own(loops, session);
 }
 
 CUresult loop_turn_take(struct session *session, const struct stream *stream,
@@ -111,16 +111,16 @@ CUresult loop_turn_take(struct session *session, const struct stream *stream,
 }
 
 /* Without an event that tells of the end, the session waits for it. */
-static void note_end(struct loops *loops, struct session *session, CUstream real)
+static void note_end(struct loops *loops, struct session *session, const struct stream *stream)
 {
 	struct gate_wait wait = gate_wait(GATE_LOOP_END, session);
 
-	loops->stream = real;
+	loops->stream = stream->home;
 	loops->pid = session->pid;
 	loops->session_id = session->id;
-	if (cuda.cuEventRecord(loops->end, real) == CUDA_SUCCESS)
+	if (cuda.cuEventRecord(loops->end, stream->real) == CUDA_SUCCESS)
 		return;
-	while (cuda.cuStreamQuery(real) == CUDA_ERROR_NOT_READY && gate_again(&wait))
+	while (cuda.cuStreamQuery(stream->real) == CUDA_ERROR_NOT_READY && gate_again(&wait))
 		;
 }
 
@@ -130,7 +130,7 @@ void loop_turn_give(struct session *session, const struct stream *stream, struct
 	struct loops *loops = &all[stream->device->ordinal];
 
 	if (is_launched)
-		note_end(loops, session, stream->real);
+		note_end(loops, session, stream);
 	turn_remove(loops, turn);
 }
 

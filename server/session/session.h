@@ -42,6 +42,8 @@ struct region;
 struct printf_capture;
 struct launch_batch;
 struct background;
+struct classed;
+struct foreground;
 struct launching;
 struct chain_cache;
 struct trace;
@@ -60,6 +62,11 @@ struct grant {
 	int32_t priority;
 	uint64_t memory; /* bytes; UINT64_MAX: no limit */
 };
+
+/* Bits of session::observers. */
+#define OBSERVER_TRACER 1u
+#define OBSERVER_CLASSES 2u /* sessions of another class exist, or its own class is not known yet  \
+			     */
 
 struct session {
 	/* Set before the worker starts. */
@@ -91,6 +98,7 @@ struct session {
 	_Atomic uint32_t n_unpinned;  /* set by the worker: pieces of memory, so far */
 	struct watchdog watchdog;     /* the call that the worker is in */
 	_Atomic uint64_t counters[COUNTERS]; /* see server/session/counting.h */
+	atomic_uint observers;               /* who has to know of its work: see observed.h */
 	_Atomic uint64_t marks[STREAMS_MAX]; /* by stream: see at_work.h */
 	_Atomic uint32_t n_marks;            /* streams from here on have never existed */
 	struct device_quota *_Atomic quotas[DEVICES_MAX]; /* see device_quotas_unref() */
@@ -149,7 +157,9 @@ struct session {
 	struct printf_capture *text;      /* what its kernels printed */
 	const struct kernel *last_kernel; /* the last one launched; NULL: a graph, or unknown */
 	char last_kernel_name[KERNEL_NAME_MAX];
-	struct background *background;    /* its turn behind other clients */
+	struct classed *classed;          /* its class: foreground or background */
+	struct background *background;    /* what it has on a GPU, of a background session */
+	struct foreground *foreground;    /* what it feels, of a foreground session */
 	struct launching *launching;      /* whether its worker is launching */
 	struct launch_batch *batch;       /* launches that wait for the next one */
 	struct chain_cache *chain_caches; /* of its streams */

@@ -435,7 +435,7 @@ static CUresult green_new(struct session *session, uint32_t id, const struct gre
 }
 
 CUresult green_take(struct session *session, const struct green_key *key, CUdevResource *parts,
-	struct green **ret_green)
+	bool has_channels, struct green **ret_green)
 {
 	struct green *green = account_alloc(session->account, sizeof(*green), 0);
 	CUresult result;
@@ -446,7 +446,8 @@ CUresult green_take(struct session *session, const struct green_key *key, CUdevR
 	green->refs = 1;
 	result = green_make_real(session, green, parts, key->n_parts);
 	if (result == CUDA_SUCCESS) {
-		make_channels(session, green);
+		if (has_channels)
+			make_channels(session, green);
 		*ret_green = green;
 	} else {
 		account_free(green);
@@ -488,18 +489,27 @@ CUresult do_green_destroy(struct session *session, struct green *green)
 	return CUDA_SUCCESS;
 }
 
-CUresult green_take_stream(
+CUresult green_try_stream(
 	struct session *session, struct green *green, int32_t priority, CUstream *ret_real)
 {
-	CUresult result;
-	unsigned n;
+	unsigned n = atomic_load(&green->n_channels);
 
-	n = atomic_load(&green->n_channels);
 	n -= blocked_has(session) ? 0 : n / CHANNELS_KEPT_PART;
 	if (atomic_fetch_add(&green->n_streams, 1) < n)
 		return stream_create(green, priority, ret_real);
-	/* While the session sleeps, others may have the channel. */
 	atomic_fetch_sub(&green->n_streams, 1);
+	return CUDA_ERROR_NOT_READY;
+}
+
+CUresult green_take_stream(
+	struct session *session, struct green *green, int32_t priority, CUstream *ret_real)
+{
+	CUresult result = green_try_stream(session, green, priority, ret_real);
+	unsigned n;
+
+	if (result != CUDA_ERROR_NOT_READY)
+		return result;
+	/* While the session sleeps, others may have the channel. */
 	if (!quiet_call_begin(session, green->key.device, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	n = atomic_fetch_add(&green->n_streams, 1) + 1;

@@ -37,10 +37,11 @@ struct green {
 
 /*
  * A green context of no session, with the parts of its GPU that the key names: a kept one or
- * a new one. It counts for this session until its last user drops it. Making one sleeps.
+ * a new one. It counts for this session until its last user drops it. `has_channels': all streams
+ * of its users are in it, so it gets channels for them. Making one sleeps.
  */
 CUresult green_take(struct session *session, const struct green_key *key, CUdevResource *parts,
-	struct green **ret_green);
+	bool has_channels, struct green **ret_green);
 
 /* Keeps it until its last stream has ended, also after the ID has ended. */
 struct green *green_ref(struct green *green);
@@ -49,6 +50,9 @@ struct green *green_ref(struct green *green);
  * left, sleeps while streams are blocked.
  */
 CUresult green_take_stream(
+	struct session *session, struct green *green, int32_t priority, CUstream *ret_real);
+/* The same, but never sleeps: CUDA_ERROR_NOT_READY if the driver may have no channel left. */
+CUresult green_try_stream(
 	struct session *session, struct green *green, int32_t priority, CUstream *ret_real);
 /* The stream ends after the work that it has. */
 void green_give_stream(struct green *green, CUstream real);

@@ -9,6 +9,7 @@
 
 #include "arena.h"
 #include "cu_limit.h"
+#include "elastic_shares.h"
 #include "sm_share.h"
 #include "server/driver/session_stream.h"
 #include "server/device/priority.h"
@@ -21,6 +22,7 @@ struct session_device {
 	struct device_quota *memory; /* a reference */
 	struct priority_range priorities;
 	struct sm_share share; /* the SMs of the session, and the context that is current for it */
+	struct elastic_shares elastic; /* of a background session */
 	struct stream null;
 	struct turns turns; /* of the NULL stream and the blocking ones */
 	CUstream text;      /* never has work; NULL before the first kernel that prints */

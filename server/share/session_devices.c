@@ -165,7 +165,8 @@ static CUresult session_device_make(struct session *session, struct session_devi
 }
 
 /* The NULL stream of a session_device; it needs no separate end. */
-static void init_null(struct stream *stream, struct session_device *sdev)
+static void init_null(
+	const struct session *session, struct stream *stream, struct session_device *sdev)
 {
 	*stream = (struct stream){
 		.id = sdev->device->ordinal,
@@ -174,6 +175,7 @@ static void init_null(struct stream *stream, struct session_device *sdev)
 		.priority = session_device_priority(sdev, 0),
 		.turns = &sdev->turns,
 		.is_null = true,
+		.is_apart = session->limits.priority == PRIORITY_BACKGROUND,
 	};
 	sdev->turns.null = stream;
 }
@@ -201,7 +203,8 @@ static CUresult session_device_new(
 	}
 	/* The device is open now, so its stream priorities are known. */
 	sdev->priorities = priority_range(device, session->limits.priority);
-	init_null(&sdev->null, sdev);
+	init_null(session, &sdev->null, sdev);
+	elastic_shares_take(session, sdev);
 	session->current = sdev;
 	*ret_sdev = TAKE_PTR(sdev);
 	return CUDA_SUCCESS;
@@ -275,6 +278,7 @@ static void session_device_free(
 	/* A context without users may end at any time. */
 	if (sdev->share.green && !device_lost)
 		cuda.cuCtxSetCurrent(sdev->device->context);
+	elastic_shares_give(sdev, device_lost);
 	sm_share_give(sdev->device, &sdev->share, device_lost);
 	account_free(sdev);
 }

@@ -151,20 +151,20 @@ static void sm_share_choose(
 }
 
 static CUresult make_green(struct session *session, struct device *device,
-	const struct division *division, uint64_t set, struct green **ret_green)
+	const struct division *division, const struct sm_share *share, struct green **ret_green)
 {
 	struct green_key key = {
 		.device = device,
 		.count = division->count,
 		.n_groups = division->loads.n,
-		.parts = {set},
+		.parts = {share->set},
 	};
 	CUdevResource parts[SM_LOADS_MAX];
 
 	for (unsigned i = 0; i < division->loads.n; i++)
-		if (set >> i & 1)
+		if (share->set >> i & 1)
 			parts[key.n_parts++] = division->parts[i];
-	return green_take(session, &key, parts, ret_green);
+	return green_take(session, &key, parts, !share->is_elastic, ret_green);
 }
 
 /*
@@ -178,7 +178,7 @@ static CUresult sm_share_fill(struct session *session, struct device *device,
 	CUresult result = CUDA_SUCCESS;
 
 	if (!share->green) {
-		result = make_green(session, device, division, share->set, &green);
+		result = make_green(session, device, division, share, &green);
 		lock_take(&lock);
 		share->green = green;
 		lock_release(&lock);
@@ -311,6 +311,22 @@ CUresult sm_share_take_part(struct session *session, struct device *device,
 	if (result == CUDA_SUCCESS)
 		log_part(session, device, share);
 	return result;
+}
+
+CUresult sm_share_take_elastic(struct session *session, struct device *device,
+	const struct sm_share *of, uint32_t n_groups, struct sm_share *share)
+{
+	struct division *division = &divisions[device->ordinal];
+	unsigned n = of->set ? MIN(n_groups, (unsigned)__builtin_popcountll(of->set)) : n_groups;
+
+	share->is_elastic = true;
+	share->set = sm_set_first(MIN(n, division->loads.n));
+	share->n_sms = n * device->facts.sm_group;
+	lock_take(&lock);
+	sm_loads_add(&division->loads, share->set);
+	link_share(division, share);
+	lock_release(&lock);
+	return sm_share_fill(session, device, division, share);
 }
 
 /* Under the lock. */

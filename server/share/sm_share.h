@@ -31,6 +31,7 @@ struct sm_share {
 	struct green *green;       /* one for all shares with the same SMs; NULL: all SMs */
 	CUcontext context;
 	uint32_t n_sms;
+	bool is_elastic; /* one of several shares that a background session changes between */
 };
 
 /* The number of SMs in the session's partition of the GPU; 0: it has no partition. */
@@ -44,6 +45,13 @@ CUresult sm_share_take(struct session *session, struct device *device, struct sm
  * CUDA_ERROR_NOT_SUPPORTED: the GPU's SMs cannot be divided further.
  */
 CUresult sm_share_take_part(struct session *session, struct device *device,
+	const struct sm_share *of, uint32_t n_groups, struct sm_share *share);
+
+/*
+ * Fills a zeroed share with the first `n_groups' groups of the GPU, or with as many as `of' has.
+ * So all background sessions of a GPU leave the same groups to the foreground.
+ */
+CUresult sm_share_take_elastic(struct session *session, struct device *device,
 	const struct sm_share *of, uint32_t n_groups, struct sm_share *share);
 
 /* Gives the SMs back; no work of the session is on them. */

@@ -129,6 +129,7 @@ static CUresult stream_make_real(struct session *session, struct stream *stream)
 			session_device_discard_stream(stream->sdev, stream->real);
 		stream->real = NULL;
 	}
+	stream->home = stream->real;
 	return result;
 }
 
@@ -274,7 +275,7 @@ static void free_real(struct stream *stream, bool device_lost)
 	else if (!device_lost && stream->real)
 		session_device_give_stream(stream->sdev, stream->real, stream->priority);
 	stream->event = NULL;
-	stream->real = NULL;
+	stream->real = stream->home = NULL;
 	if (!stream->share)
 		green_unref(stream->green, device_lost);
 	else if (stream->turns->null == stream)
@@ -411,6 +412,7 @@ CUresult do_stream_create(
 	stream->priority = session_device_priority(sdev, priority);
 	stream->turns = &sdev->turns;
 	stream->is_blocking = !(flags & CU_STREAM_NON_BLOCKING);
+	stream->is_apart = session->limits.priority == PRIORITY_BACKGROUND;
 	session->streams[id] = stream;
 	at_work_note_stream(session, id);
 	return CUDA_SUCCESS;
@@ -422,9 +424,11 @@ CUresult do_green_stream(
 	CUresult result = do_stream_create(
 		session, id, green->sdev->device->ordinal, CU_STREAM_NON_BLOCKING, priority);
 
-	if (result == CUDA_SUCCESS)
-		session->streams[id]->green = green_ref(green);
-	return result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	session->streams[id]->green = green_ref(green);
+	session->streams[id]->is_apart = true;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_context_share_stream(struct session *session, uint32_t id, struct context_share *share,
@@ -441,6 +445,7 @@ CUresult do_context_share_stream(struct session *session, uint32_t id, struct co
 	stream = session->streams[id];
 	stream->share = context_share_ref(share);
 	stream->green = share->sms.green;
+	stream->is_apart = true;
 	stream->turns = &share->turns;
 	if (is_null) {
 		stream->is_null = true;

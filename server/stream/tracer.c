@@ -63,7 +63,7 @@ struct piece {
 
 struct tracer {
 	struct piece *open; /* between tracer_open() and tracer_close(), or NULL */
-	CUstream open_stream;
+	const struct stream *open_stream;
 	struct piece *pending, **last; /* in the order of submission */
 	struct piece *unused;
 	uint32_t n_made;
@@ -293,7 +293,7 @@ void tracer_open(struct session *session, struct stream *stream, const struct tr
 		tracer_look(tracer, PIECES_MAX);
 		piece = piece_take(tracer);
 	}
-	tracer->open_stream = stream->real;
+	tracer->open_stream = stream;
 	if (piece && piece_begin(tracer, piece, stream, work)) {
 		tracer->open = piece;
 		return;
@@ -314,7 +314,7 @@ CUresult tracer_close(struct session *session, CUresult result)
 	if (result != CUDA_SUCCESS)
 		piece->record.flags |= TRACE_REFUSED;
 	if (result_is_fault(result) || blocked_any() ||
-		cuda.cuEventRecord(piece->end, tracer->open_stream) != CUDA_SUCCESS) {
+		cuda.cuEventRecord(piece->end, tracer->open_stream->real) != CUDA_SUCCESS) {
 		write_untimed(tracer, &piece->record, piece->name[0] ? piece->name : NULL);
 		piece_give(tracer, piece);
 		return result;
@@ -371,6 +371,7 @@ static void tracer_join(struct session *session)
 	tracer->last = &tracer->pending;
 	trace_writer_init(&tracer->writer, session);
 	session->tracer = tracer;
+	atomic_fetch_or(&session->observers, OBSERVER_TRACER);
 }
 
 /* What has not ended lasts until now. Of a stream only the first piece can have begun. */
@@ -404,6 +405,7 @@ static void tracer_leave(struct session *session, bool device_lost)
 {
 	struct tracer *tracer = TAKE_PTR(session->tracer);
 
+	atomic_fetch_and(&session->observers, ~OBSERVER_TRACER);
 	trace_writer_flush(&tracer->writer);
 	for (unsigned i = 0; i < tracer->n_made; i++)
 		piece_fini(&tracer->pieces[i], device_lost);

@@ -6,7 +6,7 @@
  * Records what the streams of a session do while a trace runs. Timing events of the driver
  * go into a stream before and behind each piece of work. The session's worker only.
  *
- * Without a trace the cost is one branch, in TRACED().
+ * See observed.h for the cost without a trace.
  */
 
 #include "server/session/session.h"
@@ -21,6 +21,7 @@ struct trace_work {
 	uint64_t size;    /* bytes */
 	const char *name; /* NULL: none */
 	bool is_mixed;    /* other kernels have other names */
+	uint64_t shape;   /* equal for launches of equal grids */
 };
 
 /* Joins the trace that has begun, or leaves the one that has ended: see trace_has_changed(). */
@@ -29,13 +30,6 @@ void tracer_sync(struct session *session);
 /* Around work for a stream that stream_begin() has prepared. Returns `result'. */
 void tracer_open(struct session *session, struct stream *stream, const struct trace_work *work);
 CUresult tracer_close(struct session *session, CUresult result);
-
-/* `call' gives the work to the driver. The rest describes the work: see struct trace_work. */
-#define TRACED(session, stream, call, ...)                                                         \
-	(unlikely((session)->tracer != NULL)                                                       \
-			? (tracer_open((session), (stream), &(struct trace_work){__VA_ARGS__}),    \
-				  tracer_close((session), (call)))                                 \
-			: (call))
 
 /* Which copy: see counter_add_copy(). */
 static inline enum trace_kind trace_copy_kind(bool to_host, bool from_host)

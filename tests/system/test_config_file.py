@@ -423,7 +423,7 @@ def test_documents():
             "%s = %s\n" % (key, value) for key, value in defaults.items()
             if key in daemon - {"pipe_directory", "log_directory", "visible_devices",
                                 "device_order", "cuda_library", "server_env", "server_user",
-                                "client_host_mib", "background_delay_us"} - overridden))
+                                "client_host_mib", "foreground_slowdown", "background_floor"} - overridden))
         equal(service.reload(), "")
         in_page = page.partition(".SH EXAMPLE")[2].partition(".EX\n")[2].partition(".EE")[0]
         service.write(in_page.replace("alice", "root").replace("bob", "nobody"))

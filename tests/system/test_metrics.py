@@ -65,7 +65,7 @@ def counters_of(families, kind, **labels):
 
 def check_counters(families, kind, want, **labels):
     equal(counters_of(families, kind, **labels), {name: want[name] for name in COUNTERS})
-    for key in "busy", "delayed":
+    for key in "busy", "yielded":
         equal(families["mps_%s_%s_seconds_total" % (kind, key)].value(**labels),
               want[key + "_ns"] / 1e9)
 

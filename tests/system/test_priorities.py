@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 120 s
-"""Priorities: which one a client gets, programs work with each, and background clients are delayed."""
+"""Priorities: which one a client gets, programs work with each, and background clients leave SMs to others."""
 
 import json
 import re
@@ -54,60 +54,72 @@ def test_nonsense():
         equal(told(service), [])
 
 
-def saturate(service, priority):
-    """How long it took, in seconds. Its kernels take milliseconds on the software GPU."""
-    began = time.monotonic()
-    service.run_ok("saturate", "--blocks", "16", "--turns", "300",
-                   env={"CUDA_MPS_CLIENT_PRIORITY": priority})
-    return time.monotonic() - began
+def sms_of(out):
+    """{way: number of SMs} of the lines of smids: "plain: 0-7,16-23"."""
+    found = {}
+    for way, ranges in re.findall(r"^(?:smids: )?(\w+): ([\d,-]+)$", out, re.M):
+        ends = [[int(end) for end in part.split("-")] for part in ranges.split(",")]
+        found[way] = sum(end[-1] - end[0] + 1 for end in ends)
+    return found
 
 
-def delayed_s(service):
-    """For how long launches were delayed, also of clients that have ended."""
+def background(service, *arguments):
+    """The SMs that each way of launching used in the background."""
+    return sms_of(service.run("smids", *arguments, env={"CUDA_MPS_CLIENT_PRIORITY": "2"})[1])
+
+
+def yielded_s(service):
+    """What background clients left to others, also those that have ended."""
     users = json.loads(service.command("stats", "--json").stdout)["users"]
-    return sum(user["delayed_ns"] for user in users) / 1e9
+    return sum(user["yielded_ns"] for user in users) / 1e9
 
 
-def test_background_is_delayed():
-    """Beside work that never ends, its launches wait, each for a bounded time."""
-    with mps.Service({"MPS_BACKGROUND_DELAY_US": "50000"}) as service:
+def test_background_leaves_sms():
+    """Beside work that never ends, it has a share of the SMs; without such work it has all SMs."""
+    with mps.Service() as service:
+        everything = sms_of(service.run_ok("smids")[0])
+        def has_left_some():
+            """Not at once if the other client's process did not run for some milliseconds."""
+            found = background(service, "--fewer")
+            # Nodes of graphs keep to the SMs of the session, and this launch fits nowhere else.
+            for way in "graph", "captured", "cooperative":
+                equal(found[way], everything[way], way)
+            return all(0 < found[way] < everything[way] for way in ("plain", "stream", "burst"))
+
         for others_priority in "0", "1":
             other = service.popen("stuck", "busy",
                                   env={"CUDA_MPS_CLIENT_PRIORITY": others_priority})
             equal(other.stdout.readline(), "stuck: running\n")
-            before = delayed_s(service)
-            took = saturate(service, "2")
+            before = yielded_s(service)
+            wait_for("a share of the SMs", has_left_some, 30)
+            assert yielded_s(service) > before
             other.kill()
             service.finish(other)
-            # Several of its 70 launches wait, for 50 ms each.
-            delayed = delayed_s(service) - before
-            assert 0.25 <= delayed <= took, (delayed, took)
+        equal(background(service), everything)
 
 
-def test_background_is_not_delayed():
-    """... nor beside others in the background, nor if the operator does not want it."""
-    for settings, others_priority in ({"MPS_BACKGROUND_DELAY_US": "1000000"}, "2"), (
-            {"MPS_BACKGROUND_DELAY_US": "0"}, "0"):
-        with mps.Service(settings) as service:
-            other = service.popen("stuck", "busy",
-                                  env={"CUDA_MPS_CLIENT_PRIORITY": others_priority})
-            equal(other.stdout.readline(), "stuck: running\n")
-            saturate(service, "2")
-            other.kill()
-            service.finish(other)
-            equal(delayed_s(service), 0)
+def test_background_beside_background():
+    """... and beside others in the background it has all SMs."""
+    with mps.Service() as service:
+        everything = sms_of(service.run_ok("smids")[0])
+        other = service.popen("stuck", "busy", env={"CUDA_MPS_CLIENT_PRIORITY": "2"})
+        equal(other.stdout.readline(), "stuck: running\n")
+        equal(background(service), everything)
+        other.kill()
+        service.finish(other)
+        equal(yielded_s(service), 0)
 
 
-def test_end_while_delayed():
-    """A client whose launch is delayed can be killed and terminated, and the server lets it go at once."""
-    with mps.Service({"MPS_BACKGROUND_DELAY_US": "1000000"}) as service:
+def test_end_beside_foreground():
+    """A background client can be killed and terminated, and the server lets it go at once."""
+    with mps.Service() as service:
         other = service.popen("stuck", "busy")
         equal(other.stdout.readline(), "stuck: running\n")
         server = service.server()
         for end in (lambda process: process.kill(),
                     lambda process: service.command("terminate_client %s %d" % (server, process.pid))):
             client = service.popen("saturate", "--blocks", "16", "--turns", "300", "--seconds", "60",
-                                 env={"CUDA_MPS_CLIENT_PRIORITY": "2"})
+                                   env={"CUDA_MPS_CLIENT_PRIORITY": "2"})
             wait_for("both clients", lambda: len(service.clients(server)) == 2, 20)
             time.sleep(0.3)
             end(client)
@@ -118,11 +130,13 @@ def test_end_while_delayed():
         service.finish(other)
 
 
-def test_nonsense_delay():
-    with mps.Service({"MPS_BACKGROUND_DELAY_US": "1ms"}) as service:
+def test_nonsense_settings():
+    with mps.Service({"MPS_FOREGROUND_SLOWDOWN": "5%", "MPS_BACKGROUND_FLOOR": "0"}) as service:
         service.run_ok("process1")
-        service.wait_for_log("MPS_BACKGROUND_DELAY_US=1ms is not a number of microseconds from 0 to "
-                             "1000000: 250 is used")
+        service.wait_for_log("MPS_FOREGROUND_SLOWDOWN=5% is not a number of percent from 1 to "
+                             "1000: 5 is used")
+        service.wait_for_log("MPS_BACKGROUND_FLOOR=0 is not a number of percent from 1 to 100: 10 "
+                             "is used")
 
 
 if __name__ == "__main__":

@@ -18,20 +18,22 @@ ROUNDS = "4000" if os.environ.get("MPS_TEST_LONG") else "1500"
 PRIORITIES = ("0", "2", "2")
 
 
-def run_at_random(settings):
+def run_at_random(settings, priorities=PRIORITIES):
     """Random orders of work, alone, beside others and in the background."""
     dice = harness.dice()
     with mps.Service(settings) as service:
-        seeds = [str(dice.randrange(1 << 31)) for _ in range(1 + len(PRIORITIES))]
+        seeds = [str(dice.randrange(1 << 31)) for _ in range(1 + len(priorities))]
         service.run_ok("awaited", seeds[0], ROUNDS, env=settings)
         several = [service.popen("awaited", number, ROUNDS,
                                  env=dict(settings, CUDA_MPS_CLIENT_PRIORITY=priority))
-                   for number, priority in zip(seeds[1:], PRIORITIES)]
+                   for number, priority in zip(seeds[1:], priorities)]
         for number, process in zip(seeds[1:], several):
             code, out, err = service.finish(process)
             equal((code, out), (0, "awaited: ok\n"), "awaited %s with %s: %s" % (
                 number, settings, err))
-        assert "Printed by" not in service.server_log(), "a kernel has printed"
+        log = service.server_log()
+        assert "Printed by" not in log, "a kernel has printed"
+        return log
 
 
 def test_all_on():
@@ -39,13 +41,18 @@ def test_all_on():
 
 
 def test_all_off():
-    run_at_random({"MPS_DISABLE": ",".join(WORDS), "MPS_BACKGROUND_DELAY_US": "0"})
+    run_at_random({"MPS_DISABLE": ",".join(WORDS)})
 
 
 def test_each_off():
     for word in WORDS:
         run_at_random({"MPS_DISABLE": word})
-    run_at_random({"MPS_BACKGROUND_DELAY_US": "0"})
+
+
+def test_shares_change():
+    """The share of the SMs of background clients changes at each launch."""
+    log = run_at_random({"MPS_TEST": "shares", "MPS_SERVER_ENV": "MPS_TEST"})
+    contains(log, "MPS_TEST=shares: the share of background clients changes at each launch")
 
 
 def test_no_client():

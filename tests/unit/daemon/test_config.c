@@ -223,7 +223,8 @@ static void test_values(_unused_ void **state)
 	check_values(CONFIG_IDLE_S, VALUES("0", "31536000"), VALUES("31536001", "-1", "1h"));
 	check_values(CONFIG_SERVERS_MAX, VALUES("1", "4096"), VALUES("0", "4097"));
 	check_values(CONFIG_CLIENT_HOST_MIB, VALUES("1", "16777216"), VALUES("0", "16777217"));
-	check_values(CONFIG_BACKGROUND_DELAY_US, VALUES("0", "1000000"), VALUES("1000001", "1ms"));
+	check_values(CONFIG_FOREGROUND_SLOWDOWN, VALUES("1", "1000"), VALUES("0", "1001", "5%"));
+	check_values(CONFIG_BACKGROUND_FLOOR, VALUES("1", "100"), VALUES("0", "101"));
 	check_values(CONFIG_GROUP_BY_CGROUP, VALUES("yes", "no", "1", "0"), VALUES("on", "2"));
 	check_values(CONFIG_CUDA_LIBRARY, VALUES("/usr/lib/libcuda.so.1"), VALUES("libcuda.so.1"));
 	check_values(CONFIG_VISIBLE_DEVICES, VALUES("0", "0,1", "GPU-536f6674", "MIG-0"),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Delays of background clients, over the counting driver: a background client, and another session
- * that has or has not work on the GPU. How long a kernel takes is set here.
+ * The depth of background work, over the counting driver: a background session, and a foreground
+ * session that has or has not work on the GPU. How long a kernel takes is set here.
  */
 
 #include <setjmp.h>
@@ -17,14 +17,15 @@
 #include "clock.h"
 #include "open_session.h"
 #include "server/session/at_work.h"
-#include "server/session/counting.h"
 #include "server/session/session_part.h"
 #include "server/schedule/background.h"
+#include "server/schedule/classes.h"
+#include "server/schedule/elastic.h"
 #include "server/share/session_device.h"
 #include "server/stream/stream.h"
 
-#define DELAY_NS 20000000u
 #define US 1000ull
+#define STUCK_NS (100000 * US)
 
 static struct session *other;
 static struct background *own;
@@ -45,7 +46,7 @@ static void note(unsigned n)
 	CUstream real;
 
 	assert_int_equal(stream_begin(harness.session, own_stream(), &real), CUDA_SUCCESS);
-	background_note(harness.session, own_stream(), n);
+	background_note(harness.session, own_stream(), n, 3);
 }
 
 static void other_has_work(bool has_work)
@@ -62,20 +63,18 @@ static void open_other(void)
 	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
 		close(fds[i]);
 	atomic_store(&other->granted, 1);
-	/* Its first launch. */
-	assert_int_equal(background_wait(other, own_stream(), 3), 3);
-	assert_true(other->background->goes_first);
+	assert_int_equal(classes_join(other), CLASS_FOREGROUND);
 	other_has_work(true);
 }
 
 static int open_both(void **state)
 {
-	setenv("MPS_BACKGROUND_DELAY_US", "20000", 1);
-	background_init();
+	elastic_init();
 	if (open_session(state) != 0)
 		return -1;
 	harness.session->limits.priority = PRIORITY_BACKGROUND;
 	own = harness.session->background;
+	assert_int_equal(classes_join(harness.session), CLASS_BACKGROUND);
 	open_other();
 	return 0;
 }
@@ -84,7 +83,7 @@ static void close_other(void)
 {
 	if (!other)
 		return;
-	background_part.end(other, false);
+	classes_part.end(other, false);
 	session_free(other);
 	other = NULL;
 }
@@ -116,83 +115,85 @@ static void end_all(void)
 static unsigned wait_ns(unsigned n, uint64_t *ret_ns)
 {
 	uint64_t start_ns = now_ns();
-	unsigned n_now = background_wait(harness.session, own_stream(), n);
+	unsigned n_now = background_wait(harness.session, own_stream(), 1, n);
 
 	*ret_ns = now_ns() - start_ns;
 	return n_now;
 }
 
-/* Whether a delay ended because it had lasted for its longest time. */
-static bool has_waited_longest(void)
+static unsigned wait_for(unsigned n)
 {
-	return own->runs_until_ns > 0;
+	uint64_t ns;
+
+	return wait_ns(n, &ns);
 }
 
 static void test_short_kernels(void **state)
 {
 	(void)state;
-	own->kernel_ns = 10 * US;
-	assert_int_equal(background_wait(harness.session, own_stream(), 4), 4);
-	/* 0.1 ms of them. */
-	assert_int_equal(background_wait(harness.session, own_stream(), 32), 10);
-	queue_kernels(4, 10 * US);
-	assert_int_equal(background_wait(harness.session, own_stream(), 32), 6);
-	assert_false(has_waited_longest());
-	assert_int_equal(counter_read(harness.session, COUNTER_DELAYED), 0);
+	own->kernel_ns = 100 * US;
+	assert_int_equal(wait_for(4), 4);
+	/* 1 ms of them. */
+	assert_int_equal(wait_for(32), 10);
+	queue_kernels(4, 100 * US);
+	/* As many as there is space for; the first ones run meanwhile. */
+	assert_in_range(wait_for(32), 6, 10);
 }
 
-static void test_long_kernels(void **state)
-{
-	uint64_t ns;
-
-	(void)state;
-	own->kernel_ns = 300 * US;
-	assert_in_range(wait_ns(5, &ns), 1, 3);
-	assert_true(ns >= DELAY_NS);
-	assert_true(has_waited_longest());
-	assert_in_range(counter_read(harness.session, COUNTER_DELAYED), DELAY_NS, ns);
-	/* Then it runs for a while. */
-	own->runs_until_ns = UINT64_MAX;
-	assert_int_equal(wait_ns(5, &ns), 3);
-	own->runs_until_ns = 0;
-	other_has_work(false);
-	own->others_at_work_ns = 0;
-	assert_int_equal(wait_ns(5, &ns), 3);
-	assert_false(has_waited_longest());
-}
-
-/* The other's work ends while the launch is delayed. */
-static void *stop_other(void *arg)
-{
-	(void)arg;
-	pause_us(2000);
-	other_has_work(false);
-	return NULL;
-}
-
-static void test_other_pauses(void **state)
-{
-	pthread_t thread;
-	uint64_t ns;
-
-	(void)state;
-	setenv("MPS_BACKGROUND_DELAY_US", "1000000", 1);
-	background_init();
-	own->kernel_ns = 300 * US;
-	assert_int_equal(pthread_create(&thread, NULL, stop_other, NULL), 0);
-	assert_int_equal(wait_ns(1, &ns), 1);
-	assert_false(has_waited_longest());
-	pthread_join(thread, NULL);
-}
-
+/* A graph goes as a whole, if there is space for a part of it. */
 static void test_graph(void **state)
 {
+	uint64_t start_ns;
+
 	(void)state;
-	own->kernel_ns = 10 * US;
-	background_wait_graph(harness.session, own_stream(), 10);
-	assert_false(has_waited_longest());
-	background_wait_graph(harness.session, own_stream(), 11);
-	assert_true(has_waited_longest());
+	own->kernel_ns = 100 * US;
+	assert_int_equal(background_wait(harness.session, own_stream(), 50, 50), 50);
+	queue_kernels(50, 100 * US);
+	start_ns = now_ns();
+	assert_int_equal(background_wait(harness.session, own_stream(), 50, 50), 50);
+	assert_true(now_ns() - start_ns >= 3000 * US);
+}
+
+/* The next launch goes shortly before the last one ends, not behind its end. */
+static void test_long_kernel(void **state)
+{
+	uint64_t ns;
+
+	(void)state;
+	queue_kernels(1, 5000 * US);
+	assert_int_equal(wait_ns(1, &ns), 1);
+	assert_in_range(ns, 3500 * US, STUCK_NS - 1);
+	assert_int_equal(own->n_kernels, 1);
+}
+
+/* What other threads see of the background work. */
+static void test_work_is_published(void **state)
+{
+	(void)state;
+	assert_int_equal(classes_background(0).groups, 0);
+	queue_kernels(1, US);
+	assert_int_equal(classes_background(0).groups, 3);
+	assert_int_equal(classes_background(0).n_noted, 1);
+	assert_int_equal(classes_background(1).groups, 0);
+	end_all();
+	assert_int_equal(classes_background(0).groups, 0);
+	assert_int_equal(classes_background(0).n_noted, 1);
+}
+
+/* The observers of a foreground session change with the background sessions. */
+static void test_classes(void **state)
+{
+	(void)state;
+	assert_true(classes_are_several(other));
+	classes_part.end(harness.session, false);
+	assert_false(classes_are_several(other));
+	assert_int_equal(classes_join(harness.session), CLASS_BACKGROUND);
+	assert_true(classes_are_several(other));
+	assert_true(classes_are_several(harness.session));
+	assert_int_equal(classes_foreground(0), FOREGROUND_AT_WORK);
+	other_has_work(false);
+	assert_int_equal(classes_foreground(0), FOREGROUND_IDLE);
+	assert_int_equal(classes_foreground(1), FOREGROUND_ABSENT);
 }
 
 static void test_depth(void **state)
@@ -204,13 +205,12 @@ static void test_depth(void **state)
 	own->kernel_ns = 400 * US;
 	assert_int_equal(wait_ns(9, &ns), 2);
 	queue_kernels(2, 400 * US);
-	assert_int_equal(wait_ns(9, &ns), 1);
+	assert_in_range(wait_ns(9, &ns), 1, 2);
 	queue_kernels(1, 400 * US);
-	/* 1.2 ms; they seem to wait for something else. */
+	queue_kernels(9, 400 * US);
+	/* 4.8 ms; they seem to wait for something else. */
 	assert_int_equal(wait_ns(9, &ns), 9);
-	assert_true(ns >= 100000000);
-	/* Others did not delay it. */
-	assert_int_equal(counter_read(harness.session, COUNTER_DELAYED), 0);
+	assert_true(ns >= STUCK_NS);
 	assert_int_equal(wait_ns(9, &ns), 9);
 	end_all();
 	assert_int_equal(wait_ns(1, &ns), 1);
@@ -229,7 +229,7 @@ static void test_many_launches(void **state)
 		note(1);
 		assert_int_equal(own->n_kernels, BACKGROUND_QUEUED_MAX);
 		end_all();
-		assert_int_equal(background_wait(harness.session, own_stream(), 1), 1);
+		assert_int_equal(wait_for(1), 1);
 		assert_int_equal(own->n_kernels, 0);
 	}
 }
@@ -246,7 +246,7 @@ static void test_time_of_kernels(void **state)
 	end_all();
 	/* It may have ended long before this look. */
 	assert_int_equal(wait_ns(1, &ns), 1);
-	assert_in_range(own->kernel_ns, 1, BACKGROUND_SHALLOW_NS);
+	assert_in_range(own->kernel_ns, 1, BACKGROUND_FIRST_NS);
 	for (unsigned i = 0; i < 20; i++) {
 		queue_kernels(1, own->kernel_ns);
 		assert_int_equal(wait_ns(1, &ns), 1);
@@ -290,11 +290,11 @@ static void test_watch(void **state)
 	for (unsigned i = 0; i < 20; i++) {
 		queue_kernels(4, i == 0 ? 100 * US : own->kernel_ns);
 		for (unsigned j = 0; j < 10; j++) {
-			background_watch(own);
+			background_watch(harness.session, own);
 			pause_us(100);
 		}
 		end_all();
-		background_watch(own);
+		background_watch(harness.session, own);
 		assert_int_equal(own->n_kernels, 0);
 	}
 	assert_true(own->kernel_ns > 200 * US);
@@ -302,17 +302,14 @@ static void test_watch(void **state)
 
 static void test_no_other(void **state)
 {
-	uint64_t ns;
-
 	(void)state;
 	atomic_store(&other->granted, 2);
-	own->kernel_ns = 300 * US;
-	assert_int_equal(wait_ns(7, &ns), 7);
+	own->kernel_ns = 900 * US;
+	assert_int_equal(wait_for(7), 7);
 	close_other();
-	assert_int_equal(wait_ns(7, &ns), 7);
+	assert_int_equal(wait_for(7), 7);
 	note(7);
 	assert_int_equal(own->n_watched, 0);
-	assert_false(has_waited_longest());
 }
 
 static void test_ending(void **state)
@@ -320,37 +317,21 @@ static void test_ending(void **state)
 	uint64_t ns;
 
 	(void)state;
-	own->kernel_ns = 300 * US;
+	queue_kernels(9, 900 * US);
 	atomic_store(&harness.session->is_ending, true);
 	assert_int_equal(wait_ns(7, &ns), 7);
-	assert_false(has_waited_longest());
+	assert_true(ns < STUCK_NS);
 	atomic_store(&harness.session->is_ending, false);
-}
-
-static void test_settings(void **state)
-{
-	uint64_t ns;
-
-	(void)state;
-	own->kernel_ns = 300 * US;
-	setenv("MPS_BACKGROUND_DELAY_US", "0", 1);
-	background_init();
-	assert_int_equal(wait_ns(7, &ns), 7);
-	note(7);
-	assert_int_equal(own->n_watched, 0);
-	setenv("MPS_BACKGROUND_DELAY_US", "1000001", 1);
-	background_init();
-	assert_in_range(wait_ns(7, &ns), 1, 3);
-	assert_true(ns >= 250 * US);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_short_kernels, open_both, close_both),
-		cmocka_unit_test_setup_teardown(test_long_kernels, open_both, close_both),
-		cmocka_unit_test_setup_teardown(test_other_pauses, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_graph, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_long_kernel, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_work_is_published, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_classes, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_depth, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_many_launches, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_time_of_kernels, open_both, close_both),
@@ -358,7 +339,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_watch, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_no_other, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_ending, open_both, close_both),
-		cmocka_unit_test_setup_teardown(test_settings, open_both, close_both),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Streams that change their share of SMs. A worker.
+ *
+ * Invariant: the driver stream that stream::real names has, or waits for, all work of the stream.
+ */
+
+#include "elastic_stream.h"
+
+#include "stream.h"
+#include "server/session/fault.h"
+#include "server/session/session_part.h"
+#include "server/schedule/background.h"
+#include "server/schedule/blocked_streams.h"
+#include "server/share/green.h"
+#include "server/share/session_device.h"
+
+struct elastic_stream {
+	CUstream reals[SHARE_SIZES_MAX]; /* by share; NULL: not made yet */
+	unsigned at;                     /* the share of stream::real */
+};
+
+bool elastic_stream_has_all(const struct stream *stream)
+{
+	return stream->real == stream->home;
+}
+
+static struct elastic_stream *elastic_get(struct session *session, struct stream *stream)
+{
+	const unsigned last = stream->sdev->elastic.n - 1;
+
+	if (stream->elastic)
+		return stream->elastic;
+	stream->elastic = account_alloc(
+		session->account, sizeof(*stream->elastic), SHARE_SIZES_MAX * KEPT_STREAM);
+	if (stream->elastic) {
+		stream->elastic->reals[last] = stream->home;
+		stream->elastic->at = last;
+	}
+	return stream->elastic;
+}
+
+static CUresult make_real(
+	struct session *session, struct stream *stream, unsigned share, CUstream *ret_real)
+{
+	if (*ret_real)
+		return CUDA_SUCCESS;
+	return green_try_stream(
+		session, stream->sdev->elastic.shares[share].green, stream->priority, ret_real);
+}
+
+/* Orders later work on `real' behind the stream's work. */
+static CUresult follow(struct stream *stream, CUstream real)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (!stream->event)
+		result = cuda.cuEventCreate(&stream->event, CU_EVENT_DISABLE_TIMING);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuEventRecord(stream->event, stream->real);
+	return result == CUDA_SUCCESS
+		       ? cuda.cuStreamWaitEvent(real, stream->event, CU_EVENT_WAIT_DEFAULT)
+		       : result;
+}
+
+/* After an error the stream stays in its share. */
+static void move(struct session *session, struct stream *stream, unsigned share)
+{
+	struct elastic_stream *elastic = elastic_get(session, stream);
+
+	if (!elastic || elastic->at == share ||
+		make_real(session, stream, share, &elastic->reals[share]) != CUDA_SUCCESS ||
+		follow(stream, elastic->reals[share]) != CUDA_SUCCESS)
+		return;
+	stream->real = elastic->reals[share];
+	elastic->at = share;
+}
+
+/* A blocked stream may wait for what its client sends after this launch: it stays. */
+static bool may_move(const struct stream *stream)
+{
+	return stream->sdev->elastic.n > 0 && stream->home && !stream->green && !stream->parked &&
+	       !blocked_any();
+}
+
+static void move_to(struct session *session, struct stream *stream, unsigned groups)
+{
+	if (may_move(stream) && session_device_enter(session, stream->sdev) == CUDA_SUCCESS)
+		move(session, stream, elastic_shares_find(&stream->sdev->elastic, groups));
+}
+
+unsigned elastic_stream_wait_others(struct session *session, struct stream *stream, unsigned n)
+{
+	if (classes_join(session) == CLASS_FOREGROUND)
+		return n;
+	n = background_wait(session, stream, 1, n);
+	move_to(session, stream, session->background->groups);
+	return n;
+}
+
+void elastic_stream_wait_graph(struct session *session, struct stream *stream, unsigned n)
+{
+	if (!classes_are_several(session) || classes_join(session) == CLASS_FOREGROUND)
+		return;
+	background_wait(session, stream, n, n);
+	move_to(session, stream, elastic_groups_all(stream->device));
+}
+
+bool elastic_stream_has_to_retry(struct session *session, struct stream *stream, CUresult result)
+{
+	if (result == CUDA_SUCCESS || result_is_fault(result) || elastic_stream_has_all(stream))
+		return false;
+	move_to(session, stream, elastic_groups_all(stream->device));
+	return elastic_stream_has_all(stream);
+}
+
+/* The groups of SMs that work in the stream uses now. */
+static unsigned groups_of(const struct stream *stream)
+{
+	const struct elastic_shares *elastic = &stream->sdev->elastic;
+
+	return stream->elastic ? elastic->groups[stream->elastic->at]
+			       : elastic_groups_all(stream->device);
+}
+
+void elastic_stream_note_others(struct session *session, struct stream *stream, unsigned n)
+{
+	if (classes_join(session) == CLASS_BACKGROUND)
+		background_note(session, stream, n, groups_of(stream));
+}
+
+static void elastic_stream_end(struct stream *stream, bool device_lost)
+{
+	struct elastic_stream *elastic = TAKE_PTR(stream->elastic);
+
+	if (!elastic)
+		return;
+	for (unsigned i = 0; i + 1 < stream->sdev->elastic.n && !device_lost; i++)
+		if (elastic->reals[i])
+			green_give_stream(stream->sdev->elastic.shares[i].green, elastic->reals[i]);
+	stream->real = stream->home;
+	account_free(elastic);
+}
+
+const struct session_part elastic_streams_part = {.stream_end = elastic_stream_end};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ELASTIC_STREAM_H
+#define ELASTIC_STREAM_H
+
+/*
+ * Streams of background sessions: a stream changes between driver streams in shares of several
+ * sizes. The functions do nothing for a foreground session.
+ *
+ * stream::real is the driver stream that gets the next work. It is ordered behind all work of the
+ * one before it by an event, so every call that uses stream::real keeps the stream's order. A
+ * stream of a green context of the client, or of one of its contexts with SMs of their own, does
+ * not change. Nodes of graphs keep to the SMs of the context in which they were made, so a graph
+ * runs on all SMs of the session.
+ *
+ * The session's worker only.
+ */
+
+#include "server/driver/driver.h"
+#include "server/schedule/classes.h"
+
+struct stream;
+
+/*
+ * Before `n' kernels (1 or more) go to the GPU of that stream: sleeps until some may go, and
+ * changes the stream to the share that they get. Returns how many may go now. A graph goes as a
+ * whole.
+ */
+unsigned elastic_stream_wait_others(struct session *session, struct stream *stream, unsigned n);
+void elastic_stream_wait_graph(struct session *session, struct stream *stream, unsigned n);
+
+static inline unsigned elastic_stream_wait(
+	struct session *session, struct stream *stream, unsigned n)
+{
+	return classes_are_several(session) ? elastic_stream_wait_others(session, stream, n) : n;
+}
+
+/* `n' kernels went to the GPU, in that stream. */
+void elastic_stream_note_others(struct session *session, struct stream *stream, unsigned n);
+
+static inline void elastic_stream_note(struct session *session, struct stream *stream, unsigned n)
+{
+	if (classes_are_several(session))
+		elastic_stream_note_others(session, stream, n);
+}
+
+/*
+ * After a launch failed: whether it has to be made again on the stream's own SMs, to which the
+ * stream returns. A cooperative launch, or a cluster, may not fit into a share.
+ */
+bool elastic_stream_has_to_retry(struct session *session, struct stream *stream, CUresult result);
+
+/* Whether the stream's launches go to all SMs of its session. */
+bool elastic_stream_has_all(const struct stream *stream);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Streams of a background session that change their share of SMs, over the counting driver. The
+ * foreground session is another one, which has work on the GPU or not.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "block_stream.h"
+#include "server/session/at_work.h"
+#include "server/session/session_part.h"
+#include "server/device/priority.h"
+#include "server/schedule/background.h"
+#include "server/schedule/classes.h"
+#include "server/share/green.h"
+#include "server/share/session_device.h"
+#include "server/stream/elastic_stream.h"
+#include "server/stream/stream.h"
+
+static struct session *foreground;
+
+static void foreground_has_work(bool has_work)
+{
+	atomic_store(&foreground->has_work, has_work);
+	at_work_mark(foreground, 0, has_work ? MARK_WORK : 0);
+	/* The time that the foreground counts as being at work after its work. */
+	if (!has_work)
+		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+static int open_both(void **state)
+{
+	uint64_t heap, heap_size, granularity, limits[16];
+	int32_t least, greatest;
+	int fds[FRAME_WELCOME_FDS];
+	uint32_t n_sms;
+
+	(void)state;
+	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
+	elastic_init();
+	harness_open(false);
+	harness.session->limits.priority = PRIORITY_BACKGROUND;
+	if (send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity, &least, &greatest,
+		    limits) != CUDA_SUCCESS ||
+		session_new(2, NULL, NULL, &foreground, fds) != 0)
+		return -1;
+	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
+		close(fds[i]);
+	atomic_store(&foreground->granted, 1);
+	assert_int_equal(classes_join(foreground), CLASS_FOREGROUND);
+	foreground_has_work(true);
+	return 0;
+}
+
+static int close_both(void **state)
+{
+	(void)state;
+	classes_part.end(foreground, false);
+	session_free(foreground);
+	harness_close();
+	assert_int_equal(fake_counts.greens, (int)greens_kept());
+	return 0;
+}
+
+static struct stream *own_stream(void)
+{
+	return &harness.session->devices[0]->null;
+}
+
+/* As a launch does it; returns the driver stream that the launch goes to. */
+static CUstream launch(void)
+{
+	struct stream *stream = own_stream();
+	CUstream real;
+
+	assert_int_equal(stream_begin(harness.session, stream, &real), CUDA_SUCCESS);
+	assert_int_equal(elastic_stream_wait(harness.session, stream, 1), 1);
+	elastic_stream_note(harness.session, stream, 1);
+	return stream->real;
+}
+
+static void test_share(void **state)
+{
+	CUstream in_share;
+	unsigned waits;
+
+	(void)state;
+	assert_int_not_equal(harness.session->devices[0]->elastic.n, 0);
+	in_share = launch();
+	assert_ptr_not_equal(in_share, own_stream()->home);
+	assert_true(classes_background(0).groups <= elastic_groups_all(device_get(0)));
+	waits = fake_calls.waits;
+	assert_ptr_equal(launch(), in_share);
+	assert_int_equal(fake_calls.waits, waits);
+	/* The foreground pauses: one wait orders the streams. */
+	foreground_has_work(false);
+	assert_ptr_equal(launch(), own_stream()->home);
+	assert_int_equal(fake_calls.waits, waits + 1);
+	foreground_has_work(true);
+	assert_ptr_equal(launch(), in_share);
+	assert_int_equal(fake_calls.waits, waits + 2);
+}
+
+/* A graph has all SMs: its nodes were made in the session's own context. */
+static void test_graph(void **state)
+{
+	(void)state;
+	launch();
+	assert_false(elastic_stream_has_all(own_stream()));
+	elastic_stream_wait_graph(harness.session, own_stream(), 5);
+	assert_true(elastic_stream_has_all(own_stream()));
+}
+
+/* A launch that the driver refuses in a share is made again on all SMs, once. */
+static void test_retry(void **state)
+{
+	(void)state;
+	launch();
+	assert_false(elastic_stream_has_to_retry(harness.session, own_stream(), CUDA_SUCCESS));
+	assert_false(elastic_stream_has_to_retry(
+		harness.session, own_stream(), CUDA_ERROR_ILLEGAL_ADDRESS));
+	assert_true(elastic_stream_has_to_retry(
+		harness.session, own_stream(), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE));
+	assert_true(elastic_stream_has_all(own_stream()));
+	assert_false(elastic_stream_has_to_retry(
+		harness.session, own_stream(), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE));
+}
+
+/* An error of the driver leaves the stream where it is. */
+static void test_errors(void **state)
+{
+	(void)state;
+	assert_int_equal(classes_join(harness.session), CLASS_BACKGROUND);
+	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+	for (unsigned i = 0; i < 4 && elastic_stream_has_all(own_stream()); i++)
+		launch();
+	fake_switches.fail_next = 0;
+	assert_false(elastic_stream_has_all(own_stream()));
+}
+
+/* While any stream is blocked, the stream stays: it may wait for what comes after the launch. */
+static void test_blocked(void **state)
+{
+	(void)state;
+	assert_true(block_stream(DEVICES_MAX));
+	launch();
+	assert_true(elastic_stream_has_all(own_stream()));
+	unblock_stream();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_share, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_graph, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_retry, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_errors, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_blocked, open_both, close_both),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
