@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ASYNC_CLOSE_H
-#define ASYNC_CLOSE_H
+#pragma once
 
 /*
  * Closes descriptors that another process has chosen, or whose receive queue
@@ -24,5 +23,3 @@ void async_closep(int *fd);
 
 /* The number of descriptors that are not closed yet, for tests. */
 unsigned async_close_pending(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BASE_H
-#define BASE_H
+#pragma once
 
 /*
  * For every file: cleanup attributes, ownership moves and the few macros that C
@@ -112,5 +111,3 @@ static inline bool range_ok(uint64_t off, uint64_t len, uint64_t size)
 {
 	return len <= size && off <= size - len;
 }
-
-#endif

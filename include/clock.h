@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLOCK_H
-#define CLOCK_H
+#pragma once
 
 /* The clock of all deadlines and durations: CLOCK_MONOTONIC. Any thread. */
 
@@ -19,5 +18,3 @@ static inline uint64_t now_ms(void)
 {
 	return now_ns() / 1000000;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COUNTERS_H
-#define COUNTERS_H
+#pragma once
 
 /*
  * What a client has done since it came. Servers count and daemons report. All counters only
@@ -25,5 +24,3 @@ enum counter {
 			  */
 	COUNTERS,
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FD_KIND_H
-#define FD_KIND_H
+#pragma once
 
 /*
  * Finds out what a descriptor is, without a request that a file system could
@@ -30,5 +29,3 @@ struct fd_facts {
 
 /* 0 or -errno. */
 int fd_facts(int fd, struct fd_facts *ret);
-
-#endif

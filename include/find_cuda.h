@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FIND_CUDA_H
-#define FIND_CUDA_H
+#pragma once
 
 /*
  * Finds the machine's real libcuda: one rule for the server and for a program
@@ -39,5 +38,3 @@ bool find_cuda_is_replaced(void);
 
 /* What to do if there is none: a sentence without its full stop, short enough for a frame. */
 const char *find_cuda_advice(void);
-
-#endif

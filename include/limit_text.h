@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LIMIT_TEXT_H
-#define LIMIT_TEXT_H
+#pragma once
 
 /*
  * Numbers and limits in the syntax of users, on command lines and in environment variables.
@@ -35,5 +34,3 @@ int parse_size(const char *text, uint64_t *ret_bytes);
 
 /* In the largest of G, M and K that divides `bytes', else in bytes: "1044M", "3B". */
 void format_size(uint64_t bytes, char *text, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LOCK_TABLE_H
-#define LOCK_TABLE_H
+#pragma once
 
 /*
  * All locks of the server, of the client library and of the code that they share, in the order in
@@ -95,5 +94,3 @@ enum lock_order {
 #undef ORDER
 	LOCKS,
 };
-
-#endif

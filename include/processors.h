@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROCESSORS_H
-#define PROCESSORS_H
+#pragma once
 
 /* The processors that this thread may run on. Any thread. */
 
@@ -18,5 +17,3 @@ static inline unsigned processors_count(void)
 		       ? (unsigned)CPU_COUNT(&set)
 		       : (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef QUOTE_H
-#define QUOTE_H
+#pragma once
 
 /*
  * Foreign text in lines for users: names of programs, groups and files. Any
@@ -31,5 +30,3 @@ struct quoted {
  * with "..." after its closing quote. Always returns quoted->text.
  */
 const char *quote(struct quoted *quoted, const char *text);
-
-#endif

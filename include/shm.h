@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SHM_H
-#define SHM_H
+#pragma once
 
 /*
  * Memory shared between two programs that do not trust each other. A pointer to
@@ -183,5 +182,3 @@ int shm_map_image(int fd, size_t size, void **ret_map);
 
 /* Creates a memfd with a copy of `data', sealed for shm_map_image(). */
 int shm_create_image(const char *name, const void *data, size_t size, int *ret_fd);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SPIN_H
-#define SPIN_H
+#pragma once
 
 /*
  * A loop that looks at shared memory again and again before its thread sleeps:
@@ -42,5 +41,3 @@ static inline bool spin_again(struct spin *spin)
 		spin->end_ns = now + spin->length_ns;
 	return now < spin->end_ns;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TEXEL_H
-#define TEXEL_H
+#pragma once
 
 /*
  * The supported formats of arrays and textures.
@@ -47,5 +46,3 @@ static inline uint32_t texel_size(uint32_t format, uint32_t n_channels)
 		return 0;
 	}
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef YIELDER_H
-#define YIELDER_H
+#pragma once
 
 /*
  * Yields of a thread that spins, for machines on which more threads spin than there are
@@ -59,5 +58,3 @@ static inline void yielder_yield(struct yielder *yielder)
 	sched_yield();
 	yielder_note(yielder, start_ns, now_ns());
 }
-
-#endif

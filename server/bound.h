@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BOUND_H
-#define BOUND_H
+#pragma once
 
 /*
  * Sessions at their limits. The session's worker only.
@@ -22,5 +21,3 @@ bool bound_met(void *session, enum resource resource, uint64_t amount, unsigned 
  * the limit in the page, where the client reads it when its own call fails in the end.
  */
 void bound_note_refusal(struct session *session);
-
-#endif

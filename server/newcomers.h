@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef NEWCOMERS_H
-#define NEWCOMERS_H
+#pragma once
 
 /*
  * Clients that are not welcomed yet. A client that has left may leave work on a GPU that
@@ -36,5 +35,3 @@ void newcomers_drop(struct server *server);
 
 /* Notifies a new daemon of each client that waits. */
 void newcomers_notify(struct server *server);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SERVER_H
-#define SERVER_H
+#pragma once
 
 /*
  * The loop of the process: start, clients, stop, and the effects of a GPU fault. Loop
@@ -76,5 +75,3 @@ void server_start_tick(struct server *server);
  */
 void server_notify_devices(struct server *server);
 void server_notify_state(struct server *server);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SHARER_H
-#define SHARER_H
+#pragma once
 
 /*
  * Who shares the resources of a server (resource.h): the processes of its clients and, if it
@@ -26,5 +25,3 @@ struct resource_quotas *sharer_quotas(struct sharer *process);
 
 /* No session is left. */
 void sharers_free(struct server *server);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WORKER_H
-#define WORKER_H
+#pragma once
 
 struct session;
 
@@ -24,5 +23,3 @@ void session_clean_up(struct session *session);
  * was empty. -EBADMSG: a message is malformed; the log has the reason.
  */
 int worker_fetch(struct session *session);
-
-#endif

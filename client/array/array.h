@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ARRAY_H
-#define ARRAY_H
+#pragma once
 
 /*
  * Arrays and mipmapped arrays. Their handles have different types in programs; here
@@ -42,5 +41,3 @@ CUresult array_destroy(struct array *array);
 
 /* Ends the arrays of a context that ends. */
 void arrays_end_context(struct context *context);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TEXTURE_H
-#define TEXTURE_H
+#pragma once
 
 /* Texture and surface objects: the real driver's values, with their descriptions. Any thread. */
 
@@ -26,5 +25,3 @@ CUresult texture_destroy(uint64_t value, bool is_surface);
 
 /* Ends the objects of a context that ends. */
 void textures_end_context(struct context *context);
-
-#endif

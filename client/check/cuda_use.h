@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDA_USE_H
-#define CUDA_USE_H
+#pragma once
 
 /*
  * How the program and the files that it loads use CUDA.
@@ -14,5 +13,3 @@
  * `paths', the other files that the program loads, one per line.
  */
 void cuda_use_check(const struct program *program, char *paths, struct findings *findings);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DEEPBIND_H
-#define DEEPBIND_H
+#pragma once
 
 #include "elf_file.h"
 
@@ -10,5 +9,3 @@
  * x86-64, is not seen.
  */
 bool deepbind_is_used(const struct elf_file *file);
-
-#endif

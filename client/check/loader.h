@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LOADER_H
-#define LOADER_H
+#pragma once
 
 /*
  * Which files the program's loader would load, with the variables of mps-run.
@@ -23,5 +22,3 @@ struct preload {
  */
 bool loader_list(const struct program *program, const struct preload *preload,
 	struct findings *findings, char **ret_paths);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROGRAM_H
-#define PROGRAM_H
+#pragma once
 
 /*
  * The program to check: its file, and whether the kernel and the commands before
@@ -27,5 +26,3 @@ void program_close(struct program *program);
 /* Reports why LD_PRELOAD would not reach the program. */
 void program_check_preload(
 	const struct program *program, char *const *command, struct findings *findings);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SERVICE_H
-#define SERVICE_H
+#pragma once
 
 /*
  * Whether a daemon would serve a program with the client library.
@@ -10,5 +9,3 @@
 
 /* Connects to the daemon and tells it the version of the library, but starts no server. */
 void service_check(const char *library, struct findings *findings);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONTEXT_H
-#define CONTEXT_H
+#pragma once
 
 /*
  * Contexts belong to the client alone: each is a name for the one real context of a
@@ -159,5 +158,3 @@ static inline struct context *context_named_current(void)
 	return context_green ? context_green : context_current;
 }
 bool context_is_bound(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONTEXT_SHARE_H
-#define CONTEXT_SHARE_H
+#pragma once
 
 /*
  * Contexts with fewer SMs than their process, if
@@ -28,5 +27,3 @@ static inline uint32_t context_share_id(const struct context *context)
 {
 	return atomic_load_explicit(&context->share, memory_order_relaxed);
 }
-
-#endif

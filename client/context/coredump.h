@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COREDUMP_H
-#define COREDUMP_H
+#pragma once
 
 /* A program's settings for core dumps of a context. Any thread. */
 
@@ -16,5 +15,3 @@ CUresult coredump_set(
 
 /* Frees the settings of a context that ends. */
 void coredump_end_context(struct context *context);
-
-#endif

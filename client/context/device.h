@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DEVICE_H
-#define DEVICE_H
+#pragma once
 
 /*
  * The GPUs that this process sees: the server's GPUs, as CUDA_VISIBLE_DEVICES
@@ -55,5 +54,3 @@ CUresult device_attribute(const struct device *device, unsigned attribute, int *
 
 /* The session's first use of the GPU. The server creates its context if there is none. */
 CUresult device_open(struct device *device);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef HOOKS_H
-#define HOOKS_H
+#pragma once
 
 /*
  * What higher rooms do at moments that only a lower room knows. entry/hooks.c
@@ -49,5 +48,3 @@ struct hooks {
 };
 
 extern const struct hooks hooks;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LIMIT_H
-#define LIMIT_H
+#pragma once
 
 /* The value that a limit gets when a program sets it. Any thread. */
 
@@ -11,5 +10,3 @@
  * queried.
  */
 CUresult limit_round(const struct device *device, CUlimit limit, size_t value, size_t *ret_value);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SHARE_H
-#define SHARE_H
+#pragma once
 
 /*
  * The share of a GPU's SMs that this process requests by its environment, and the
@@ -31,5 +30,3 @@ uint32_t share_sms_of_process(const struct device *device);
 
 /* The same, or the current context's SMs if that context is on this GPU. */
 uint32_t share_sms(const struct device *device);
-
-#endif

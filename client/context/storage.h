@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STORAGE_H
-#define STORAGE_H
+#pragma once
 
 /*
  * Context-local storage: values that libraries attach to a context by the address
@@ -33,5 +32,3 @@ CUresult storage_get(struct storage *storage, void *key, void **ret_value);
 
 /* Removes all entries, the last one first, and calls each end function without the lock. */
 void storage_end(struct storage *storage, CUcontext context);
-
-#endif

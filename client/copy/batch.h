@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BATCH_H
-#define BATCH_H
+#pragma once
 
 /* Functions that batches of copies share. Any thread. */
 
@@ -11,5 +10,3 @@ CUresult batch_enter(CUstream handle, struct stream **ret_stream, bool *ret_capt
 
 /* Whether the order says when the copy's source may be read, and no unknown flags are set. */
 bool batch_order_is_known(CUmemcpySrcAccessOrder order, unsigned flags);
-
-#endif

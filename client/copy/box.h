@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BOX_H
-#define BOX_H
+#pragma once
 
 /*
  * Boxes of bytes in linear memory and in arrays: slices of rows. Each end has its
@@ -55,5 +54,3 @@ struct row_end {
 
 CUresult box_copy_row(
 	struct row_end dst, struct row_end src, size_t size, CUstream stream, bool is_sync);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COPY_H
-#define COPY_H
+#pragma once
 
 /*
  * Copies of linear memory for other files: cuMemcpyAsync() in steps for batches,
@@ -40,5 +39,3 @@ CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUco
  * when it returns.
  */
 CUresult copy_early(CUdeviceptr dst, CUdeviceptr src, size_t size, struct stream *stream);
-
-#endif

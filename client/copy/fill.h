@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FILL_H
-#define FILL_H
+#pragma once
 
 /* Setting memory to a value, on a stream or in a graph node. Any thread. */
 
@@ -20,5 +19,3 @@ CUresult fill_check(const struct fill *fill);
 
 /* `is_sync': not an Async function. */
 CUresult fill_post(struct fill fill, CUstream handle, bool is_sync);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PAGEABLE_COPY_H
-#define PAGEABLE_COPY_H
+#pragma once
 
 /*
  * Copies of pageable memory through the staging memory; helper threads take part in
@@ -19,5 +18,3 @@
  */
 CUresult pageable_copy(
 	struct stream *stream, uint64_t device, uint8_t *host, uint64_t size, bool is_in);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TABLES_H
-#define TABLES_H
+#pragma once
 
 /*
  * The private tables of cuGetExportTable(), as far as NVIDIA's own libraries need
@@ -42,5 +41,3 @@ struct topology {
 };
 
 CUresult host_topology(struct topology *ret_topology);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONDITIONAL_H
-#define CONDITIONAL_H
+#pragma once
 
 /*
  * Conditional nodes, whose bodies are graphs that run if a condition holds. A condition is
@@ -29,5 +28,3 @@ bool graph_is_in_body(const struct graph *graph);
  */
 CUgraphInstantiateResult graph_conditional_check(
 	const struct graph *graph, const struct graph_node **ret_node);
-
-#endif

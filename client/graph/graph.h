@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GRAPH_H
-#define GRAPH_H
+#pragma once
 
 /*
  * Graphs belong to the client alone: nodes with their ops and edges. The server
@@ -137,5 +136,3 @@ CUresult graph_copy_references(const struct graph *from, struct graph *to);
 CUresult graph_retain_object(
 	struct graph *graph, CUuserObject handle, unsigned count, bool moves_reference);
 CUresult graph_release_object(struct graph *graph, CUuserObject handle, unsigned count);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GRAPH_LOWERING_H
-#define GRAPH_LOWERING_H
+#pragma once
 
 /*
  * Lowering: which of the server's nodes execute a graph node. Most nodes need one.
@@ -54,5 +53,3 @@ void lowering_fini(struct lowering *lowering);
  * program's memory.
  */
 void box_chunk_move(const struct box *box, const struct box_chunk *chunk);
-
-#endif

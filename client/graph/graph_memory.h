@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GRAPH_MEMORY_H
-#define GRAPH_MEMORY_H
+#pragma once
 
 /*
  * Memory that graphs allocate. Its address is fixed when its node is added, so its
@@ -89,5 +88,3 @@ CUresult graph_memory_free(uint64_t address, struct stream *stream);
 
 /* Ends live allocations in a context that ends. Takes the lock. */
 void graph_memories_end_context(const struct context *context);
-
-#endif

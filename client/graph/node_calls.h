@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef NODE_CALLS_H
-#define NODE_CALLS_H
+#pragma once
 
 /*
  * What proto/cuda.spec names as the answers of calls on a node of one type. `params' is
@@ -40,5 +39,3 @@ CUresult graph_list_nodes(CUgraph handle, CUgraphNode *nodes, size_t *n, bool ro
 /* The older description lacks a CUkernel. NULL for NULL. */
 const CUDA_KERNEL_NODE_PARAMS_v2 *widen_kernel_params(
 	const CUDA_KERNEL_NODE_PARAMS_v1 *params, CUDA_KERNEL_NODE_PARAMS_v2 *wide);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RECORDING_H
-#define RECORDING_H
+#pragma once
 
 /*
  * A recording is what all streams of one capture share; a point is a position in
@@ -50,5 +49,3 @@ void recording_unref(struct recording *recording);
 
 /* All streams leave the recording. Returns its graph, which the caller owns. */
 struct graph *recording_end(struct recording *recording);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LAUNCH_H
-#define LAUNCH_H
+#pragma once
 
 /*
  * The parameters of a launch, on a stream or in a graph node, and the checks that
@@ -69,5 +68,3 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 
 /* legacy_launch.c: the settings of a function, created at its first use in a context. */
 CUresult legacy_launch_find(CUfunction function, struct legacy_launch **ret_legacy);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef OCCUPANCY_H
-#define OCCUPANCY_H
+#pragma once
 
 /* How many blocks of a kernel fit on an SM, cached for the last shape. Any thread. */
 
@@ -17,5 +16,3 @@ CUresult occupancy_ask_clusters(
 
 /* Called after a change of an attribute that may affect it. */
 void occupancy_forget(struct kernel *kernel);
-
-#endif

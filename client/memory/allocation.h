@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ALLOCATION_H
-#define ALLOCATION_H
+#pragma once
 
 /*
  * Allocations of cuMemCreate(): device memory without an address. A
@@ -32,5 +31,3 @@ void allocation_unref(struct allocation *allocation);
 
 /* Counts one more handle. */
 CUmemGenericAllocationHandle allocation_retain(struct allocation *allocation);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EXCHANGE_H
-#define EXCHANGE_H
+#pragma once
 
 /*
  * Exchanges private pages of the program for pages of a file in memory, which the
@@ -30,5 +29,3 @@ void exchange_end(struct exchange *exchange);
 
 /* A sentence without an end, which stays valid. */
 const char *exchange_why(int r);
-
-#endif

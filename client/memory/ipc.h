@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef IPC_H
-#define IPC_H
+#pragma once
 
 /* Memory and events that clients of one server share. Any thread. */
 
@@ -39,5 +38,3 @@ bool ipc_free_closed(bool may_ask);
 
 /* For the end of the context that opened it. */
 CUresult ipc_close_range(const struct memory_range *range);
-
-#endif

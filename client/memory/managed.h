@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MANAGED_H
-#define MANAGED_H
+#pragma once
 
 /* Managed memory. Any thread. */
 
@@ -13,5 +12,3 @@ CUresult managed_new(struct memory_range *range);
 
 /* Frees the advice of a range that ends, if it has any. */
 void managed_forget(const struct memory_range *range);
-
-#endif

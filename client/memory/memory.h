@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MEMORY_H
-#define MEMORY_H
+#pragma once
 
 /*
  * A map of this process's memory that the GPU can access, to find ranges, answer
@@ -148,5 +147,3 @@ void memory_end_owner(const void *owner);
 
 /* Frees what was allocated in a context that ends, but for memory of pools. */
 void memory_end_context(struct context *context);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef POOL_H
-#define POOL_H
+#pragma once
 
 /*
  * Pools of device memory, of pinned memory and of managed memory. A pool gets blocks
@@ -139,5 +138,3 @@ void pool_set_threshold(struct pool *pool, uint64_t threshold);
 
 /* Bytes that cuMemAlloc() can get on a device without a message. */
 uint64_t pools_kept(const struct device *device);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef POOL_CALLS_H
-#define POOL_CALLS_H
+#pragma once
 
 /* The program's view of pools. Any thread. */
 
@@ -17,5 +16,3 @@ CUresult stream_memory_alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, C
 
 /* The pool for the allocation that a graph node describes. */
 CUresult pool_of_graph(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct pool **ret_pool);
-
-#endif

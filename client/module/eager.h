@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EAGER_H
-#define EAGER_H
+#pragma once
 
 /*
  * CUDA_MODULE_LOADING=EAGER: a program wants all code of an image loaded together
@@ -22,5 +21,3 @@ bool eager_is_wanted(void);
  * the first error, and the library is unchanged.
  */
 CUresult eager_load(struct library *library);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef IMAGE_H
-#define IMAGE_H
+#pragma once
 
 /*
  * Images of GPU code, which programs pass by their address alone. They are the
@@ -20,5 +19,3 @@ int image_find(const void *image, const void **ret_data, size_t *ret_size);
  * format, or there are too many parts. -ENOMEM.
  */
 int image_join(const void *image, void **ret_bytes, size_t *ret_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef JIT_H
-#define JIT_H
+#pragma once
 
 /*
  * Options of the driver's compiler, as a program passes them and as messages carry
@@ -36,5 +35,3 @@ struct jit_answer {
 	uint32_t n_logs;
 };
 void jit_write(const struct jit *jit, const struct jit_answer *answer);
-
-#endif

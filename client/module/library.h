@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LIBRARY_H
-#define LIBRARY_H
+#pragma once
 
 /*
  * Libraries, modules and their kernels. A library and a module are the same kind of
@@ -118,5 +117,3 @@ CUresult library_list(
 
 /* Unloads the modules of a context that ends. */
 void modules_end_context(struct context *context);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VARIABLE_H
-#define VARIABLE_H
+#pragma once
 
 /* Variables of libraries. Any thread. */
 
@@ -12,5 +11,3 @@ CUresult library_global(
 
 /* Called before their library is unloaded: waits for the work of its GPU. */
 void variables_end(const struct library *library);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CALLBACK_H
-#define CALLBACK_H
+#pragma once
 
 /*
  * Host functions: queued in a stream like other work, and run here when the GPU
@@ -38,5 +37,3 @@ void callback_run_here(CUhostFn function, void *data);
 
 /* Something waits for the end of work: the thread calls hooks.free_ended() until nothing does. */
 void callback_expect_ends(void);
-
-#endif

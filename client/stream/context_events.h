@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONTEXT_EVENTS_H
-#define CONTEXT_EVENTS_H
+#pragma once
 
 /* Events that cover all work of a context, green contexts included. Any thread. */
 
@@ -8,5 +7,3 @@
 
 CUresult context_record(struct context *context, CUevent handle);
 CUresult context_wait(struct context *context, CUevent handle);
-
-#endif

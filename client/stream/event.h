@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EVENT_H
-#define EVENT_H
+#pragma once
 
 /*
  * Events: an event is a position in a stream. Queries and waits look at the
@@ -77,5 +76,3 @@ CUresult event_between(struct stream *first, struct stream *second);
 
 /* Ends the events of a context that ends. */
 void events_end_context(struct context *context);
-
-#endif

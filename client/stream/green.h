@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GREEN_H
-#define GREEN_H
+#pragma once
 
 /*
  * Green contexts: some of a GPU's SMs, for the streams that are created in them. A
@@ -45,5 +44,3 @@ struct resource_desc *resource_desc_find(CUdevResourceDesc handle);
 
 /* Makes the server create a green context on that GPU. NULL: with all SMs. */
 CUresult resource_desc_create(const struct resource_desc *desc, uint32_t green, CUdevice device);
-
-#endif

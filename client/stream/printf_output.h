@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRINTF_OUTPUT_H
-#define PRINTF_OUTPUT_H
+#pragma once
 
 /*
  * The output of this program's kernels goes to its own stdout when the program
@@ -12,5 +11,3 @@ void printf_output_expect(void);
 
 /* The program has synchronised. Costs one load if there is no output. */
 void printf_output_synced(void);
-
-#endif

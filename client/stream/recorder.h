@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RECORDER_H
-#define RECORDER_H
+#pragma once
 
 /*
  * What calls do while a stream captures: their work becomes nodes of a graph
@@ -98,5 +97,3 @@ static inline CUresult recorder_look_wait(
 		       ? CUDA_SUCCESS
 		       : recorder.look_wait(stream, event, ret_captures);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CALL_H
-#define CALL_H
+#pragma once
 
 /*
  * One message to the server, and its answer if it has one. Any thread. The
@@ -29,5 +28,3 @@ CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring
  */
 #define CALL_SPIN_NS 50000
 #define CALL_ROUND_MS 100
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DLOPEN_H
-#define DLOPEN_H
+#pragma once
 
 /*
  * dlopen() for programs that have this library preloaded. Many programs open the
@@ -13,5 +12,3 @@ typedef void *dlopen_fn(const char *file, int mode);
 
 /* libc's dlopen(), for all other files. NULL: the program has no dlopen(). */
 dlopen_fn *dlopen_next(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EVERYWHERE_H
-#define EVERYWHERE_H
+#pragma once
 
 /*
  * A machine can have this library for every CUDA program, by the configuration of its loader
@@ -18,5 +17,3 @@ bool everywhere_has_loaded(void);
  * driver's version, and for nothing else: that needs no server.
  */
 bool everywhere_is_monitor(void);
-
-#endif

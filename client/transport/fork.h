@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FORK_H
-#define FORK_H
+#pragma once
 
 /*
  * After fork() the child has the parent's memory and connection, but none of its
@@ -10,5 +9,3 @@
 
 /* Registers the fork handlers, once per process. */
 void fork_watch(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef HANDSHAKE_H
-#define HANDSHAKE_H
+#pragma once
 
 /*
  * How this process connects to its server: it connects to the daemon, checks who
@@ -37,5 +36,3 @@ int handshake(struct handshake *handshake, bool must_be_there);
 
 /* Closes the descriptors of the memories after they have been mapped. */
 void handshake_close_fds(struct handshake *handshake);
-
-#endif

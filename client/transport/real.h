@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef REAL_H
-#define REAL_H
+#pragma once
 
 /*
  * The machine's own libcuda, for a process that runs without a server or has not yet
@@ -14,5 +13,3 @@ extern struct cuda_api real;
 
 /* Fills `real'. 0, or -ENOENT; then `why' (FIND_CUDA_WHY_MAX) says what was tried. */
 int real_open(char *why, size_t why_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RECONNECT_H
-#define RECONNECT_H
+#pragma once
 
 /*
  * A server that ends (it was killed, or another client's kernel faulted) takes the
@@ -42,5 +41,3 @@ int reconnect(struct server_link *link);
 
 /* For a forked child. */
 void reconnect_forget(void);
-
-#endif

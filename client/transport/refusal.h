@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef REFUSAL_H
-#define REFUSAL_H
+#pragma once
 
 #include "layout.h"
 #include "shm.h"
@@ -10,5 +9,3 @@
  * do, once for each limit. Any thread.
  */
 void refusal_log(const struct page __shm *page);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ROUTE_H
-#define ROUTE_H
+#pragma once
 
 /*
  * Where a driver call goes: to the server, to the machine's own libcuda, or to an
@@ -85,5 +84,3 @@ __attribute__((cold)) CUresult route_failed(const char *symbol, CUresult result)
 
 /* Returns CUDA_ERROR_NOT_SUPPORTED, and logs the reason once per symbol. */
 CUresult refuse(const char *symbol, const char *why);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TRACE_H
-#define TRACE_H
+#pragma once
 
 /*
  * MPS_CLIENT_TRACE=FILE: a line for each call of the application,
@@ -59,5 +58,3 @@ bool trace_begin(uint64_t *ret_start_ns);
  * argument the letter of its type and its name, with commas between: "cuInit\0uFlags".
  */
 CUresult trace_write(const char *call, uint64_t start_ns, CUresult result, ...);
-
-#endif

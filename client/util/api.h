@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef API_H
-#define API_H
+#pragma once
 
 /*
  * NVIDIA's header, with each symbol under its exported name. Without this macro
@@ -13,5 +12,3 @@
 #include <cuda.h>
 
 #include "base.h"
-
-#endif

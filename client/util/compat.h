@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COMPAT_H
-#define COMPAT_H
+#pragma once
 
 /*
  * Old versions of libc's symbols. A preloaded library that needs a missing version
@@ -50,5 +49,3 @@ static inline void *array_resize(void *array, size_t n, size_t size)
 
 	return __builtin_mul_overflow(n, size, &bytes) ? NULL : realloc(array, bytes);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DESCRIPTOR_H
-#define DESCRIPTOR_H
+#pragma once
 
 /*
  * Descriptors that this library keeps in the program's table. The program may close any of them,
@@ -50,5 +49,3 @@ const struct descriptor *descriptor_standard(int fd);
 
 /* Whether this process may have one more descriptor. */
 bool descriptor_has_space(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef HOST_MAP_H
-#define HOST_MAP_H
+#pragma once
 
 /*
  * Where this process has mapped pinned memory. The server makes regions of it, each a file in
@@ -28,5 +27,3 @@ int host_map_use(uint64_t start, uint64_t span);
 
 /* Counts one allocation less in the chunk whose first page contains `address'. */
 void host_map_unuse(uint64_t address);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LOG_H
-#define LOG_H
+#pragma once
 
 /*
  * The library's log, to stderr or a file, never to stdout:
@@ -26,5 +25,3 @@ void log_refused(const char *symbol, const char *why);
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)
 #define log_info(...) log_line(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
-
-#endif

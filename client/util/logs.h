@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LOGS_H
-#define LOGS_H
+#pragma once
 
 /*
  * The library's errors and warnings for the program: the last lines, and a callback
@@ -14,5 +13,3 @@ void logs_add(enum log_level level, const char *text);
 
 /* For a forked child: another thread of the parent may have held the lock. */
 void logs_forked(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MAPPING_H
-#define MAPPING_H
+#pragma once
 
 /* Finds the file behind a shared mapping of the program, if the file is in memory. Any thread. */
 
@@ -42,5 +41,3 @@ void mapping_close(struct mapping *mapping);
  * -errno, never a signal.
  */
 int mapping_populate(uint64_t address, uint64_t size);
-
-#endif

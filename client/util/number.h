@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef NUMBER_H
-#define NUMBER_H
+#pragma once
 
 /*
  * Numbers in text. Written out because newer headers turn atoi(), strtoul() and sscanf() into
@@ -24,5 +23,3 @@ static inline uint64_t number_read(const char **at, unsigned base)
 	}
 	return value;
 }
-
-#endif

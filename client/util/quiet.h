@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef QUIET_H
-#define QUIET_H
+#pragma once
 
 /*
  * Between begin and end, system calls of this thread send the program no signal: SIGPIPE, for a
@@ -16,5 +15,3 @@ struct quiet {
 
 void quiet_begin(struct quiet *quiet);
 void quiet_end(struct quiet *quiet);
-
-#endif

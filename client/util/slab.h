@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SLAB_H
-#define SLAB_H
+#pragma once
 
 /*
  * Objects of one size. Messages name an object by its number, the program by its
@@ -41,5 +40,3 @@ static inline uint32_t slab_id(const struct slab *slab, const void *object)
 {
 	return (uint32_t)((size_t)((const uint8_t *)object - slab->base) / slab->object_size);
 }
-
-#endif

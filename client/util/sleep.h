@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SLEEP_H
-#define SLEEP_H
+#pragma once
 
 /*
  * Sleeps of application threads inside calls of this library. Any thread.
@@ -13,5 +12,3 @@
 #include <stdint.h>
 
 void sleep_ns(uint64_t ns);
-
-#endif

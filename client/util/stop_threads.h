@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STOP_THREADS_H
-#define STOP_THREADS_H
+#pragma once
 
 /*
  * Runs a function while all other threads of this process are stopped. Any thread.
@@ -21,5 +20,3 @@
  * signals blocked. It calls nothing that takes a lock: of libc only syscall().
  */
 int stop_threads_for(int (*work)(void *arg), void *arg);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef THREAD_H
-#define THREAD_H
+#pragma once
 
 /* The threads of this library in the program. Any thread. */
 
@@ -13,5 +12,3 @@ int thread_start(void *(*thread_main)(void *arg), void *arg);
 
 /* The thread's name for tools, at most 15 characters. */
 void thread_set_name(const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNCACHED_COPY_H
-#define UNCACHED_COPY_H
+#pragma once
 
 /*
  * As memcpy(), for many bytes that this processor does not read soon. On x86-64 the stores
@@ -12,5 +11,3 @@
 #include <stddef.h>
 
 void uncached_copy(void *dst, const void *src, size_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WORKER_POOL_H
-#define WORKER_POOL_H
+#pragma once
 
 /*
  * Helper threads for large copies: at most WORKER_POOL_MAX, with all signals
@@ -23,5 +22,3 @@ unsigned worker_pool_processors(void);
  * created. Any thread.
  */
 void worker_pool_run(void (*work)(void *arg), void *arg, unsigned n_helpers);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONTROL_SOCKET_H
-#define CONTROL_SOCKET_H
+#pragma once
 
 /* Connections of the front end and of other programs to the daemon. Any thread. */
 
@@ -21,5 +20,3 @@
  * stayed full.
  */
 int control_socket_connect(const char *path, int wait_ms);
-
-#endif

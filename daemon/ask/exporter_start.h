@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EXPORTER_START_H
-#define EXPORTER_START_H
+#pragma once
 
 /* How the daemon starts mps-exporter: `mps-exporter SUBUID_FILE [UID GID]'. */
 
@@ -11,5 +10,3 @@
 /* The loader's exit status if libmicrohttpd is missing: starting the program again does not help.
  */
 #define EXPORTER_NO_LIBRARY 127
-
-#endif

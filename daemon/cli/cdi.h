@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CDI_H
-#define CDI_H
+#pragma once
 
 /* mps-control cdi: writes what a container engine needs to make clients. main() only. */
 
@@ -11,5 +10,3 @@
  * needs no daemon. Returns the exit status.
  */
 int cdi_run(const struct config *config, char *const *arguments);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLI_H
-#define CLI_H
+#pragma once
 
 #include <stdio.h>
 
@@ -20,5 +19,3 @@ int cli_run(const struct config *config, char *const *command, bool is_strict);
  * printed on standard error.
  */
 int cli_ask(const struct config *config, const char *command, FILE *out, bool *ret_has_failed);
-
-#endif

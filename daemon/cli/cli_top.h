@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLI_TOP_H
-#define CLI_TOP_H
+#pragma once
 
 #include "daemon/config/config.h"
 
@@ -9,5 +8,3 @@
  * only if that fails: the exit status of the program.
  */
 int cli_top_run(const struct config *config, char *const *command);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLI_TRACE_H
-#define CLI_TRACE_H
+#pragma once
 
 /*
  * The command trace in the front end, which checks and writes FILE with the rights of its
@@ -16,5 +15,3 @@ bool cli_trace_wants(char *const *command);
 
 /* The exit status. */
 int cli_trace_run(const struct config *config, char *const *command, bool is_strict);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef OPTIONS_H
-#define OPTIONS_H
+#pragma once
 
 /*
  * The options of the command line: those of NVIDIA's control daemon and some
@@ -33,5 +32,3 @@ int options_read(struct options *options, int argc, char **argv, struct error_me
 
 /* Prints the options' part of the help to standard output. */
 void options_print(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SOFTWARE_H
-#define SOFTWARE_H
+#pragma once
 
 /*
  * --software: the software GPU instead of the NVIDIA driver. Used only in main(), before
@@ -14,5 +13,3 @@
  * 0; -ENOENT: it is not there; another -errno: it cannot be used.
  */
 int software_choose(struct error_message *error);
-
-#endif

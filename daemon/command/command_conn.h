@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COMMAND_CONN_H
-#define COMMAND_CONN_H
+#pragma once
 
 /*
  * A command connection sends text: one command per line, answered in order
@@ -11,5 +10,3 @@ struct conn;
 
 /* A new connection sends text. */
 void command_conn_read(struct conn *conn);
-
-#endif

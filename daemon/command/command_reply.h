@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COMMAND_REPLY_H
-#define COMMAND_REPLY_H
+#pragma once
 
 /*
  * Replies to commands. They go out when the command is done, or waits. Loop thread.
@@ -43,5 +42,3 @@ void command_reply_eot(struct conn *conn);
 
 /* Sends what the socket takes. May close the connection. */
 void command_reply_flush(struct conn *conn);
-
-#endif

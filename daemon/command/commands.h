@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COMMANDS_H
-#define COMMANDS_H
+#pragma once
 
 /*
  * The table of commands in command.c: arguments, help and dispatch; and the commands themselves,
@@ -67,5 +66,3 @@ void command_reload(struct conn *conn, const struct tokens *tokens);
 
 /* command_group.c */
 void command_group(struct conn *conn, const struct tokens *tokens);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONFIG_APPLY_H
-#define CONFIG_APPLY_H
+#pragma once
 
 /*
  * Applies the limits of the configuration file: the defaults, the servers of
@@ -20,5 +19,3 @@ void config_apply(
 
 /* At the start, after servers of an earlier daemon were adopted: reports to control.log. */
 void config_apply_first(struct daemon *daemon);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RELOAD_H
-#define RELOAD_H
+#pragma once
 
 /*
  * Reads the configuration file again while the daemon runs, and applies the whole file, or
@@ -20,5 +19,3 @@ void reload_abandon(struct daemon *daemon);
  * program that moves logs every night undoes no command.
  */
 void reload_on_hangup(struct daemon *daemon);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONFIG_H
-#define CONFIG_H
+#pragma once
 
 /*
  * The configuration of the daemon: its directories, its limits and what its
@@ -136,5 +135,3 @@ const char *config_metrics_address(const struct config *config);
  */
 char **config_environment(const struct config *config);
 void config_environment_free(char **environment);
-
-#endif

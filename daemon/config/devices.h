@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DEVICES_H
-#define DEVICES_H
+#pragma once
 
 /*
  * The GPUs of a server, as the server has reported them. The daemon itself
@@ -36,5 +35,3 @@ void devices_list(const struct devices *devices, char *text, size_t size);
 /* "GPU-01234567-89ab-cdef-0123-456789abcdef" */
 #define DEVICE_UUID_TEXT 48
 void device_uuid_text(const struct frame_device *device, char text[DEVICE_UUID_TEXT]);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SETTINGS_H
-#define SETTINGS_H
+#pragma once
 
 /*
  * Settings for clients. A `struct settings' is what one place sets (a section
@@ -135,5 +134,3 @@ struct settings settings_fold(
 /* Each limit that `about' sets becomes what `from' sets, which may be nothing. */
 void settings_take(struct settings *settings, const struct settings *from,
 	const struct settings *about, const struct devices *devices);
-
-#endif

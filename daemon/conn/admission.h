@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ADMISSION_H
-#define ADMISSION_H
+#pragma once
 
 /*
  * How many connections the daemon keeps, and which connection it closes when
@@ -28,5 +27,3 @@ bool admission_allows_command_conn(const struct daemon *daemon, const struct acc
 
 /* Whether the account may have another connection that waits to give commands. */
 bool admission_allows_queued(const struct account *account);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LISTENER_H
-#define LISTENER_H
+#pragma once
 
 /*
  * The daemon's files in the pipe directory: the lock that makes it the only
@@ -52,5 +51,3 @@ void listener_remove_files(const struct listener *listener, const struct config 
 
 /* Closes the descriptors, the lock last. */
 void listener_close(struct listener *listener);
-
-#endif

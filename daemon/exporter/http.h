@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef HTTP_H
-#define HTTP_H
+#pragma once
 
 /*
  * Answers GET /metrics over HTTP. libmicrohttpd runs without threads of its own: the program
@@ -14,5 +13,3 @@
  * file of subordinate UIDs. Returns the exit status of the program.
  */
 int http_run(int listener, int daemon, const char *subuid_path);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PAGES_H
-#define PAGES_H
+#pragma once
 
 /*
  * Asks the daemon for pages of metrics. The process ends when the daemon closes the connection.
@@ -22,5 +21,3 @@ void pages_read(struct pages *pages);
 
 /* Asks, unless a reply is outstanding; on_reply() follows. */
 void pages_ask(struct pages *pages);
-
-#endif

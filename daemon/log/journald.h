@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef JOURNALD_H
-#define JOURNALD_H
+#pragma once
 
 /*
  * The journal of systemd, if systemd has started the daemon: each line of the
@@ -57,5 +56,3 @@ bool journald_is_stream(int fd);
  */
 void journald_send(struct journald *journald, bool is_server, const struct log_subject *about,
 	const char *text);
-
-#endif

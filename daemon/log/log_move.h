@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LOG_MOVE_H
-#define LOG_MOVE_H
+#pragma once
 
 /*
  * Moves the text of a full log into another file, and empties the log. Programs that follow the
@@ -31,5 +30,3 @@ int log_move_step(struct log_move *move);
 
 /* The log keeps its text. */
 void log_move_end(struct log_move *move);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SYSTEMD_H
-#define SYSTEMD_H
+#pragma once
 
 /*
  * What libsystemd does for the daemon. Without the library at build time these functions find no
@@ -29,5 +28,3 @@ int systemd_take_listener(void);
 
 /* Sends fields "NAME=VALUE" to the journal; may block. Without a journal it does nothing. */
 void systemd_journal(const struct iovec *fields, int n_fields);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SERVER_CONN_H
-#define SERVER_CONN_H
+#pragma once
 
 /*
  * The connection between the daemon and one server. Its buffer holds the
@@ -14,5 +13,3 @@ struct server;
 
 /* A server's handshake is complete: `conn' is its connection from now on. */
 void server_conn_open(struct server *server, struct conn *conn);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENTS_H
-#define CLIENTS_H
+#pragma once
 
 /*
  * The clients of one server: those handed over to it, and those that an
@@ -107,5 +106,3 @@ struct conn *clients_take_back(struct server *server);
 
 /* Removes all clients from the list. */
 void clients_clear(struct server *server);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_H
-#define PROBE_H
+#pragma once
 
 /*
  * The probe: a child of the daemon that opens CUDA, reports the GPUs and exits
@@ -26,5 +25,3 @@ void probe_again(struct daemon *daemon);
 
 /* Ends the probe, as the daemon ends. */
 void probe_stop(struct daemon *daemon);
-
-#endif

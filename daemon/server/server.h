@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SERVER_H
-#define SERVER_H
+#pragma once
 
 /*
  * One mps-server process as the daemon sees it: its state, its connection, its
@@ -165,5 +164,3 @@ struct record server_record(const struct server *server);
 
 /* The name that get_server_status prints. */
 const char *server_state_name(const struct server *server);
-
-#endif

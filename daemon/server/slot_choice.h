@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SLOT_CHOICE_H
-#define SLOT_CHOICE_H
+#pragma once
 
 /*
  * An isolated program gets a slot of its own: one that asks for it, or that is in quarantine. Loop
@@ -16,5 +15,3 @@ struct slot;
  * user has too many isolated programs, or there is no memory.
  */
 struct slot *slot_choose(struct conn *client, struct error_message *error);
-
-#endif

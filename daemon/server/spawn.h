@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SPAWN_H
-#define SPAWN_H
+#pragma once
 
 #include "daemon/config/config.h"
 
@@ -30,5 +29,3 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struc
 
 /* Starts `mps-server --devices' in the same way; it stays the daemon's user. */
 int spawn_probe(const struct config *config, struct spawned *ret, struct error_message *error);
-
-#endif

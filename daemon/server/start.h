@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef START_H
-#define START_H
+#pragma once
 
 /* Decides whether a slot may start a server now, and starts it. Loop thread. */
 
@@ -18,5 +17,3 @@ enum {
 
 /* Starts a server for the waiting connections. */
 int start_server_for(struct slot *slot, struct error_message *error);
-
-#endif

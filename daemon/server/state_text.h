@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STATE_TEXT_H
-#define STATE_TEXT_H
+#pragma once
 
 /*
  * What the operator has set by commands, as lines of text for the record
@@ -26,5 +25,3 @@ void state_text_parse(struct daemon *daemon, char *text);
 
 /* WANT_RECORD: the set of servers, or what commands have set, has changed: records everything. */
 void servers_record(struct daemon *daemon);
-
-#endif

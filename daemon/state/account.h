@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ACCOUNT_H
-#define ACCOUNT_H
+#pragma once
 
 /*
  * An account is one user with all UIDs that the user can take: the own UID and
@@ -68,5 +67,3 @@ static inline bool account_may_take(unsigned n_own, unsigned n_all, unsigned n_m
 {
 	return n_all < n_max && (n_own == 0 || n_own < n_max - n_all);
 }
-
-#endif

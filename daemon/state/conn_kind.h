@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONN_KIND_H
-#define CONN_KIND_H
+#pragma once
 
 /* What a connection to the control socket is: see conn.h. */
 enum conn_kind {
@@ -14,5 +13,3 @@ enum conn_kind {
 };
 
 #define CONN_KINDS (CONN_CLOSED + 1)
-
-#endif

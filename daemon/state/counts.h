@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COUNTS_H
-#define COUNTS_H
+#pragma once
 
 /* What a client has done, or what several clients have done together. Any thread. */
 
@@ -21,5 +20,3 @@ static inline void counts_add(struct counts *sum, const struct counts *counts)
 	for (unsigned i = 0; i < COUNTERS; i++)
 		sum->counters[i] += counts->counters[i];
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DAEMON_H
-#define DAEMON_H
+#pragma once
 
 /*
  * The state of the control daemon that all its files share. It has one thread,
@@ -190,5 +189,3 @@ static inline bool daemon_serves(const struct daemon *daemon, uid_t uid)
 {
 	return daemon_serves_others(daemon) || uid == daemon->config.uid;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EVICTION_H
-#define EVICTION_H
+#pragma once
 
 /*
  * The order in which connections of guests are closed when there are too many.
@@ -37,5 +36,3 @@ struct eviction_candidate {
  */
 bool eviction_precedes(
 	const struct eviction_candidate *one, const struct eviction_candidate *other);
-
-#endif

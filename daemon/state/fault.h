@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAULT_H
-#define FAULT_H
+#pragma once
 
 /* What is known of a GPU fault: see faults.h. */
 
@@ -53,5 +52,3 @@ struct faults {
 	uint64_t last;
 	struct fault list[FAULTS_MAX];
 };
-
-#endif

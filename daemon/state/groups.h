@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GROUPS_H
-#define GROUPS_H
+#pragma once
 
 /*
  * Groups: names with limits that several clients share. The operator creates
@@ -54,5 +53,3 @@ int groups_add(struct groups *groups, const char *name, struct group **ret_group
 
 /* Removes a group that no server has: see group_shares_remove(). */
 void groups_remove(struct groups *groups, struct group *group);
-
-#endif

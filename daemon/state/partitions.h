@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PARTITIONS_H
-#define PARTITIONS_H
+#pragma once
 
 /*
  * Static partitions of SMs, for a daemon with -S. A partition is a set of the
@@ -60,5 +59,3 @@ void partition_name(const struct partition *partition, const struct frame_device
  */
 void partitions_limit(const struct list *partitions, const struct devices *devices,
 	const char *names, struct frame_limits *limits);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef QUARANTINE_H
-#define QUARANTINE_H
+#pragma once
 
 /*
  * Programs whose clients cause GPU faults, by user. Such a program waits
@@ -24,5 +23,3 @@ bool quarantine_holds(const struct tenant *tenant, uint32_t program);
 
 /* Whether every fault has expired. */
 bool quarantine_is_empty(const struct tenant *tenant);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SLOT_H
-#define SLOT_H
+#pragma once
 
 /*
  * A slot holds one server process, and the connections that wait for it. The
@@ -91,5 +90,3 @@ void slots_notify_turns(struct daemon *daemon);
 
 /* Refuses all waiting connections with that error. */
 void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_message *error);
-
-#endif

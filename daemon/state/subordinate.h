@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SUBORDINATE_H
-#define SUBORDINATE_H
+#pragma once
 
 /*
  * The ranges of subordinate UIDs in a file of the format of subuid(5), and
@@ -45,5 +44,3 @@ void subordinates_refresh(
 uid_t subordinates_owner(const struct subordinates *subordinates, uid_t uid);
 
 void subordinates_fini(struct subordinates *subordinates);
-
-#endif

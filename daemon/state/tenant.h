@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TENANT_H
-#define TENANT_H
+#pragma once
 
 /*
  * A tenant is one UID: its connections, and the slots of the servers that have
@@ -58,5 +57,3 @@ struct tenant *tenant_get(struct daemon *daemon, uid_t uid, int peer);
 
 /* Frees unused tenants and slots. */
 void tenants_sweep(struct daemon *daemon);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef USAGE_H
-#define USAGE_H
+#pragma once
 
 /*
  * What each user's clients have done, and what has happened to the user, since the daemon
@@ -52,5 +51,3 @@ void usage_count(struct daemon *daemon, uid_t uid, enum usage_event event);
 void usage_add_ended(struct daemon *daemon, uid_t uid, const struct counts *counts);
 
 void usages_fini(struct usages *usages);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef AMOUNT_H
-#define AMOUNT_H
+#pragma once
 
 /* Amounts in tables for people. Any thread. */
 
@@ -13,5 +12,3 @@
  * is what a unit has of the next smaller one: 1000, or 1024 for bytes.
  */
 void amount_text(uint64_t amount, unsigned step, char text[AMOUNT_TEXT]);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DEMANGLE_H
-#define DEMANGLE_H
+#pragma once
 
 /* Names of C++ functions as their source has them. Any thread. */
 
@@ -17,5 +16,3 @@ struct demangled {
  * text that is too long ends with "...". It may have any byte that the name has.
  */
 const char *demangle(struct demangled *demangled, const char *name);
-
-#endif

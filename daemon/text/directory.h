@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DIRECTORY_H
-#define DIRECTORY_H
+#pragma once
 
 #include <limits.h>
 
@@ -38,5 +37,3 @@ void directory_own(char path[PATH_MAX]);
  * False: `path' is where the first one would be.
  */
 bool directory_find_beside(const char *const *names, char path[PATH_MAX]);
-
-#endif

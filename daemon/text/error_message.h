@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ERROR_MESSAGE_H
-#define ERROR_MESSAGE_H
+#pragma once
 
 /*
  * An error message for the person who reads it: what failed, where, and what
@@ -15,5 +14,3 @@ struct error_message {
 
 /* Writes the text, truncated if too long, and returns `r', so that a caller can return it. */
 int error_message_set(struct error_message *error, int r, const char *format, ...) _printf_(3, 4);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ESCAPE_H
-#define ESCAPE_H
+#pragma once
 
 #include "base.h"
 
@@ -10,5 +9,3 @@
  * never within an escape or a character. Any thread.
  */
 void escape_word(const char *text, char *word, size_t size);
-
-#endif

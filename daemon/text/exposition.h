@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EXPOSITION_H
-#define EXPOSITION_H
+#pragma once
 
 /*
  * Prometheus' text format, version 0.0.4. Any thread.
@@ -41,5 +40,3 @@ void exposition_number(FILE *out, const char *name, const struct labels *labels,
 
 /* The same, in seconds. */
 void exposition_ns(FILE *out, const char *name, const struct labels *labels, uint64_t ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef INI_H
-#define INI_H
+#pragma once
 
 /*
  * The syntax of the configuration file: sections, entries and comments, a line
@@ -28,5 +27,3 @@ struct ini_handler {
 
 /* Parses `size' bytes and a NUL after them, in place: the handler gets parts of `text'. */
 void ini_parse(char *text, size_t size, const struct ini_handler *handler);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef JSON_H
-#define JSON_H
+#pragma once
 
 /*
  * JSON by libjansson: values of foreign text and numbers, and the text of a document. Any thread.
@@ -48,5 +47,3 @@ void json_stream_add(struct json_stream *stream, json_t *value);
 
 /* The caller frees the text; NULL: no memory. */
 char *json_stream_close(struct json_stream *stream);
-
-#endif

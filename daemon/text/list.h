@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LIST_H
-#define LIST_H
+#pragma once
 
 /*
  * A doubly linked list whose links lie within its items. A list does not own
@@ -54,5 +53,3 @@ static inline void list_remove(struct list *item)
 		pos = pos##_next, pos##_next = container_of(pos##_next->link.next, type, link))
 
 /* NOLINTEND(bugprone-macro-parentheses) */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROCESS_H
-#define PROCESS_H
+#pragma once
 
 /*
  * Processes held by a pidfd, so that a signal never reaches another process
@@ -42,5 +41,3 @@ bool process_is_of_others(pid_t pid, uid_t uid);
 int process_start_time(pid_t pid, uint64_t *ret_ticks);
 
 int process_signal(int pidfd, int number);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RATE_LIMIT_H
-#define RATE_LIMIT_H
+#pragma once
 
 /*
  * A token bucket, which limits how often something may happen. It refills with
@@ -19,5 +18,3 @@ bool rate_limit_take(struct rate_limit *limit, uint64_t now_ms, unsigned size, u
 
 /* The number of tokens left; `size': equal to a new limit. */
 unsigned rate_limit_left(struct rate_limit *limit, uint64_t now_ms, unsigned size, unsigned per_s);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SAME_FILE_H
-#define SAME_FILE_H
+#pragma once
 
 /* Any thread. */
 
@@ -16,5 +15,3 @@ static inline bool same_file(int fd, int other)
 	return fstat(fd, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
 	       a.st_ino == b.st_ino;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TOKENIZE_H
-#define TOKENIZE_H
+#pragma once
 
 /*
  * Splits command lines. Any thread.
@@ -19,5 +18,3 @@ struct tokens {
 
 /* Splits a line at its blanks, in place. */
 void tokenize_line(struct tokens *tokens, char *line);
-
-#endif

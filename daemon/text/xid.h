@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef XID_H
-#define XID_H
+#pragma once
 
 /*
  * What the NVIDIA kernel driver writes into the kernel's log of a fault:
@@ -33,5 +32,3 @@ bool xid_parse(const char *record, struct xid *ret_xid);
 
 /* Whether it is about the GPU with that PCI bus id, "0000:06:00.0". */
 bool xid_is_of(const struct xid *xid, const char *pci_bus_id);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TOP_OPTIONS_H
-#define TOP_OPTIONS_H
+#pragma once
 
 /* The options of top. Any thread. */
 
@@ -16,5 +15,3 @@ struct top_options {
 
 /* `arguments' begins with the name of the command and ends with NULL. 0 or -EINVAL. */
 int top_options_read(struct top_options *ret, char *const *arguments, struct error_message *error);
-
-#endif

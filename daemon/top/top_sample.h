@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TOP_SAMPLE_H
-#define TOP_SAMPLE_H
+#pragma once
 
 /* What the daemon replied to `stats --json'. Any thread. */
 
@@ -39,5 +38,3 @@ struct top_sample {
 int top_sample_read(struct top_sample *ret, const char *text, size_t size);
 
 void top_sample_fini(struct top_sample *sample);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TOP_SCREEN_H
-#define TOP_SCREEN_H
+#pragma once
 
 /*
  * The terminal, by ncurses. One thread. The signals that ncurses would handle have to be blocked
@@ -40,5 +39,3 @@ struct top_picture {
 
 /* 0 or -ENOMEM. */
 int top_screen_draw(const struct top_picture *picture);
-
-#endif

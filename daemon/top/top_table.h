@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TOP_TABLE_H
-#define TOP_TABLE_H
+#pragma once
 
 /* The clients of the last sample, with what has changed since the sample before. Any thread. */
 
@@ -32,5 +31,3 @@ struct top_table {
 int top_table_update(struct top_table *table, struct top_sample *sample);
 
 void top_table_fini(struct top_table *table);
-
-#endif

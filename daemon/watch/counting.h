@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COUNTING_H
-#define COUNTING_H
+#pragma once
 
 /*
  * What clients have done, as their servers count it. The daemon asks the servers when a
@@ -26,5 +25,3 @@ bool counting_is_fresh(struct conn *conn, const char *command);
 void counting_on_frame(struct server *server, const struct frame_counters *frame);
 
 extern const struct server_watch counting_watch;
-
-#endif

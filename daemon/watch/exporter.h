@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EXPORTER_H
-#define EXPORTER_H
+#pragma once
 
 /*
  * mps-exporter, which answers HTTP requests for the metrics. The daemon binds the address, starts
@@ -29,5 +28,3 @@ void exporter_close(struct daemon *daemon);
 
 /* Whether it is the program: then libuv waits for its end. */
 bool exporter_has_pid(const struct daemon *daemon, pid_t pid);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAULTS_H
-#define FAULTS_H
+#pragma once
 
 /*
  * The last GPU faults: the reports of servers, and the address from the
@@ -41,5 +40,3 @@ static inline bool fault_is_certain(const struct fault *fault)
 const char *fault_how_text(const struct fault *fault);
 
 void faults_fini(struct faults *faults);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef KERNEL_LOG_H
-#define KERNEL_LOG_H
+#pragma once
 
 /*
  * The kernel's log, /dev/kmsg or the file that MPS_KERNEL_LOG names, from the
@@ -37,5 +36,3 @@ struct kernel_log {
 /* Without a readable log the daemon runs all the same; control.log says why. */
 void kernel_log_open(struct daemon *daemon);
 void kernel_log_close(struct daemon *daemon);
-
-#endif

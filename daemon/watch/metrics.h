@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef METRICS_H
-#define METRICS_H
+#pragma once
 
 /*
  * The metrics: what the daemon, its servers, clients, users, groups and GPUs have done, as a
@@ -66,5 +65,3 @@ void metrics_write(const struct metrics *metrics, FILE *out);
 
 /* Both: the page with its NUL, which the caller frees. NULL without memory. */
 char *metrics_page(const struct daemon *daemon, const struct conn *viewer, size_t *ret_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TERMINATION_H
-#define TERMINATION_H
+#pragma once
 
 /*
  * Commands that wait until a server has ended the work of all clients of one
@@ -24,5 +23,3 @@ void termination_begin(struct server *server, struct conn *conn, pid_t pid);
 void termination_on_answer(struct server *server, const struct frame_terminate *frame);
 
 extern const struct server_watch terminations_watch;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TRACING_H
-#define TRACING_H
+#pragma once
 
 /*
  * Traces of servers. The daemon makes the memory of a trace, and a server fills it. So the
@@ -84,5 +83,3 @@ void tracing_free(struct trace *trace);
 
 /* The daemon ends. */
 void tracing_fini(struct daemon *daemon);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COPY_H
-#define COPY_H
+#pragma once
 
 /*
  * Ends of copies, and copies of contiguous lines of bytes and of boxes. The session's worker
@@ -68,5 +67,3 @@ CUresult copy_box_staged(struct session *session, struct stream *stream, const s
 /* The same for a box within host memory; neither end is in an array. */
 CUresult copy_host_box(struct session *session, const struct box_end *dst,
 	const struct box_end *src, const struct box_size *size, CUstream real);
-
-#endif

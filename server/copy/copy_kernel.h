@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COPY_KERNEL_H
-#define COPY_KERNEL_H
+#pragma once
 
 /*
  * The kernel that copies a box within host memory for a graph. Some drivers make the launch
@@ -36,5 +35,3 @@ struct copy_kernel_launch {
  */
 CUresult copy_kernel_make(const struct box_end *dst, const struct box_end *src,
 	const struct box_size *size, struct copy_kernel_launch *ret_launch);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STAGING_H
-#define STAGING_H
+#pragma once
 
 /*
  * The staging memory of a session, which the GPU reads and writes. The session's worker, with a
@@ -16,5 +15,3 @@ struct session;
  * CUDA_ERROR_INVALID_VALUE: it does not lie within one part.
  */
 CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, void **ret_piece);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DEVICE_QUOTA_H
-#define DEVICE_QUOTA_H
+#pragma once
 
 /*
  * How much of a GPU's memory a session may have, and how much it has. Each GPU that the
@@ -57,5 +56,3 @@ enum memory_refusal device_quota_take_refusal(struct device_quota *quota, uint64
  * references, with which the loop reads what its GPUs' quotas have. Accepts NULL.
  */
 void device_quotas_unref(struct session *session);
-
-#endif

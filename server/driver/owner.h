@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef OWNER_H
-#define OWNER_H
+#pragma once
 
 /*
  * Which session owns a VA window of the device space or of the host space: one
@@ -47,5 +46,3 @@ static inline uint32_t owner_va_window(uint64_t address)
 {
 	return (uint32_t)((address - DEVICE_SPACE) >> VA_WINDOW_SHIFT);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SESSION_STREAM_H
-#define SESSION_STREAM_H
+#pragma once
 
 /*
  * The state of a session's stream; server/stream/stream.h has the functions. The session's
@@ -52,5 +51,3 @@ struct stream {
 	struct chain_cache *chains;     /* NULL until needed */
 	struct elastic_stream *elastic; /* NULL: `real' is always `home' */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VA_SPACE_H
-#define VA_SPACE_H
+#pragma once
 
 /*
  * Addresses of the device space that the server has reserved in the driver, and what is
@@ -25,5 +24,3 @@ CUresult va_space_grant_access(uint64_t base, uint64_t size, CUdevice gpu, CUmem
 /* Addresses that the driver refuses to unmap or free are lost; server.log says so. */
 void va_space_unmap(uint64_t base, uint64_t size);
 void va_space_free(uint64_t base, uint64_t size);
-
-#endif

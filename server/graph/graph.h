@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GRAPH_H
-#define GRAPH_H
+#pragma once
 
 /*
  * Executable graphs of a session: the driver's form of what its client has sent node by
@@ -99,5 +98,3 @@ bool graphs_wait_for_ends(struct session *session);
 
 /* Whether the session may still use all memory of the graph. */
 bool graph_spans_ok(struct session *session, const struct graph *graph);
-
-#endif

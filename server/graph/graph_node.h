@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GRAPH_NODE_H
-#define GRAPH_NODE_H
+#pragma once
 
 /*
  * What the messages about nodes have in common. Each message calls graph_node_find() first
@@ -21,5 +20,3 @@ CUresult graph_node_find(struct session *session, struct graph *graph, uint32_t 
 /* Takes what the node refers to. Notes an error for a later query, and returns CUDA_SUCCESS. */
 CUresult graph_node_put(struct session *session, struct graph *graph, uint32_t number,
 	struct graph_node *node, CUresult result);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CHAIN_H
-#define CHAIN_H
+#pragma once
 
 /*
  * Chain graphs: kernel nodes one behind another, and perhaps a seqno that the GPU writes behind
@@ -68,5 +67,3 @@ CUresult chain_run(struct session *session, struct chain *chain, const struct st
 
 /* Ends the graph, if there is one. */
 void chain_fini(struct chain *chain, const struct session_device *sdev, bool device_lost);
-
-#endif

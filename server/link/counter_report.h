@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COUNTER_REPORT_H
-#define COUNTER_REPORT_H
+#pragma once
 
 /*
  * The counters of all clients: samples of the time at work, and the reports to the daemon.
@@ -29,5 +28,3 @@ void counters_report(const struct client_conn *conns);
 
 /* One client's counters. */
 void counters_report_client(const struct client_conn *conn);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DAEMON_LINK_H
-#define DAEMON_LINK_H
+#pragma once
 
 /*
  * The link to the control daemon. Clients come over it. When it is lost, no new clients
@@ -59,5 +58,3 @@ void daemon_link_send(const void *frame);
 void daemon_link_drain(void);
 
 bool daemon_link_has_daemon(void);
-
-#endif

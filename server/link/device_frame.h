@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DEVICE_FRAME_H
-#define DEVICE_FRAME_H
+#pragma once
 
 /*
  * What the daemon learns about a GPU, from a server or from `mps-server --devices'.
@@ -18,5 +17,3 @@ struct frame_device device_frame(const struct device *device);
  * exit status of the process.
  */
 int device_frames_print(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAULT_REPORT_H
-#define FAULT_REPORT_H
+#pragma once
 
 /*
  * Which client caused a GPU fault. The driver does not say. It is certain if only one client
@@ -49,5 +48,3 @@ bool fault_report_is_open(const struct fault_report *report, uint64_t ms);
 
 /* Work of a client continues after its end, which ends the server. */
 void fault_report_overdue(struct fault_report *report, const struct client_conn *conn);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ALIAS_H
-#define ALIAS_H
+#pragma once
 
 /*
  * Aliases: files of shared memory that the client has mapped and registered. The server maps
@@ -25,5 +24,3 @@ bool alias_has(const struct session *session, uint64_t address, uint64_t size);
 
 /* Frees the closing aliases whose work has ended. */
 void aliases_poll(struct session *session);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SPACE_H
-#define SPACE_H
+#pragma once
 
 /*
  * Reclaims memory when it is short: that of the parts of a session (session_part.h), and closing
@@ -22,5 +21,3 @@ bool space_make(
 /* As arena_alloc(), but reclaims memory if needed. */
 CUresult space_take(
 	struct session *session, struct session_device *sdev, uint64_t size, uint64_t *ret_address);
-
-#endif

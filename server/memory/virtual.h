@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VIRTUAL_H
-#define VIRTUAL_H
+#pragma once
 
 /*
  * Memory that a program maps itself: regions of addresses, allocations without an address,
@@ -23,5 +22,3 @@ void virtual_set_exported(struct session *session, uint64_t address, uint64_t si
 
 /* Ends the closing mappings whose work is done. */
 void virtual_poll(struct session *session);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef KERNEL_H
-#define KERNEL_H
+#pragma once
 
 /*
  * Kernels of a session's libraries. Owned by their library, found by ID. The session's
@@ -62,5 +61,3 @@ static inline CUresult kernel_ready(struct session *session, struct kernel *kern
  * one. Both have kernel->n_params entries. The kernel was found before.
  */
 CUresult kernel_point(const struct kernel *kernel, const void *params, void **pointers);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LIBRARY_H
-#define LIBRARY_H
+#pragma once
 
 /*
  * Loaded images and the kernels found in them. Each client has its own library of an image,
@@ -84,5 +83,3 @@ void library_unuse(struct library *library);
 
 /* Logs that the driver refused the image or a kernel of it, and why. */
 void library_log_refusal(struct session *session, struct library *library, CUresult result);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MANAGED_H
-#define MANAGED_H
+#pragma once
 
 /*
  * Libraries with variables of __managed__, which kernels and the program reach at the same
@@ -26,5 +25,3 @@ uint64_t managed_size(const struct managed *managed);
 
 /* The library is unloaded. NULL is fine. */
 void managed_free(struct managed *managed);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PTX_VARIABLES_H
-#define PTX_VARIABLES_H
+#pragma once
 
 /*
  * How many bytes the variables in global memory take that a PTX text defines, without those
@@ -14,5 +13,3 @@
 #include <stdint.h>
 
 uint64_t ptx_variables(const char *text, size_t size, bool is_whole);
-
-#endif

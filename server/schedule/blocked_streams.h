@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BLOCKED_STREAMS_H
-#define BLOCKED_STREAMS_H
+#pragma once
 
 /*
  * A blocked stream waits on the GPU until its client writes a semaphore. Blocked
@@ -116,5 +115,3 @@ void blocked_evade(const struct session *session, const struct stream *stream);
 
 /* The same before a write on a stream of the server's own. */
 void blocked_evade_real(struct session *session, const struct device *device, CUstream real);
-
-#endif

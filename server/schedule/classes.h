@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLASSES_H
-#define CLASSES_H
+#pragma once
 
 /*
  * The sessions of the server by their class. A session with priority 2 is a background session,
@@ -64,5 +63,3 @@ struct background_work {
 
 /* Any thread. */
 struct background_work classes_background(uint32_t ordinal);
-
-#endif

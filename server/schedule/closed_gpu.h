@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLOSED_GPU_H
-#define CLOSED_GPU_H
+#pragma once
 
 /*
  * Closed GPUs. Workers give a closed GPU no new work: it is closed for quiet calls and for lone
@@ -111,5 +110,3 @@ static inline void launching_end(struct launching *launching)
 		launching_end((session)->launching);                                               \
 		result_;                                                                           \
 	})
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FOREGROUND_H
-#define FOREGROUND_H
+#pragma once
 
 /*
  * What a foreground session feels beside background sessions: how long pieces of its work take. A
@@ -69,5 +68,3 @@ static inline void foreground_watch(struct session *session, const struct foregr
 	if (foreground_is_waiting(own))
 		foreground_look(session, now_ns());
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GATE_H
-#define GATE_H
+#pragma once
 
 /*
  * What a worker waits for before the GPU may have its work, and how: one loop for all of it.
@@ -102,5 +101,3 @@ void gate_say_held_up(struct gate_wait *wait, pid_t pid, uint32_t id);
 
 /* The wait is over. */
 void gate_end(struct gate_wait *wait);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef QUIET_H
-#define QUIET_H
+#pragma once
 
 /*
  * Quiet calls: driver calls that are made while no client has work on the GPU.
@@ -55,5 +54,3 @@ void quiet_unpin(struct session *session, void *memory);
 
 /* Reads MPS_DISABLE, as `quiet_part' does when the server starts. */
 void quiet_start(void);
-
-#endif

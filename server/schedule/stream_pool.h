@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STREAM_POOL_H
-#define STREAM_POOL_H
+#pragma once
 
 /*
  * Driver streams that wait for their next user: some made in advance, and those that
@@ -48,5 +47,3 @@ void stream_pool_give(struct device *device, CUstream real, int32_t priority);
  * channel.
  */
 void stream_pool_discard(struct device *device, CUstream real);
-
-#endif

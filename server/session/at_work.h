@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef AT_WORK_H
-#define AT_WORK_H
+#pragma once
 
 /*
  * Whether a session has work on a GPU. session::busy is the fact: the worker's list of the streams
@@ -61,5 +60,3 @@ void at_work_change(bool is_at_work);
 
 /* Calls the function whenever no session has work any more. Before the first session. */
 void at_work_on_none(void (*function)(void));
-
-#endif

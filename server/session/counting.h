@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COUNTING_H
-#define COUNTING_H
+#pragma once
 
 /* A session's counters. Its worker counts; the loop reads at any time. */
 
@@ -32,5 +31,3 @@ static inline void counter_add_copy(
 	counter_add(session, copies, 1);
 	counter_add(session, copies + 1, size);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAULT_H
-#define FAULT_H
+#pragma once
 
 /*
  * A GPU fault ends the context, and with it every session of this server. The first thread
@@ -26,5 +25,3 @@ uint32_t fault_session(void);
 
 /* For tests: forgets the fault. */
 void fault_forget(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GROUP_H
-#define GROUP_H
+#pragma once
 
 /*
  * Groups of clients, whose limits the daemon sends (FRAME_GROUP). The memory of a group's
@@ -51,5 +50,3 @@ struct group *group_find(uint32_t id);
 /* Any thread. */
 struct group *group_ref(struct group *group);
 void group_unref(struct group *group); /* NULL is fine */
-
-#endif

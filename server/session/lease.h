@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LEASE_H
-#define LEASE_H
+#pragma once
 
 /*
  * A lease says how much of a group's memory limit the clients of this server may use together.
@@ -68,5 +67,3 @@ bool lease_extend(struct session *session, uint32_t ordinal, uint64_t size);
 
 /* The worker: how much of the limit no server uses, beyond the lease. Asks the daemon. */
 uint64_t lease_spare(struct session *session, uint32_t ordinal);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RECEIVER_H
-#define RECEIVER_H
+#pragma once
 
 /*
  * The receiver: a child process of the server that takes descriptors from the connections of
@@ -47,5 +46,3 @@ int receiver_read(int connection, uid_t account, void *bytes, size_t size, enum 
 
 /* The process itself: serves the socket until the server closes it. Returns the exit status. */
 int receiver_run(int sock);
-
-#endif

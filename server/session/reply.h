@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef REPLY_H
-#define REPLY_H
+#pragma once
 
 #include "session.h"
 
@@ -25,5 +24,3 @@ _hot_ static inline CUresult reply_pending_error(struct session *session)
 	return likely(session->pending_error == CUDA_SUCCESS) ? CUDA_SUCCESS
 							      : reply_peek_pending_error(session);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TRACE_WRITER_H
-#define TRACE_WRITER_H
+#pragma once
 
 /*
  * The server's traces, and the part of one that a session fills. The loop begins and ends a
@@ -80,5 +79,3 @@ void trace_writer_add(
 
 /* Writes what was added. */
 void trace_writer_flush(struct trace_writer *writer);
-
-#endif

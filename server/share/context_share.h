@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONTEXT_SHARE_H
-#define CONTEXT_SHARE_H
+#pragma once
 
 /*
  * Contexts of a client that have fewer SMs than the client. Each has its own share, among
@@ -29,5 +28,3 @@ void context_share_unref(struct context_share *share, bool device_lost); /* NULL
  */
 CUresult context_share_enter(struct session *session, const struct context_share *share);
 CUresult context_share_leave(struct session *session, const struct context_share *share);
-
-#endif

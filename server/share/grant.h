@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GRANT_H
-#define GRANT_H
+#pragma once
 
 /*
  * What a session may use of GPUs: its limits at the start, and those of its group, which may
@@ -31,5 +30,3 @@ void grant_publish_memory(struct session *session);
  * limit.
  */
 uint64_t grant_memory_limit(const struct session *session, uint32_t ordinal);
-
-#endif

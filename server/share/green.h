@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GREEN_H
-#define GREEN_H
+#pragma once
 
 /*
  * Green contexts of a session: some SMs of a GPU, for the streams that are made in them. The
@@ -60,5 +59,3 @@ void green_unref(struct green *green, bool device_lost); /* NULL is fine */
 
 /* How many are kept for others, unused. */
 unsigned greens_kept(void);
-
-#endif

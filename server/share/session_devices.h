@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SESSION_DEVICES_H
-#define SESSION_DEVICES_H
+#pragma once
 
 /*
  * Opens GPUs for a session, and gives back what it does not use of them. An open GPU stays until
@@ -31,5 +30,3 @@ void session_devices_reclaim(void);
 
 /* Whether memory was requested since this session last had nothing unused. */
 bool session_devices_reclaim_wanted(const struct session *session);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ELASTIC_STREAM_H
-#define ELASTIC_STREAM_H
+#pragma once
 
 /*
  * Streams of background sessions: a stream changes between driver streams in shares of several
@@ -51,5 +50,3 @@ bool elastic_stream_has_to_retry(struct session *session, struct stream *stream,
 
 /* Whether the stream's launches go to all SMs of its session. */
 bool elastic_stream_has_all(const struct stream *stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef IPC_EVENT_H
-#define IPC_EVENT_H
+#pragma once
 
 /*
  * Events that clients of this server share, by an unguessable token. Each stays until the
@@ -13,5 +12,3 @@ struct event;
 
 /* An event ends. False: it is not shared. */
 bool ipc_event_end(struct event *event, bool device_lost);
-
-#endif

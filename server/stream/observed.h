@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef OBSERVED_H
-#define OBSERVED_H
+#pragma once
 
 /*
  * Work for a stream that others have to know of: a trace (tracer.h), and the controller of the
@@ -34,5 +33,3 @@ static inline bool is_observed(const struct session *session)
 		}                                                                                  \
 		observed_;                                                                         \
 	})
-
-#endif

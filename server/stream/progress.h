@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROGRESS_H
-#define PROGRESS_H
+#pragma once
 
 /*
  * Seqnos in a stream's timeline. If the GPU cannot write one, because the driver had no
@@ -20,5 +19,3 @@ void progress_settle(struct session *session, struct stream *stream);
 
 /* All streams of the session are at rest. */
 void progress_settle_all(struct session *session);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STREAM_H
-#define STREAM_H
+#pragma once
 
 /*
  * Streams of a session. All real streams are CU_STREAM_NON_BLOCKING and made at the first
@@ -54,5 +53,3 @@ bool streams_are_at_work(const struct session *session);
 
 /* Waits for all work of the session. Returns CUDA_SUCCESS or the fault that ended the work. */
 CUresult streams_wait(struct session *session);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TRACER_H
-#define TRACER_H
+#pragma once
 
 /*
  * Records what the streams of a session do while a trace runs. Timing events of the driver
@@ -42,5 +41,3 @@ void tracer_mark(struct session *session, uint32_t stream, enum trace_kind kind)
 
 /* Sleeps as ring_sleep(), and meanwhile checks which work has ended. */
 void tracer_sleep(struct session *session, int timeout_ms);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPU_PROCESSES_H
-#define GPU_PROCESSES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@
  * messages only.
  */
 void gpu_processes_list(char *ret_text, size_t size);
-
-#endif

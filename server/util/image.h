@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef IMAGE_H
-#define IMAGE_H
+#pragma once
 
 /*
  * The bytes of a loaded program: a client's sealed memfd, mapped for reading.
@@ -45,5 +44,3 @@ void image_unref(struct image *image);
 
 /* The number of images in memory, for tests. */
 unsigned images_count(void);
-
-#endif

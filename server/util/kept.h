@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef KEPT_H
-#define KEPT_H
+#pragma once
 
 /*
  * How many bytes of the server's own memory the driver keeps for each object that it makes
@@ -68,5 +67,3 @@
 
 /* The stack of a server thread that waits in the driver. */
 #define KEPT_THREAD (16u << 10)
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LOG_H
-#define LOG_H
+#pragma once
 
 #include "base.h"
 
@@ -22,5 +21,3 @@ void log_line(const char *format, ...) _printf_(1, 2);
  * Takes `fd'. 0 or -errno: then nothing has changed.
  */
 int log_take(int fd);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MACHINE_MEMORY_H
-#define MACHINE_MEMORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@
  * 0: the files cannot be read. Any thread.
  */
 uint64_t machine_memory(const char *root);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef NUMBER_H
-#define NUMBER_H
+#pragma once
 
 /* Numbers in the environment. Any thread, as getenv(). */
 
@@ -12,5 +11,3 @@
  */
 uint64_t number_setting(
 	const char *variable, const char *unit, uint64_t least, uint64_t most, uint64_t usual);
-
-#endif

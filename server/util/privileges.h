@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRIVILEGES_H
-#define PRIVILEGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -12,5 +11,3 @@
  * reason is in the log.
  */
 int privileges_take(uid_t uid, gid_t gid, bool is_multiuser);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef QUOTA_H
-#define QUOTA_H
+#pragma once
 
 /*
  * A quota says how much of something may be used, and counts how much is used. Quotas form a
@@ -60,5 +59,3 @@ static inline uint64_t quota_used(const struct quota *quota)
 {
 	return atomic_load_explicit(&quota->used, memory_order_relaxed);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RANGES_H
-#define RANGES_H
+#pragma once
 
 /*
  * The memory outside its VA windows that a session may touch: variables of its libraries.
@@ -31,5 +30,3 @@ void ranges_remove(struct ranges *ranges, const void *owner);
 
 /* Whether all these bytes lie in one range. */
 bool ranges_have(const struct ranges *ranges, uint64_t address, uint64_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SIGBUS_GUARD_H
-#define SIGBUS_GUARD_H
+#pragma once
 
 /*
  * A client may truncate a file that it has registered and that is mapped here. The GPU keeps
@@ -10,5 +9,3 @@
 
 /* Makes such a read return zeros. Called once, before other threads start. */
 void sigbus_guard_init(void);
-
-#endif

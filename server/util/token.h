@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TOKEN_H
-#define TOKEN_H
+#pragma once
 
 /*
  * An unguessable number: a client that has it may open the object that it stands for. Any
@@ -24,5 +23,3 @@ static inline bool token_is(const struct token *token, const uint64_t words[2])
 {
 	return ((token->words[0] ^ words[0]) | (token->words[1] ^ words[1])) == 0;
 }
-
-#endif

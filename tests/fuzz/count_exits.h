@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COUNT_EXITS_H
-#define COUNT_EXITS_H
+#pragma once
 
 /*
  * Included in each file of a COVERAGE=1 build: a process that calls _exit()
@@ -12,5 +11,3 @@
 void __gcov_dump(void);
 
 #define _exit(status) (__gcov_dump(), _exit(status))
-
-#endif

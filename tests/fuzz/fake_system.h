@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_SYSTEM_H
-#define FAKE_SYSTEM_H
+#pragma once
 
 /*
  * The system that the daemon uses, simulated: the peers of its connections, server
@@ -55,5 +54,3 @@ void fake_system_set_cred(int fd, pid_t pid, uid_t uid);
 
 /* The process ends. */
 void fake_server_end(struct fake_server *server, int status);
-
-#endif

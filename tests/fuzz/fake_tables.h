@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_TABLES_H
-#define FAKE_TABLES_H
+#pragma once
 
 /*
  * Shared by the parts of the counting driver: its lock, its ranges, and its abort with a
@@ -77,5 +76,3 @@ void fake_link_start(void);
 void fake_memory_start(void);
 void fake_array_start(void);
 void fake_work_start(void);
-
-#endif

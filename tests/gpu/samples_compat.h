@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SAMPLES_COMPAT_H
-#define SAMPLES_COMPAT_H
+#pragma once
 
 /*
  * What CUDA 13 removed from CUDA 12, for NVIDIA's samples of 12.4 (tests/gpu/samples).
@@ -138,6 +137,5 @@ template <class T> struct identity {
 #endif
 } // namespace thrust
 
-#endif
 #endif
 #endif

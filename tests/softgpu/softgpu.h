@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SOFTGPU_H
-#define SOFTGPU_H
+#pragma once
 
 #include <stdint.h>
 
@@ -103,5 +102,3 @@ enum softgpu_switch_what {
 	X(THREADS, threads)                                                                        \
 	X(LAUNCHES, launches)                                                                      \
 	X(FAULTS, faults)
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SEED_H
-#define SEED_H
+#pragma once
 
 /*
  * The seed of a unit test's random choices. It is printed, so that a failed run can
@@ -19,5 +18,3 @@ static inline unsigned seed_read(unsigned fixed)
 	printf("    MPS_TEST_SEED=%u\n", seed);
 	return seed;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ATTRIBUTE_NAMES_H
-#define ATTRIBUTE_NAMES_H
+#pragma once
 
 /* The names of what a program can ask about a device, a context, a kernel and a pool. */
 
@@ -218,5 +217,3 @@ static const char *const pool_attribute_names[] = {
 	POOL(USED_MEM_CURRENT),
 	POOL(USED_MEM_HIGH),
 };
-
-#endif

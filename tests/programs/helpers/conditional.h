@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONDITIONAL_H
-#define CONDITIONAL_H
+#pragma once
 
 /*
  * Shared by the programs about conditional nodes: a word on the device, kernels that change it
@@ -200,5 +199,3 @@ static inline void run(cudaGraphExec_t exec, int before, int after, int line)
 		CHECK(cudaGraphExecDestroy(exec_));                                                \
 		CHECK(cudaGraphDestroy(graph));                                                    \
 	} while (0)
-
-#endif

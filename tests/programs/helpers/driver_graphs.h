@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DRIVER_GRAPHS_H
-#define DRIVER_GRAPHS_H
+#pragma once
 
 /* A server's uses of graphs; driver_things.h has the other calls. */
 
@@ -237,5 +236,3 @@ static void graph_ends(void)
 	CHECK(cuGraphExecDestroy(exec));
 	CHECK(cuGraphDestroy(graph));
 }
-
-#endif

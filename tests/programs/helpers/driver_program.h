@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DRIVER_PROGRAM_H
-#define DRIVER_PROGRAM_H
+#pragma once
 
 /*
  * Checks for programs of the driver API. Each program first defines NAME, which begins each
@@ -100,5 +99,3 @@ static inline void expect(int is_so, const char *what)
 	printf(NAME ": not so: %s\n", what);
 	exit(1);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DRIVER_THINGS_H
-#define DRIVER_THINGS_H
+#pragma once
 
 /*
  * A server's calls of the driver, for driver_waits.c: each function may be called TIMES times;
@@ -655,5 +654,3 @@ static void words(void)
 	CHECK(cuStreamWriteValue32(stream, memory, 0, 0));
 	CHECK(cuStreamBatchMemOp(stream, 2, ops, 0));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EACH_THING_H
-#define EACH_THING_H
+#pragma once
 
 /*
  * For programs that try many things, each in a separate process: its first use is the first in
@@ -38,5 +37,3 @@ static inline int in_a_process(
 		printf("%s: ended by signal %d\n", name, WTERMSIG(status));
 	return status != 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ENTRY_H
-#define ENTRY_H
+#pragma once
 
 /* Driver functions for programs that are linked only with the runtime. */
 
@@ -33,5 +32,3 @@ static inline void expect_driver(CUresult got, CUresult want, int line)
 
 #define DRIVER(want, name, ...)                                                                    \
 	expect_driver(((decltype(&name))entry(#name))(__VA_ARGS__), (want), __LINE__)
-
-#endif

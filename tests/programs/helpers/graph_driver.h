@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GRAPH_DRIVER_H
-#define GRAPH_DRIVER_H
+#pragma once
 
 /*
  * Shared by the programs about graphs in the driver API: a kernel in PTX, its memory, and
@@ -145,5 +144,3 @@ static inline void run(CUgraphExec exec)
 	CHECK(cuGraphLaunch(exec, stream));
 	CHECK(cuStreamSynchronize(stream));
 }
-
-#endif

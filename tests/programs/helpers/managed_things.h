@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MANAGED_THINGS_H
-#define MANAGED_THINGS_H
+#pragma once
 
 /*
  * __managed__ variables, which kernels and the host reach at one address: by name, by pointer,
@@ -178,5 +177,3 @@ static inline int managed_main(void)
 	printf(NAME ": ok\n");
 	return 0;
 }
-
-#endif

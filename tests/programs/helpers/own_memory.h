@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef OWN_MEMORY_H
-#define OWN_MEMORY_H
+#pragma once
 
 /* The process's private memory. */
 
@@ -24,5 +23,3 @@ static inline long own_memory_kib(void)
 	fclose(file);
 	return kib;
 }
-
-#endif

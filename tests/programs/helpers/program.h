@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROGRAM_H
-#define PROGRAM_H
+#pragma once
 
 /*
  * Shared by the example programs: options, the check of a runtime call, time.
@@ -90,5 +89,3 @@ static inline unsigned next_random(unsigned *state)
 	*state ^= *state << 5;
 	return *state;
 }
-
-#endif

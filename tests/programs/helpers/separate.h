@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SEPARATE_H
-#define SEPARATE_H
+#pragma once
 
 /* Shared by the two files of `separate'. */
 
@@ -22,5 +21,3 @@ template <int FACTOR> __device__ __noinline__ int both(int x)
 
 /* Launches the other file's kernel. */
 void part_launch(int *data);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SMID_MARKS_H
-#define SMID_MARKS_H
+#pragma once
 
 /* A kernel that records the SMs on which it runs, and the record as text. */
 
@@ -59,5 +58,3 @@ static inline void print_marks(const char *way, const unsigned *marks)
 	}
 	printf("\n");
 }
-
-#endif

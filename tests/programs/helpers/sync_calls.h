@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SYNC_CALLS_H
-#define SYNC_CALLS_H
+#pragma once
 
 /*
  * For sync_matrix.c: the kinds of memory, and a table of the calls that copy, set, prefetch or
@@ -81,5 +80,3 @@ struct sync_call {
 
 extern const struct sync_call sync_calls[], sync_calls_ptds[];
 extern const unsigned n_sync_calls;
-
-#endif

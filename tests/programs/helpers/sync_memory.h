@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SYNC_MEMORY_H
-#define SYNC_MEMORY_H
+#pragma once
 
 /*
  * Memory of every kind for sync_matrix.c, SIZE bytes each. The program defines NAME before the
@@ -218,5 +217,3 @@ static bool memory_has(const struct memory *memory, unsigned char value)
 		memory_move(memory, copy, false);
 	return bytes[0] == value && memcmp(bytes, bytes + 1, SIZE - 1) == 0;
 }
-
-#endif

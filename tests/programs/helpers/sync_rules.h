@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SYNC_RULES_H
-#define SYNC_RULES_H
+#pragma once
 
 /*
  * The behaviour of each call of sync_matrix.c while its stream is blocked: according to CUDA's
@@ -154,5 +153,3 @@ static struct rule_of_call rule_of(
 		return (struct rule_of_call){OPEN, OPEN};
 	}
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TOPOLOGY_H
-#define TOPOLOGY_H
+#pragma once
 
 /* The driver's private table of the places of SMs, by which cuBLASLt orders a matrix product. */
 
@@ -25,5 +24,3 @@ static inline CUresult topology_table(
 
 	return get_table((const void **)ret_table, (const CUuuid *)id);
 }
-
-#endif

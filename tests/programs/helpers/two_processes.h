@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TWO_PROCESSES_H
-#define TWO_PROCESSES_H
+#pragma once
 
 /*
  * Communication of programs with two processes, over a socket pair. Each program first
@@ -101,5 +100,3 @@ static inline void wait_for_child(pid_t child, int is_killed)
 	waitpid(child, &status, 0);
 	other_must(is_killed ? WIFSIGNALED(status) : status == 0, "did not end as it should");
 }
-
-#endif

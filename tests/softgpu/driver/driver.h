@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DRIVER_H
-#define DRIVER_H
+#pragma once
 
 /*
  * The driver half of the software GPU: the process's one `struct driver', and
@@ -198,5 +197,3 @@ void stats_open(void);
 
 /* The value of a numeric environment variable, or `fallback' if unset or not a number. */
 uint64_t env_number(const char *name, uint64_t fallback);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef IPC_H
-#define IPC_H
+#pragma once
 
 /*
  * Memory that another process on the software GPU opens: a memfd, which the other
@@ -33,5 +32,3 @@ int ipc_ticket_fill(
 	enum ipc_kind kind, int fd, uint64_t size, uint32_t device, struct ipc_ticket *ret_ticket);
 /* The memfd behind a ticket; the caller closes it. -ENOENT: there is none any more. */
 int ipc_ticket_open(const struct ipc_ticket *ticket, enum ipc_kind kind);
-
-#endif

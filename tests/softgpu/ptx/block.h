@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PTX_BLOCK_H
-#define PTX_BLOCK_H
+#pragma once
 
 /*
  * Clusters of blocks, which begin and end together. A cluster that has ended may
@@ -23,5 +22,3 @@ void ptx_cluster_begin(struct ptx_cluster *cluster, uint64_t index);
  * each other, the run gets a fault; a device would hang.
  */
 bool ptx_cluster_round(struct ptx_cluster *cluster);
-
-#endif

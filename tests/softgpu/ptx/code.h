@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PTX_CODE_H
-#define PTX_CODE_H
+#pragma once
 
 /*
  * The translated form of a module: instructions with their function, the rows of
@@ -155,5 +154,3 @@ struct ptx_module {
 
 /* The distance between the addresses of two functions, in PTX_WINDOW_CODE. */
 #define PTX_CODE_STRIDE 16u
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PTX_TEXTURE_H
-#define PTX_TEXTURE_H
+#pragma once
 
 /*
  * A texture or surface for a running kernel: texels in levels, and how they are read.
@@ -73,5 +72,3 @@ union ptx_texel ptx_texture_sample(
  */
 union ptx_texel ptx_texture_gather(
 	const struct ptx_texture *texture, const struct ptx_point *point, uint32_t channel);
-
-#endif

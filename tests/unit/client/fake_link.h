@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_LINK_H
-#define FAKE_LINK_H
+#pragma once
 
 /* A link without a server, for tests of waits: the test writes the timeline of one stream. */
 
@@ -57,5 +56,3 @@ static int link_teardown(void **state)
 	free(page);
 	return 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ROWS_H
-#define ROWS_H
+#pragma once
 
 /* Tables of cases: a test for each row, which begins with its name (const char *). */
 
@@ -30,5 +29,3 @@ static inline int rows_run(
 	free(tests);
 	return n_failed;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCENE_H
-#define SCENE_H
+#pragma once
 
 /*
  * Rules of the daemon as rows of a table: a script of events, and what it leads to. The daemon of
@@ -98,5 +97,3 @@ const struct frame_limits *scene_limits(const char *name);
 
 /* The daemon of the scene. */
 struct daemon *scene_daemon(void);
-
-#endif

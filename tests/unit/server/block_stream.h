@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BLOCK_STREAM_H
-#define BLOCK_STREAM_H
+#pragma once
 
 /*
  * Blocks a stream of the harness's session: it waits for a semaphore, and the counting
@@ -55,5 +54,3 @@ static inline void unblock_stream(void)
 {
 	cuda = block_real;
 }
-
-#endif

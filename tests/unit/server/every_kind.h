@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EVERY_KIND_H
-#define EVERY_KIND_H
+#pragma once
 
 /*
  * One of each kind of object that a session can have, created by messages over the
@@ -535,5 +534,3 @@ static const struct every_kind {
 	{"sleeper", make_watch, 300},
 	{"255 waits for words", make_waits, 300},
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MANAGED_CUBIN_H
-#define MANAGED_CUBIN_H
+#pragma once
 
 /* A small cubin in nvcc's format, with __managed__ variables, field by field. */
 
@@ -131,5 +130,3 @@ static const struct cubin_file whole =
 					.r_addend = -8},
 			},
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef OPEN_SESSION_H
-#define OPEN_SESSION_H
+#pragma once
 
 /*
  * Setup and teardown of server tests: a session without a thread, over a counting
@@ -32,5 +31,3 @@ static int close_session(void **state)
 	harness_close();
 	return 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SHARE_MODEL_H
-#define SHARE_MODEL_H
+#pragma once
 
 /*
  * A GPU in simulated time: foregrounds beside background work, under a share controller. How much
@@ -89,5 +88,3 @@ struct model_foreground *model_foreground(
 void model_measure(struct model *model);
 void model_run(struct model *model, double seconds);
 struct model_figures model_figures(struct model *model);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONDITIONAL_CHILD_H
-#define CONDITIONAL_CHILD_H
+#pragma once
 
 /*
  * For tests of conditional nodes: kernels that set a condition, a word of memory that other
@@ -188,5 +187,3 @@ static _unused_ uint32_t run(CUgraphExec exec, uint32_t value)
 	OK(CU(cuCtxSynchronize)());
 	return read_word();
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PTX_HARNESS_H
-#define PTX_HARNESS_H
+#pragma once
 
 /*
  * Shared by the tests of the PTX interpreter: memory of the device, and kernels from
@@ -94,5 +93,3 @@ static inline int run(const struct ptx_module *module, const char *name, uint32_
 }
 
 #define PTX_HEAD ".version 8.0\n.target sm_90\n.address_size 64\n"
-
-#endif

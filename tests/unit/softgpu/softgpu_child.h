@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SOFTGPU_CHILD_H
-#define SOFTGPU_CHILD_H
+#pragma once
 
 /*
  * For tests of the software GPU through its ABI. Each test is a forked child that opens
@@ -242,5 +241,3 @@ static bool library_find(int argc, char **argv)
 	library_path = real;
 	return true;
 }
-
-#endif

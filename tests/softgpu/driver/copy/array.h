@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ARRAY_H
-#define ARRAY_H
+#pragma once
 
 /*
  * Arrays: elements row after row and slice after slice, in memory without an
@@ -35,5 +34,3 @@ struct mipmap *mipmap_find(CUmipmappedArray handle);
 
 /* Frees every array of this context, without waiting. */
 void arrays_free_context(struct context *context);
-
-#endif

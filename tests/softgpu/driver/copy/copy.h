@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COPY_H
-#define COPY_H
+#pragma once
 
 /* What linear copies, boxes and graph nodes share. All under the driver's lock. */
 
@@ -41,5 +40,3 @@ bool batch_order_is_known(CUmemcpySrcAccessOrder order);
 bool fill_is_in_range(const struct fill_work *fill);
 
 CUresult fill_work_2d(const CUDA_MEMSET_NODE_PARAMS *params, struct work *ret_work);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TEXTURE_H
-#define TEXTURE_H
+#pragma once
 
 /* Texture and surface objects, which kernels know by number. */
 
@@ -14,5 +13,3 @@ const struct ptx_texture *texture_lookup(void *user, uint64_t value, bool is_sur
 
 /* Destroys all objects of this context; under the driver's lock. */
 void textures_free_context(struct context *context);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VIEW_H
-#define VIEW_H
+#pragma once
 
 /* Resource views: which texels of an array a texture shows, and how it reads them. */
 
@@ -19,5 +18,3 @@ struct view {
  */
 CUresult view_read(const CUDA_RESOURCE_VIEW_DESC *desc, const CUDA_ARRAY3D_DESCRIPTOR *shape,
 	unsigned n_levels, struct view *ret_view);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPTURE_H
-#define CAPTURE_H
+#pragma once
 
 /*
  * Stream capture: while a stream is being captured, its work becomes nodes of a graph.
@@ -50,5 +49,3 @@ CUresult capture_check_unsafe(void);
 void capture_abandon(struct stream *stream);
 
 void capture_point_unref(struct graph_point *point);
-
-#endif

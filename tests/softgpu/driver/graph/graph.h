@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GRAPH_H
-#define GRAPH_H
+#pragma once
 
 /*
  * Graphs: nodes, each with a piece of work that a launch copies into a stream, and
@@ -109,5 +108,3 @@ CUresult user_refs_copy(const struct user_ref *from, struct user_ref **to);
 /* graph_exec.c: replaces a node's work in an executable graph by work of the same type. Takes
  * `work'. */
 CUresult exec_set(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, struct work *work);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GRAPH_EXEC_H
-#define GRAPH_EXEC_H
+#pragma once
 
 /*
  * The steps of an executable graph, and of the bodies of its conditional nodes. All
@@ -30,5 +29,3 @@ struct body {
 CUresult steps_new(
 	struct graph *graph, struct step **ret_steps, size_t *ret_n, size_t *ret_n_branches);
 void steps_free(struct step *steps, size_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GRAPH_MEMORY_H
-#define GRAPH_MEMORY_H
+#pragma once
 
 /*
  * Memory that graphs allocate. Its address exists from the node on. A launch makes
@@ -54,5 +53,3 @@ void graph_memory_end(struct graph_memory *memory, const struct context *context
 
 /* Forgets the bytes. Runs in streams' threads, without the lock. */
 void graph_memory_discard(const struct graph_memory *memory);
-
-#endif

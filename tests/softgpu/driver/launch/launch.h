@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LAUNCH_H
-#define LAUNCH_H
+#pragma once
 
 /*
  * Launches: a kernel, its shape and its arguments as a piece of work. All under
@@ -52,5 +51,3 @@ CUresult launch_occupancy(
 
 /* Writes the output of kernels to standard output, when a program synchronises. */
 void print_flush(void);
-
-#endif

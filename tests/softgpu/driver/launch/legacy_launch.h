@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LEGACY_LAUNCH_H
-#define LEGACY_LAUNCH_H
+#pragma once
 
 /*
  * What the calls of CUDA 3 have set on a function: the shape of a block, shared memory
@@ -18,5 +17,3 @@ struct legacy_launch {
 	size_t size; /* of the arguments */
 	uint8_t params[LEGACY_PARAMS_MAX];
 };
-
-#endif

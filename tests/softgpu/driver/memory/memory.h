@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MEMORY_H
-#define MEMORY_H
+#pragma once
 
 /*
  * The memory that the software GPU can reach: ranges of this process's address
@@ -118,5 +117,3 @@ void mapping_unmap(struct range *range);
 
 /* New stack memory has replaced the old, whose addresses are free. */
 void mapping_leave_hole(void);
-
-#endif

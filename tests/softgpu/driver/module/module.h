@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MODULE_H
-#define MODULE_H
+#pragma once
 
 /*
  * Code: a library is an image; a module is the image in one context, with separate
@@ -140,5 +139,3 @@ CUkernel function_kernel(const struct function *function);
 /* The attributes of a kernel or function that need no context. */
 CUresult function_describe(const void *handle, const struct ptx_kernel_info **ret_info,
 	struct settings **ret_settings);
-
-#endif

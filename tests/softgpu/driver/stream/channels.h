@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CHANNELS_H
-#define CHANNELS_H
+#pragma once
 
 /*
  * A GPU's channels and memory for graph nodes. Each stream and each branch of an
@@ -16,5 +15,3 @@
 /* Takes channels and nodes; waits if there are too few. */
 void channels_take(struct device *device, size_t n_channels, size_t n_nodes);
 void channels_leave(struct device *device, size_t n_channels, size_t n_nodes);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CONTEXT_H
-#define CONTEXT_H
+#pragma once
 
 /*
  * A context: streams, events and modules with a common life on one device. A
@@ -71,5 +70,3 @@ struct green *context_green(CUcontext handle);
 /* Waits for all work that its streams have so far. */
 CUresult context_wait(struct context *context);
 CUresult device_wait(const struct device *device);
-
-#endif

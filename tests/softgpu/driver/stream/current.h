@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CURRENT_H
-#define CURRENT_H
+#pragma once
 
 /*
  * The calling thread's stack of current contexts. It holds handles: another thread
@@ -12,5 +11,3 @@
 const void *current_top(void); /* NULL: the stack is empty */
 CUresult current_push(const void *handle);
 const void *current_pop(void); /* NULL: the stack was empty */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EVENT_H
-#define EVENT_H
+#pragma once
 
 /*
  * An event: the point in a stream where it was last recorded, and the time when
@@ -56,5 +55,3 @@ CUresult event_await(struct event *event, struct stream *stream);
 void stamp_unref(struct stamp *stamp);
 /* Called by streams' threads. */
 void stamp_set(struct stamp *stamp);
-
-#endif

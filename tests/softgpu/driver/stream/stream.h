@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STREAM_H
-#define STREAM_H
+#pragma once
 
 /*
  * A stream: a queue of work and its thread, which starts with the first work.
@@ -136,5 +135,3 @@ void streams_fault(CUresult fault);
 
 /* CUDA_SUCCESS if a caller may wait for the stream: not during capture. */
 CUresult stream_check_sync(struct stream *stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TRIGGER_H
-#define TRIGGER_H
+#pragma once
 
 /*
  * The completion event of a launch: it is done when all blocks of the kernel have begun.
@@ -27,5 +26,3 @@ void trigger_unref(struct trigger *trigger);
 
 /* Called by a stream's thread without the lock. */
 void trigger_pull(struct trigger *trigger);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WORK_H
-#define WORK_H
+#pragma once
 
 /*
  * One piece of a stream's work. Work in a queue and in a graph node is the same; a
@@ -178,5 +177,3 @@ CUresult kernel_run(const struct kernel_work *kernel, const struct stream *strea
 void guard_init(void);
 CUresult guard_run(CUresult (*fn)(struct work *work, struct stream *stream), struct work *work,
 	struct stream *stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PTX_FATBIN_H
-#define PTX_FATBIN_H
+#pragma once
 
 /*
  * The PTX of a fatbin: the container from nvcc, with an entry for each form and
@@ -29,5 +28,3 @@ int ptx_fatbin_text(const void *image, size_t size, uint32_t arch, char **ret_te
 
 /* Writes what is in the image, for a message: "sm_75 machine code, sm_100 PTX". */
 void ptx_fatbin_describe(const void *image, size_t size, char *text, size_t text_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PTX_TYPE_H
-#define PTX_TYPE_H
+#pragma once
 
 /*
  * The fundamental types and the state spaces of PTX.
@@ -67,5 +66,3 @@ enum ptx_type ptx_type_find(const char *name);
 uint32_t ptx_type_size(enum ptx_type type);
 
 bool ptx_type_is_signed(enum ptx_type type);
-
-#endif
