@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ASYNC_CLOSE_H
+#define ASYNC_CLOSE_H
 
 /*
  * Closes descriptors that another process has chosen, or whose receive queue
@@ -23,3 +24,5 @@ void async_closep(int *fd);
 
 /* The number of descriptors that are not closed yet, for tests. */
 unsigned async_close_pending(void);
+
+#endif

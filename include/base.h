@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef BASE_H
+#define BASE_H
 
 /*
  * For every file: cleanup attributes, ownership moves and the few macros that C
@@ -111,3 +112,5 @@ static inline bool range_ok(uint64_t off, uint64_t len, uint64_t size)
 {
 	return len <= size && off <= size - len;
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CLOCK_H
+#define CLOCK_H
 
 /* The clock of all deadlines and durations: CLOCK_MONOTONIC. Any thread. */
 
@@ -18,3 +19,5 @@ static inline uint64_t now_ms(void)
 {
 	return now_ns() / 1000000;
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COUNTERS_H
+#define COUNTERS_H
 
 /*
  * What a client has done since it came. Servers count and daemons report. All counters only
@@ -24,3 +25,5 @@ enum counter {
 			  */
 	COUNTERS,
 };
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CUDA_INTEROP_H
+#define CUDA_INTEROP_H
 
 /*
  * Types of GL, EGL and VDPAU in the driver's calls. Their headers need not be
@@ -28,3 +29,5 @@ typedef uint32_t VdpDevice;
 typedef uint32_t VdpVideoSurface;
 typedef uint32_t VdpOutputSurface;
 typedef uint32_t VdpGetProcAddress(VdpDevice device, uint32_t function, void **ret_pointer);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DEVICE_NAME_H
+#define DEVICE_NAME_H
 
 /*
  * The name of a GPU: its ordinal ("0"), its PCI ID ("0000:00:06.0", "00000000:00:06.0",
@@ -19,3 +20,5 @@ bool device_name_ok(const char *name);
 
 /* Whether `name' names this GPU. The beginning of a UUID may name other GPUs as well. */
 bool device_name_matches(const char *name, const struct frame_device *device);
+
+#endif

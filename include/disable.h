@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DISABLE_H
+#define DISABLE_H
 
 /*
  * MPS_DISABLE: a list of words, separated by commas or blanks. Each word switches off
@@ -45,3 +46,5 @@ int disable_add(enum disable_word word);
  * behind it; NULL: no further word is unknown. `*at' is NULL at first.
  */
 const char *disable_next_unknown(const char **at, int *ret_length);
+
+#endif

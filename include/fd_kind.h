@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FD_KIND_H
+#define FD_KIND_H
 
 /*
  * Finds out what a descriptor is, without a request that a file system could
@@ -29,3 +30,5 @@ struct fd_facts {
 
 /* 0 or -errno. */
 int fd_facts(int fd, struct fd_facts *ret);
+
+#endif

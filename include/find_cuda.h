@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FIND_CUDA_H
+#define FIND_CUDA_H
 
 /*
  * Finds the machine's real libcuda: one rule for the server and for a program
@@ -38,3 +39,5 @@ bool find_cuda_is_replaced(void);
 
 /* What to do if there is none: a sentence without its full stop, short enough for a frame. */
 const char *find_cuda_advice(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LIMIT_BOUND_H
+#define LIMIT_BOUND_H
 
 /*
  * The values to which a client may raise the limits that all clients of a GPU share.
@@ -15,3 +16,5 @@ static inline uint64_t limit_bound(CUlimit limit)
 	       : limit == CU_LIMIT_PRINTF_FIFO_SIZE ? PRINTF_BUFFER_MAX
 						    : UINT64_MAX;
 }
+
+#endif

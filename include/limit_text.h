@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LIMIT_TEXT_H
+#define LIMIT_TEXT_H
 
 /*
  * Numbers and limits in the syntax of users, on command lines and in environment variables.
@@ -34,3 +35,5 @@ int parse_size(const char *text, uint64_t *ret_bytes);
 
 /* In the largest of G, M and K that divides `bytes', else in bytes: "1044M", "3B". */
 void format_size(uint64_t bytes, char *text, size_t size);
+
+#endif

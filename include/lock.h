@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LOCK_H
+#define LOCK_H
 
 /*
  * A mutex that knows its place in the order of all locks (lock_table.h). A thread takes only
@@ -122,3 +123,5 @@ static inline void lock_leave(struct lock **lock)
 
 /* Before a thread waits for something other than a lock or a condition: it holds no lock. */
 #define lock_expect_none() LOCK_CHECK_NONE(LOCK_PLACE(__LINE__))
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LOCK_TABLE_H
+#define LOCK_TABLE_H
 
 /*
  * All locks of the server, of the client library and of the code that they share, in the order in
@@ -94,3 +95,5 @@ enum lock_order {
 #undef ORDER
 	LOCKS,
 };
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PROCESSORS_H
+#define PROCESSORS_H
 
 /* The processors that this thread may run on. Any thread. */
 
@@ -17,3 +18,5 @@ static inline unsigned processors_count(void)
 		       ? (unsigned)CPU_COUNT(&set)
 		       : (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef QUOTE_H
+#define QUOTE_H
 
 /*
  * Foreign text in lines for users: names of programs, groups and files. Any
@@ -30,3 +31,5 @@ struct quoted {
  * with "..." after its closing quote. Always returns quoted->text.
  */
 const char *quote(struct quoted *quoted, const char *text);
+
+#endif

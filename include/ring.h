@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RING_H
+#define RING_H
 
 /*
  * The ring carries a client's messages to its worker: several threads put them in, one
@@ -93,3 +94,5 @@ bool ring_has_more(const struct ring_receiver *receiver);
  */
 void ring_sleep(struct ring_receiver *receiver, int timeout_ms);
 void ring_interrupt(struct ring_receiver *receiver);
+
+#endif

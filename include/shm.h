@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SHM_H
+#define SHM_H
 
 /*
  * Memory shared between two programs that do not trust each other. A pointer to
@@ -182,3 +183,5 @@ int shm_map_image(int fd, size_t size, void **ret_map);
 
 /* Creates a memfd with a copy of `data', sealed for shm_map_image(). */
 int shm_create_image(const char *name, const void *data, size_t size, int *ret_fd);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SPIN_H
+#define SPIN_H
 
 /*
  * A loop that looks at shared memory again and again before its thread sleeps:
@@ -41,3 +42,5 @@ static inline bool spin_again(struct spin *spin)
 		spin->end_ns = now + spin->length_ns;
 	return now < spin->end_ns;
 }
+
+#endif

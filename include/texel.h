@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TEXEL_H
+#define TEXEL_H
 
 /*
  * The supported formats of arrays and textures.
@@ -46,3 +47,5 @@ static inline uint32_t texel_size(uint32_t format, uint32_t n_channels)
 		return 0;
 	}
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TRACE_FILE_H
+#define TRACE_FILE_H
 
 /*
  * The memory of a trace: what the streams of a server's clients did, and when. The daemon
@@ -88,3 +89,5 @@ struct trace_chunk {
 _Static_assert(sizeof(struct trace_head) == 128, "no padding");
 _Static_assert(sizeof(struct trace_record) == 40, "no padding");
 _Static_assert(sizeof(struct trace_chunk) <= TRACE_CHUNK_SIZE, "fits");
+
+#endif

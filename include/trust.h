@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TRUST_H
+#define TRUST_H
 
 /*
  * Whether a program may trust the process that listens on `control': it belongs to
@@ -22,3 +23,5 @@ int trust_path(const char *socket_path, char *why, size_t why_size);
 
 /* Checks which user listens at the other end of a connection. 0, -EPERM or -errno. */
 int trust_peer(int sock, const char *socket_path, char *why, size_t why_size);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef YIELDER_H
+#define YIELDER_H
 
 /*
  * Yields of a thread that spins, for machines on which more threads spin than there are
@@ -58,3 +59,5 @@ static inline void yielder_yield(struct yielder *yielder)
 	sched_yield();
 	yielder_note(yielder, start_ns, now_ns());
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef BOUND_H
+#define BOUND_H
 
 /*
  * Sessions at their limits. The session's worker only.
@@ -21,3 +22,5 @@ bool bound_met(void *session, enum resource resource, uint64_t amount, unsigned 
  * the limit in the page, where the client reads it when its own call fails in the end.
  */
 void bound_note_refusal(struct session *session);
+
+#endif

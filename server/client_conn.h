@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CLIENT_CONN_H
+#define CLIENT_CONN_H
 
 /*
  * What the loop does for a client (client.h). When its connection or its process ends, the session
@@ -63,3 +64,5 @@ void client_conn_notify_contexts(struct client_conn *conn);
 
 /* The group's limits have changed: notifies the client and the daemon. */
 void client_conn_note_group(struct client_conn *conn);
+
+#endif

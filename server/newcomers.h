@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef NEWCOMERS_H
+#define NEWCOMERS_H
 
 /*
  * Clients that are not welcomed yet. A client that has left may leave work on a GPU that
@@ -35,3 +36,5 @@ void newcomers_drop(struct server *server);
 
 /* Notifies a new daemon of each client that waits. */
 void newcomers_notify(struct server *server);
+
+#endif

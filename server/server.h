@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SERVER_H
+#define SERVER_H
 
 /*
  * The loop of the process: start, clients, stop, and the effects of a GPU fault. Loop
@@ -75,3 +76,5 @@ void server_start_tick(struct server *server);
  */
 void server_notify_devices(struct server *server);
 void server_notify_state(struct server *server);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SHARER_H
+#define SHARER_H
 
 /*
  * Who shares the resources of a server (resource.h): the processes of its clients and, if it
@@ -25,3 +26,5 @@ struct resource_quotas *sharer_quotas(struct sharer *process);
 
 /* No session is left. */
 void sharers_free(struct server *server);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef WORKER_H
+#define WORKER_H
 
 struct session;
 
@@ -23,3 +24,5 @@ void session_clean_up(struct session *session);
  * was empty. -EBADMSG: a message is malformed; the log has the reason.
  */
 int worker_fetch(struct session *session);
+
+#endif

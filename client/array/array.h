@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ARRAY_H
+#define ARRAY_H
 
 /*
  * Arrays and mipmapped arrays. Their handles have different types in programs; here
@@ -41,3 +42,5 @@ CUresult array_destroy(struct array *array);
 
 /* Ends the arrays of a context that ends. */
 void arrays_end_context(struct context *context);
+
+#endif

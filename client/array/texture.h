@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TEXTURE_H
+#define TEXTURE_H
 
 /* Texture and surface objects: the real driver's values, with their descriptions. Any thread. */
 
@@ -25,3 +26,5 @@ CUresult texture_destroy(uint64_t value, bool is_surface);
 
 /* Ends the objects of a context that ends. */
 void textures_end_context(struct context *context);
+
+#endif

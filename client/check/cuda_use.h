@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CUDA_USE_H
+#define CUDA_USE_H
 
 /*
  * How the program and the files that it loads use CUDA.
@@ -13,3 +14,5 @@
  * `paths', the other files that the program loads, one per line.
  */
 void cuda_use_check(const struct program *program, char *paths, struct findings *findings);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DEEPBIND_H
+#define DEEPBIND_H
 
 #include "elf_file.h"
 
@@ -9,3 +10,5 @@
  * x86-64, is not seen.
  */
 bool deepbind_is_used(const struct elf_file *file);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ELF_FILE_H
+#define ELF_FILE_H
 
 /*
  * Reads an ELF file of 64 bits for this machine. The file may be damaged: a part
@@ -53,3 +54,5 @@ uint64_t elf_file_import_slot(const struct elf_file *file, const char *function)
 /* The next segment of code; `*i' counts from 0. False: no segment is left. */
 bool elf_file_code(const struct elf_file *file, unsigned *i, const uint8_t **ret_bytes,
 	size_t *ret_size, uint64_t *ret_address);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FINDINGS_H
+#define FINDINGS_H
 
 /*
  * The findings of `mps-run --check': each is one line on standard output that says
@@ -17,3 +18,5 @@ _printf_(2, 3) void findings_add(struct findings *findings, const char *format, 
 
 /* A line that is no reason. */
 _printf_(1, 2) void findings_note(const char *format, ...);
+
+#endif

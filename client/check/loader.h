@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LOADER_H
+#define LOADER_H
 
 /*
  * Which files the program's loader would load, with the variables of mps-run.
@@ -22,3 +23,5 @@ struct preload {
  */
 bool loader_list(const struct program *program, const struct preload *preload,
 	struct findings *findings, char **ret_paths);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PROGRAM_H
+#define PROGRAM_H
 
 /*
  * The program to check: its file, and whether the kernel and the commands before
@@ -26,3 +27,5 @@ void program_close(struct program *program);
 /* Reports why LD_PRELOAD would not reach the program. */
 void program_check_preload(
 	const struct program *program, char *const *command, struct findings *findings);
+
+#endif

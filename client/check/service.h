@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SERVICE_H
+#define SERVICE_H
 
 /*
  * Whether a daemon would serve a program with the client library.
@@ -9,3 +10,5 @@
 
 /* Connects to the daemon and tells it the version of the library, but starts no server. */
 void service_check(const char *library, struct findings *findings);
+
+#endif

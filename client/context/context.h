@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONTEXT_H
+#define CONTEXT_H
 
 /*
  * Contexts belong to the client alone: each is a name for the one real context of a
@@ -158,3 +159,5 @@ static inline struct context *context_named_current(void)
 	return context_green ? context_green : context_current;
 }
 bool context_is_bound(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONTEXT_SHARE_H
+#define CONTEXT_SHARE_H
 
 /*
  * Contexts with fewer SMs than their process, if
@@ -27,3 +28,5 @@ static inline uint32_t context_share_id(const struct context *context)
 {
 	return atomic_load_explicit(&context->share, memory_order_relaxed);
 }
+
+#endif

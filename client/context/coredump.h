@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COREDUMP_H
+#define COREDUMP_H
 
 /* A program's settings for core dumps of a context. Any thread. */
 
@@ -15,3 +16,5 @@ CUresult coredump_set(
 
 /* Frees the settings of a context that ends. */
 void coredump_end_context(struct context *context);
+
+#endif

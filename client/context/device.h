@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DEVICE_H
+#define DEVICE_H
 
 /*
  * The GPUs that this process sees: the server's GPUs, as CUDA_VISIBLE_DEVICES
@@ -54,3 +55,5 @@ CUresult device_attribute(const struct device *device, unsigned attribute, int *
 
 /* The session's first use of the GPU. The server creates its context if there is none. */
 CUresult device_open(struct device *device);
+
+#endif

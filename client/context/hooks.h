@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef HOOKS_H
+#define HOOKS_H
 
 /*
  * What higher rooms do at moments that only a lower room knows. entry/hooks.c
@@ -48,3 +49,5 @@ struct hooks {
 };
 
 extern const struct hooks hooks;
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LIMIT_H
+#define LIMIT_H
 
 /* The value that a limit gets when a program sets it. Any thread. */
 
@@ -10,3 +11,5 @@
  * queried.
  */
 CUresult limit_round(const struct device *device, CUlimit limit, size_t value, size_t *ret_value);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MEMORY_LIMIT_H
+#define MEMORY_LIMIT_H
 
 /*
  * CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: how much memory of each GPU this process may
@@ -17,3 +18,5 @@
  */
 void memory_limits_parse(const char *value, const struct visible_gpu *gpus, unsigned n_gpus,
 	uint64_t ret_limits[DEVICES_MAX]);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SHARE_H
+#define SHARE_H
 
 /*
  * The share of a GPU's SMs that this process requests by its environment, and the
@@ -30,3 +31,5 @@ uint32_t share_sms_of_process(const struct device *device);
 
 /* The same, or the current context's SMs if that context is on this GPU. */
 uint32_t share_sms(const struct device *device);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef STORAGE_H
+#define STORAGE_H
 
 /*
  * Context-local storage: values that libraries attach to a context by the address
@@ -32,3 +33,5 @@ CUresult storage_get(struct storage *storage, void *key, void **ret_value);
 
 /* Removes all entries, the last one first, and calls each end function without the lock. */
 void storage_end(struct storage *storage, CUcontext context);
+
+#endif

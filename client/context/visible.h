@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef VISIBLE_H
+#define VISIBLE_H
 
 /*
  * CUDA_VISIBLE_DEVICES: a list of ordinals, UUIDs, or beginnings of UUIDs. The
@@ -40,3 +41,5 @@ void visible_order(const char *value, struct visible_gpu *gpus, unsigned n_gpus)
  */
 unsigned visible_parse(const char *value, const struct visible_gpu *gpus, unsigned n_gpus,
 	unsigned ret_chosen[DEVICES_MAX]);
+
+#endif

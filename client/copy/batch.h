@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef BATCH_H
+#define BATCH_H
 
 /* Functions that batches of copies share. Any thread. */
 
@@ -10,3 +11,5 @@ CUresult batch_enter(CUstream handle, struct stream **ret_stream, bool *ret_capt
 
 /* Whether the order says when the copy's source may be read, and no unknown flags are set. */
 bool batch_order_is_known(CUmemcpySrcAccessOrder order, unsigned flags);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef BOX_H
+#define BOX_H
 
 /*
  * Boxes of bytes in linear memory and in arrays: slices of rows. Each end has its
@@ -54,3 +55,5 @@ struct row_end {
 
 CUresult box_copy_row(
 	struct row_end dst, struct row_end src, size_t size, CUstream stream, bool is_sync);
+
+#endif

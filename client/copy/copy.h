@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COPY_H
+#define COPY_H
 
 /*
  * Copies of linear memory for other files: cuMemcpyAsync() in steps for batches,
@@ -39,3 +40,5 @@ CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUco
  * when it returns.
  */
 CUresult copy_early(CUdeviceptr dst, CUdeviceptr src, size_t size, struct stream *stream);
+
+#endif

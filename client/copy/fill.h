@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FILL_H
+#define FILL_H
 
 /* Setting memory to a value, on a stream or in a graph node. Any thread. */
 
@@ -19,3 +20,5 @@ CUresult fill_check(const struct fill *fill);
 
 /* `is_sync': not an Async function. */
 CUresult fill_post(struct fill fill, CUstream handle, bool is_sync);
+
+#endif

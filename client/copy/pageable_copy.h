@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PAGEABLE_COPY_H
+#define PAGEABLE_COPY_H
 
 /*
  * Copies of pageable memory through the staging memory; helper threads take part in
@@ -18,3 +19,5 @@
  */
 CUresult pageable_copy(
 	struct stream *stream, uint64_t device, uint8_t *host, uint64_t size, bool is_in);
+
+#endif

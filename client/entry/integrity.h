@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef INTEGRITY_H
+#define INTEGRITY_H
 
 /*
  * The runtime asks the driver for this digest once, at its start, to verify that it
@@ -23,3 +24,5 @@ struct integrity_addresses {
  */
 CUresult integrity_answer(const struct integrity_addresses *addresses, uint32_t version,
 	uint64_t unix_seconds, uint8_t ret_digest[MD2_BYTES]);
+
+#endif

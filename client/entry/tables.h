@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TABLES_H
+#define TABLES_H
 
 /*
  * The private tables of cuGetExportTable(), as far as NVIDIA's own libraries need
@@ -41,3 +42,5 @@ struct topology {
 };
 
 CUresult host_topology(struct topology *ret_topology);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONDITIONAL_H
+#define CONDITIONAL_H
 
 /*
  * Conditional nodes, whose bodies are graphs that run if a condition holds. A condition is
@@ -28,3 +29,5 @@ bool graph_is_in_body(const struct graph *graph);
  */
 CUgraphInstantiateResult graph_conditional_check(
 	const struct graph *graph, const struct graph_node **ret_node);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EXEC_H
+#define EXEC_H
 
 /*
  * Executable graphs: each has its own copy of a graph, made when it is
@@ -114,3 +115,5 @@ void call_give(uint32_t call);
 /* Queues all calls of one launch; calls_forget() undoes it. */
 CUresult calls_expect(const struct exec *exec, uint64_t *ret_launch);
 void calls_forget(uint64_t launch);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRAPH_H
+#define GRAPH_H
 
 /*
  * Graphs belong to the client alone: nodes with their ops and edges. The server
@@ -136,3 +137,5 @@ CUresult graph_copy_references(const struct graph *from, struct graph *to);
 CUresult graph_retain_object(
 	struct graph *graph, CUuserObject handle, unsigned count, bool moves_reference);
 CUresult graph_release_object(struct graph *graph, CUuserObject handle, unsigned count);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRAPH_LOWERING_H
+#define GRAPH_LOWERING_H
 
 /*
  * Lowering: which of the server's nodes execute a graph node. Most nodes need one.
@@ -53,3 +54,5 @@ void lowering_fini(struct lowering *lowering);
  * program's memory.
  */
 void box_chunk_move(const struct box *box, const struct box_chunk *chunk);
+
+#endif

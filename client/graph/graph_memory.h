@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRAPH_MEMORY_H
+#define GRAPH_MEMORY_H
 
 /*
  * Memory that graphs allocate. Its address is fixed when its node is added, so its
@@ -88,3 +89,5 @@ CUresult graph_memory_free(uint64_t address, struct stream *stream);
 
 /* Ends live allocations in a context that ends. Takes the lock. */
 void graph_memories_end_context(const struct context *context);
+
+#endif

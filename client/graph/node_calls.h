@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef NODE_CALLS_H
+#define NODE_CALLS_H
 
 /*
  * What proto/cuda.spec names as the answers of calls on a node of one type. `params' is
@@ -39,3 +40,5 @@ CUresult graph_list_nodes(CUgraph handle, CUgraphNode *nodes, size_t *n, bool ro
 /* The older description lacks a CUkernel. NULL for NULL. */
 const CUDA_KERNEL_NODE_PARAMS_v2 *widen_kernel_params(
 	const CUDA_KERNEL_NODE_PARAMS_v1 *params, CUDA_KERNEL_NODE_PARAMS_v2 *wide);
+
+#endif

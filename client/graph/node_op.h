@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef NODE_OP_H
+#define NODE_OP_H
 
 /*
  * What a graph node does, with copies of all its parameters. Checked when it is
@@ -122,3 +123,5 @@ CUresult node_op_set_attribute(
 	struct node_op *op, CUlaunchAttributeID name, const CUlaunchAttributeValue *value);
 CUresult node_op_get_attribute(
 	const struct node_op *op, CUlaunchAttributeID name, CUlaunchAttributeValue *ret_value);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RECORDING_H
+#define RECORDING_H
 
 /*
  * A recording is what all streams of one capture share; a point is a position in
@@ -49,3 +50,5 @@ void recording_unref(struct recording *recording);
 
 /* All streams leave the recording. Returns its graph, which the caller owns. */
 struct graph *recording_end(struct recording *recording);
+
+#endif

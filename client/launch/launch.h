@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LAUNCH_H
+#define LAUNCH_H
 
 /*
  * The parameters of a launch, on a stream or in a graph node, and the checks that
@@ -68,3 +69,5 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 
 /* legacy_launch.c: the settings of a function, created at its first use in a context. */
 CUresult legacy_launch_find(CUfunction function, struct legacy_launch **ret_legacy);
+
+#endif

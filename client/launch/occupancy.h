@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef OCCUPANCY_H
+#define OCCUPANCY_H
 
 /* How many blocks of a kernel fit on an SM, cached for the last shape. Any thread. */
 
@@ -16,3 +17,5 @@ CUresult occupancy_ask_clusters(
 
 /* Called after a change of an attribute that may affect it. */
 void occupancy_forget(struct kernel *kernel);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ADDRESS_MAP_H
+#define ADDRESS_MAP_H
 
 /* An ordered map of address ranges: a skip list. It has no lock; its user has one. */
 
@@ -30,3 +31,5 @@ const struct memory_range *address_map_next(const struct address_map *map, uint6
 
 /* Removes the range that starts at `address'; false: there is none. */
 bool address_map_remove(struct address_map *map, uint64_t address);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ADVICE_H
+#define ADVICE_H
 
 /*
  * What a program has advised about the pages of a managed allocation, and where it
@@ -43,3 +44,5 @@ int advised_change(struct advised *advised, uint64_t offset, uint64_t size, CUme
 
 /* The advice that all of these pages have in common. */
 struct advice advised_common(const struct advised *advised, uint64_t offset, uint64_t size);
+
+#endif

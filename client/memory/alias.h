@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ALIAS_H
+#define ALIAS_H
 
 /*
  * Aliases: the addresses at which the GPU accesses shared memory that the program
@@ -21,3 +22,5 @@ bool alias_new_of(struct memory_range *range, const struct mapping *mapping);
 
 /* Called after all work that uses it is done. */
 CUresult alias_end(uint64_t address);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ALLOCATION_H
+#define ALLOCATION_H
 
 /*
  * Allocations of cuMemCreate(): device memory without an address. A
@@ -31,3 +32,5 @@ void allocation_unref(struct allocation *allocation);
 
 /* Counts one more handle. */
 CUmemGenericAllocationHandle allocation_retain(struct allocation *allocation);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EXCHANGE_H
+#define EXCHANGE_H
 
 /*
  * Exchanges private pages of the program for pages of a file in memory, which the
@@ -29,3 +30,5 @@ void exchange_end(struct exchange *exchange);
 
 /* A sentence without an end, which stays valid. */
 const char *exchange_why(int r);
+
+#endif

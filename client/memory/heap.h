@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef HEAP_H
+#define HEAP_H
 
 /*
  * Blocks of addresses, divided into pieces. A piece that was freed in the order of
@@ -83,3 +84,5 @@ bool heap_release(struct heap *heap, uint64_t size_max, uint64_t *ret_address, u
 
 /* The next free piece that waits for a stream, after `after' (NULL: the first); NULL: no more. */
 struct piece *heap_next_pending(struct heap *heap, const struct piece *after);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef HOST_H
+#define HOST_H
 
 /*
  * Pinned memory: host memory at the same address as on the GPU. The server chooses
@@ -26,3 +27,5 @@ CUresult host_free(uint64_t address);
  * memory.
  */
 CUresult host_block_new(uint32_t device, bool is_managed, uint64_t size, uint64_t *ret_address);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef IPC_H
+#define IPC_H
 
 /* Memory and events that clients of one server share. Any thread. */
 
@@ -38,3 +39,5 @@ bool ipc_free_closed(bool may_ask);
 
 /* For the end of the context that opened it. */
 CUresult ipc_close_range(const struct memory_range *range);
+
+#endif

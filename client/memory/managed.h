@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MANAGED_H
+#define MANAGED_H
 
 /* Managed memory. Any thread. */
 
@@ -12,3 +13,5 @@ CUresult managed_new(struct memory_range *range);
 
 /* Frees the advice of a range that ends, if it has any. */
 void managed_forget(const struct memory_range *range);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MEMORY_H
+#define MEMORY_H
 
 /*
  * A map of this process's memory that the GPU can access, to find ranges, answer
@@ -147,3 +148,5 @@ void memory_end_owner(const void *owner);
 
 /* Frees what was allocated in a context that ends, but for memory of pools. */
 void memory_end_context(struct context *context);
+
+#endif

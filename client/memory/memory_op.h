@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MEMORY_OP_H
+#define MEMORY_OP_H
 
 /* Stream memory operations, on a stream or in a graph node. Any thread. */
 
@@ -17,3 +18,5 @@ CUresult memory_op_check(const struct memory_op *op);
 
 /* Checks the operations and posts them on the stream, or records them. */
 CUresult memory_ops_post(CUstream handle, const struct memory_op *ops, uint32_t n_ops);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef POOL_H
+#define POOL_H
 
 /*
  * Pools of device memory, of pinned memory and of managed memory. A pool gets blocks
@@ -138,3 +139,5 @@ void pool_set_threshold(struct pool *pool, uint64_t threshold);
 
 /* Bytes that cuMemAlloc() can get on a device without a message. */
 uint64_t pools_kept(const struct device *device);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef POOL_CALLS_H
+#define POOL_CALLS_H
 
 /* The program's view of pools. Any thread. */
 
@@ -16,3 +17,5 @@ CUresult stream_memory_alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, C
 
 /* The pool for the allocation that a graph node describes. */
 CUresult pool_of_graph(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct pool **ret_pool);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef REGISTERED_H
+#define REGISTERED_H
 
 /*
  * The program's own memory that it has registered. If the GPU can access it, it
@@ -25,3 +26,5 @@ uint64_t registered_own(uint64_t address);
 
 /* Forgets memory that was registered in a context that ends. */
 void registered_end_context(const struct context *context);
+
+#endif

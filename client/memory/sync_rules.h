@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SYNC_RULES_H
+#define SYNC_RULES_H
 
 /*
  * CUDA's rules for synchronous and asynchronous calls: which copies and sets return
@@ -56,3 +57,5 @@ CUresult sync_finish(struct stream *stream);
 /* The end of a synchronous call that does not wait; and the wait for all such calls on a device. */
 void sync_leave(struct stream *stream);
 CUresult sync_catch_up(unsigned device);
+
+#endif

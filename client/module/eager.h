@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EAGER_H
+#define EAGER_H
 
 /*
  * CUDA_MODULE_LOADING=EAGER: a program wants all code of an image loaded together
@@ -21,3 +22,5 @@ bool eager_is_wanted(void);
  * the first error, and the library is unchanged.
  */
 CUresult eager_load(struct library *library);
+
+#endif

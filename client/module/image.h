@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef IMAGE_H
+#define IMAGE_H
 
 /*
  * Images of GPU code, which programs pass by their address alone. They are the
@@ -19,3 +20,5 @@ int image_find(const void *image, const void **ret_data, size_t *ret_size);
  * format, or there are too many parts. -ENOMEM.
  */
 int image_join(const void *image, void **ret_bytes, size_t *ret_size);
+
+#endif

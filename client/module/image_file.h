@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef IMAGE_FILE_H
+#define IMAGE_FILE_H
 
 /*
  * Images of GPU code in files. Any thread.
@@ -9,3 +10,5 @@
 
 /* Reads a whole file and appends a NUL; the caller frees it. `ret_size' may be NULL. */
 CUresult image_read_file(const char *path, char **ret_bytes, size_t *ret_size);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef JIT_H
+#define JIT_H
 
 /*
  * Options of the driver's compiler, as a program passes them and as messages carry
@@ -35,3 +36,5 @@ struct jit_answer {
 	uint32_t n_logs;
 };
 void jit_write(const struct jit *jit, const struct jit_answer *answer);
+
+#endif

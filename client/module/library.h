@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LIBRARY_H
+#define LIBRARY_H
 
 /*
  * Libraries, modules and their kernels. A library and a module are the same kind of
@@ -117,3 +118,5 @@ CUresult library_list(
 
 /* Unloads the modules of a context that ends. */
 void modules_end_context(struct context *context);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef VARIABLE_H
+#define VARIABLE_H
 
 /* Variables of libraries. Any thread. */
 
@@ -11,3 +12,5 @@ CUresult library_global(
 
 /* Called before their library is unloaded: waits for the work of its GPU. */
 void variables_end(const struct library *library);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CALLBACK_H
+#define CALLBACK_H
 
 /*
  * Host functions: queued in a stream like other work, and run here when the GPU
@@ -37,3 +38,5 @@ void callback_run_here(CUhostFn function, void *data);
 
 /* Something waits for the end of work: the thread calls hooks.free_ended() until nothing does. */
 void callback_expect_ends(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONTEXT_EVENTS_H
+#define CONTEXT_EVENTS_H
 
 /* Events that cover all work of a context, green contexts included. Any thread. */
 
@@ -7,3 +8,5 @@
 
 CUresult context_record(struct context *context, CUevent handle);
 CUresult context_wait(struct context *context, CUevent handle);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EVENT_H
+#define EVENT_H
 
 /*
  * Events: an event is a position in a stream. Queries and waits look at the
@@ -76,3 +77,5 @@ CUresult event_between(struct stream *first, struct stream *second);
 
 /* Ends the events of a context that ends. */
 void events_end_context(struct context *context);
+
+#endif

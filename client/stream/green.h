@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GREEN_H
+#define GREEN_H
 
 /*
  * Green contexts: some of a GPU's SMs, for the streams that are created in them. A
@@ -44,3 +45,5 @@ struct resource_desc *resource_desc_find(CUdevResourceDesc handle);
 
 /* Makes the server create a green context on that GPU. NULL: with all SMs. */
 CUresult resource_desc_create(const struct resource_desc *desc, uint32_t green, CUdevice device);
+
+#endif

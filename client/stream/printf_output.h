@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PRINTF_OUTPUT_H
+#define PRINTF_OUTPUT_H
 
 /*
  * The output of this program's kernels goes to its own stdout when the program
@@ -11,3 +12,5 @@ void printf_output_expect(void);
 
 /* The program has synchronised. Costs one load if there is no output. */
 void printf_output_synced(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RECORDER_H
+#define RECORDER_H
 
 /*
  * What calls do while a stream captures: their work becomes nodes of a graph
@@ -97,3 +98,5 @@ static inline CUresult recorder_look_wait(
 		       ? CUDA_SUCCESS
 		       : recorder.look_wait(stream, event, ret_captures);
 }
+
+#endif

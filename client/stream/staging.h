@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef STAGING_H
+#define STAGING_H
 
 /*
  * Pieces of the staging memory, which hold bytes on their way between the program
@@ -35,3 +36,5 @@ void staging_give_later(const struct staging_piece *piece, struct stream *stream
 
 /* Returns a piece at once: the GPU does not use it. */
 void staging_give(const struct staging_piece *piece);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef STREAM_H
+#define STREAM_H
 
 /*
  * Streams of the client. A stream's slot in the table is its ID in messages and its
@@ -216,3 +217,5 @@ void streams_end_context(struct context *context);
 CUresult context_synchronize(const struct context *context);
 CUresult stream_call_host(
 	CUstream handle, CUhostFn function, CUstreamCallback callback, void *data);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TIMELINE_H
+#define TIMELINE_H
 
 /*
  * The progress of the GPU on a stream. The GPU writes seqnos into the server's
@@ -52,3 +53,5 @@ CUresult timeline_wait(struct stream *stream, uint64_t seqno);
 
 /* The same at most until now_ns() is `deadline_ns': then CUDA_ERROR_NOT_READY. */
 CUresult timeline_wait_until(struct stream *stream, uint64_t seqno, uint64_t deadline_ns);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CALL_H
+#define CALL_H
 
 /*
  * One message to the server, and its answer if it has one. Any thread. The
@@ -28,3 +29,5 @@ CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring
  */
 #define CALL_SPIN_NS 50000
 #define CALL_ROUND_MS 100
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DLOPEN_H
+#define DLOPEN_H
 
 /*
  * dlopen() for programs that have this library preloaded. Many programs open the
@@ -12,3 +13,5 @@ typedef void *dlopen_fn(const char *file, int mode);
 
 /* libc's dlopen(), for all other files. NULL: the program has no dlopen(). */
 dlopen_fn *dlopen_next(void);
+
+#endif

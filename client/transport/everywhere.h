@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EVERYWHERE_H
+#define EVERYWHERE_H
 
 /*
  * A machine can have this library for every CUDA program, by the configuration of its loader
@@ -17,3 +18,5 @@ bool everywhere_has_loaded(void);
  * driver's version, and for nothing else: that needs no server.
  */
 bool everywhere_is_monitor(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FORK_H
+#define FORK_H
 
 /*
  * After fork() the child has the parent's memory and connection, but none of its
@@ -9,3 +10,5 @@
 
 /* Registers the fork handlers, once per process. */
 void fork_watch(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef HANDSHAKE_H
+#define HANDSHAKE_H
 
 /*
  * How this process connects to its server: it connects to the daemon, checks who
@@ -36,3 +37,5 @@ int handshake(struct handshake *handshake, bool must_be_there);
 
 /* Closes the descriptors of the memories after they have been mapped. */
 void handshake_close_fds(struct handshake *handshake);
+
+#endif

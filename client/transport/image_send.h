@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef IMAGE_SEND_H
+#define IMAGE_SEND_H
 
 /*
  * Sends an image to the server: a sealed memory over the connection, then the
@@ -13,3 +14,5 @@ typedef CUresult image_message_fn(uint64_t size, void *arg);
 
 /* The result of the message, or of the step that failed before it. */
 CUresult image_send(const void *data, size_t size, image_message_fn *message, void *arg);
+
+#endif

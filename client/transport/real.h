@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef REAL_H
+#define REAL_H
 
 /*
  * The machine's own libcuda, for a process that runs without a server or has not yet
@@ -13,3 +14,5 @@ extern struct cuda_api real;
 
 /* Fills `real'. 0, or -ENOENT; then `why' (FIND_CUDA_WHY_MAX) says what was tried. */
 int real_open(char *why, size_t why_size);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RECONNECT_H
+#define RECONNECT_H
 
 /*
  * A server that ends (it was killed, or another client's kernel faulted) takes the
@@ -41,3 +42,5 @@ int reconnect(struct server_link *link);
 
 /* For a forked child. */
 void reconnect_forget(void);
+
+#endif

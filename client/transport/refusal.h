@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef REFUSAL_H
+#define REFUSAL_H
 
 #include "layout.h"
 #include "shm.h"
@@ -9,3 +10,5 @@
  * do, once for each limit. Any thread.
  */
 void refusal_log(const struct page __shm *page);
+
+#endif

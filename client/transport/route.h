@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ROUTE_H
+#define ROUTE_H
 
 /*
  * Where a driver call goes: to the server, to the machine's own libcuda, or to an
@@ -84,3 +85,5 @@ __attribute__((cold)) CUresult route_failed(const char *symbol, CUresult result)
 
 /* Returns CUDA_ERROR_NOT_SUPPORTED, and logs the reason once per symbol. */
 CUresult refuse(const char *symbol, const char *why);
+
+#endif

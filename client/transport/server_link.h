@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SERVER_LINK_H
+#define SERVER_LINK_H
 
 /*
  * The one connection of this process to its server, with its memories. Opened once
@@ -107,3 +108,5 @@ static inline CUresult server_link_check(const struct server_link *link)
 
 /* Returns an asynchronous error once, for the next synchronising call. */
 CUresult server_link_late_error(struct server_link *link);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TRACE_H
+#define TRACE_H
 
 /*
  * MPS_CLIENT_TRACE=FILE: a line for each call of the application,
@@ -58,3 +59,5 @@ bool trace_begin(uint64_t *ret_start_ns);
  * argument the letter of its type and its name, with commas between: "cuInit\0uFlags".
  */
 CUresult trace_write(const char *call, uint64_t start_ns, CUresult result, ...);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef API_H
+#define API_H
 
 /*
  * NVIDIA's header, with each symbol under its exported name. Without this macro
@@ -12,3 +13,5 @@
 #include <cuda.h>
 
 #include "base.h"
+
+#endif

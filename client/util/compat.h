@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COMPAT_H
+#define COMPAT_H
 
 /*
  * Old versions of libc's symbols. A preloaded library that needs a missing version
@@ -49,3 +50,5 @@ static inline void *array_resize(void *array, size_t n, size_t size)
 
 	return __builtin_mul_overflow(n, size, &bytes) ? NULL : realloc(array, bytes);
 }
+
+#endif

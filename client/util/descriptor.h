@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DESCRIPTOR_H
+#define DESCRIPTOR_H
 
 /*
  * Descriptors that this library keeps in the program's table. The program may close any of them,
@@ -49,3 +50,5 @@ const struct descriptor *descriptor_standard(int fd);
 
 /* Whether this process may have one more descriptor. */
 bool descriptor_has_space(void);
+
+#endif

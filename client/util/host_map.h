@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef HOST_MAP_H
+#define HOST_MAP_H
 
 /*
  * Where this process has mapped pinned memory. The server makes regions of it, each a file in
@@ -27,3 +28,5 @@ int host_map_use(uint64_t start, uint64_t span);
 
 /* Counts one allocation less in the chunk whose first page contains `address'. */
 void host_map_unuse(uint64_t address);
+
+#endif

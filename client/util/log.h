@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LOG_H
+#define LOG_H
 
 /*
  * The library's log, to stderr or a file, never to stdout:
@@ -25,3 +26,5 @@ void log_refused(const char *symbol, const char *why);
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)
 #define log_info(...) log_line(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LOGS_H
+#define LOGS_H
 
 /*
  * The library's errors and warnings for the program: the last lines, and a callback
@@ -13,3 +14,5 @@ void logs_add(enum log_level level, const char *text);
 
 /* For a forked child: another thread of the parent may have held the lock. */
 void logs_forked(void);
+
+#endif

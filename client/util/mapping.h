@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MAPPING_H
+#define MAPPING_H
 
 /* Finds the file behind a shared mapping of the program, if the file is in memory. Any thread. */
 
@@ -41,3 +42,5 @@ void mapping_close(struct mapping *mapping);
  * -errno, never a signal.
  */
 int mapping_populate(uint64_t address, uint64_t size);
+
+#endif

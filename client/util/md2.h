@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MD2_H
+#define MD2_H
 
 /*
  * The MD2 digest of RFC 1319, and HMAC (RFC 2104) with it. It protects no secret
@@ -30,3 +31,5 @@ struct hmac_md2 {
 void hmac_md2_init(struct hmac_md2 *hmac, const uint8_t key[MD2_BYTES]);
 void hmac_md2_add(struct hmac_md2 *hmac, const void *data, size_t size);
 void hmac_md2_end(struct hmac_md2 *hmac, uint8_t ret_digest[MD2_BYTES]);
+
+#endif

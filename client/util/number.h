@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef NUMBER_H
+#define NUMBER_H
 
 /*
  * Numbers in text. Written out because newer headers turn atoi(), strtoul() and sscanf() into
@@ -23,3 +24,5 @@ static inline uint64_t number_read(const char **at, unsigned base)
 	}
 	return value;
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef QUIET_H
+#define QUIET_H
 
 /*
  * Between begin and end, system calls of this thread send the program no signal: SIGPIPE, for a
@@ -15,3 +16,5 @@ struct quiet {
 
 void quiet_begin(struct quiet *quiet);
 void quiet_end(struct quiet *quiet);
+
+#endif

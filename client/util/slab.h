@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SLAB_H
+#define SLAB_H
 
 /*
  * Objects of one size. Messages name an object by its number, the program by its
@@ -40,3 +41,5 @@ static inline uint32_t slab_id(const struct slab *slab, const void *object)
 {
 	return (uint32_t)((size_t)((const uint8_t *)object - slab->base) / slab->object_size);
 }
+
+#endif

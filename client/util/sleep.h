@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SLEEP_H
+#define SLEEP_H
 
 /*
  * Sleeps of application threads inside calls of this library. Any thread.
@@ -12,3 +13,5 @@
 #include <stdint.h>
 
 void sleep_ns(uint64_t ns);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef STOP_THREADS_H
+#define STOP_THREADS_H
 
 /*
  * Runs a function while all other threads of this process are stopped. Any thread.
@@ -20,3 +21,5 @@
  * signals blocked. It calls nothing that takes a lock: of libc only syscall().
  */
 int stop_threads_for(int (*work)(void *arg), void *arg);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef THREAD_H
+#define THREAD_H
 
 /* The threads of this library in the program. Any thread. */
 
@@ -12,3 +13,5 @@ int thread_start(void *(*thread_main)(void *arg), void *arg);
 
 /* The thread's name for tools, at most 15 characters. */
 void thread_set_name(const char *name);
+
+#endif

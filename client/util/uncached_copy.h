@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef UNCACHED_COPY_H
+#define UNCACHED_COPY_H
 
 /*
  * As memcpy(), for many bytes that this processor does not read soon. On x86-64 the stores
@@ -11,3 +12,5 @@
 #include <stddef.h>
 
 void uncached_copy(void *dst, const void *src, size_t n);
+
+#endif

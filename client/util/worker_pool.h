@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef WORKER_POOL_H
+#define WORKER_POOL_H
 
 /*
  * Helper threads for large copies: at most WORKER_POOL_MAX, with all signals
@@ -22,3 +23,5 @@ unsigned worker_pool_processors(void);
  * created. Any thread.
  */
 void worker_pool_run(void (*work)(void *arg), void *arg, unsigned n_helpers);
+
+#endif

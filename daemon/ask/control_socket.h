@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONTROL_SOCKET_H
+#define CONTROL_SOCKET_H
 
 /* Connections of the front end and of other programs to the daemon. Any thread. */
 
@@ -20,3 +21,5 @@
  * stayed full.
  */
 int control_socket_connect(const char *path, int wait_ms);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EXPORTER_START_H
+#define EXPORTER_START_H
 
 /* How the daemon starts mps-exporter: `mps-exporter SUBUID_FILE [UID GID]'. */
 
@@ -10,3 +11,5 @@
 /* The loader's exit status if libmicrohttpd is missing: starting the program again does not help.
  */
 #define EXPORTER_NO_LIBRARY 127
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CDI_H
+#define CDI_H
 
 /* mps-control cdi: writes what a container engine needs to make clients. main() only. */
 
@@ -10,3 +11,5 @@
  * needs no daemon. Returns the exit status.
  */
 int cdi_run(const struct config *config, char *const *arguments);
+
+#endif

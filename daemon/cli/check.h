@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CHECK_H
+#define CHECK_H
 
 /* mps-control check-config and check-directory, which need no daemon. main() only. */
 
@@ -19,3 +20,5 @@ void check_config_print(void *arg, const char *line);
  * the path of the socket, which would cut off a daemon that has it. Returns the exit status.
  */
 int check_directory_run(const struct config *config, char *const *arguments);
+
+#endif

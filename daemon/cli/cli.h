@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CLI_H
+#define CLI_H
 
 #include <stdio.h>
 
@@ -19,3 +20,5 @@ int cli_run(const struct config *config, char *const *command, bool is_strict);
  * printed on standard error.
  */
 int cli_ask(const struct config *config, const char *command, FILE *out, bool *ret_has_failed);
+
+#endif

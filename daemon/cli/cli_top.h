@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CLI_TOP_H
+#define CLI_TOP_H
 
 #include "daemon/config/config.h"
 
@@ -8,3 +9,5 @@
  * only if that fails: the exit status of the program.
  */
 int cli_top_run(const struct config *config, char *const *command);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CLI_TRACE_H
+#define CLI_TRACE_H
 
 /*
  * The command trace in the front end, which checks and writes FILE with the rights of its
@@ -15,3 +16,5 @@ bool cli_trace_wants(char *const *command);
 
 /* The exit status. */
 int cli_trace_run(const struct config *config, char *const *command, bool is_strict);
+
+#endif

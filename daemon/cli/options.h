@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef OPTIONS_H
+#define OPTIONS_H
 
 /*
  * The options of the command line: those of NVIDIA's control daemon and some
@@ -32,3 +33,5 @@ int options_read(struct options *options, int argc, char **argv, struct error_me
 
 /* Prints the options' part of the help to standard output. */
 void options_print(void);
+
+#endif

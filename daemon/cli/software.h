@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SOFTWARE_H
+#define SOFTWARE_H
 
 /*
  * --software: the software GPU instead of the NVIDIA driver. Used only in main(), before
@@ -13,3 +14,5 @@
  * 0; -ENOENT: it is not there; another -errno: it cannot be used.
  */
 int software_choose(struct error_message *error);
+
+#endif

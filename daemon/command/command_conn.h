@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COMMAND_CONN_H
+#define COMMAND_CONN_H
 
 /*
  * A command connection sends text: one command per line, answered in order
@@ -10,3 +11,5 @@ struct conn;
 
 /* A new connection sends text. */
 void command_conn_read(struct conn *conn);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COMMAND_REPLY_H
+#define COMMAND_REPLY_H
 
 /*
  * Replies to commands. They go out when the command is done, or waits. Loop thread.
@@ -42,3 +43,5 @@ void command_reply_eot(struct conn *conn);
 
 /* Sends what the socket takes. May close the connection. */
 void command_reply_flush(struct conn *conn);
+
+#endif

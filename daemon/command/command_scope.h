@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COMMAND_SCOPE_H
+#define COMMAND_SCOPE_H
 
 /*
  * Who may give a command, and its target: a server, a group, a GPU. A target
@@ -66,3 +67,5 @@ void scope_reply_json(struct conn *conn, json_t *document);
 
 /* Closes the stream. */
 void scope_reply_stream(struct conn *conn, struct json_stream *stream);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COMMANDS_H
+#define COMMANDS_H
 
 /*
  * The table of commands in command.c: arguments, help and dispatch; and the commands themselves,
@@ -66,3 +67,5 @@ void command_reload(struct conn *conn, const struct tokens *tokens);
 
 /* command_group.c */
 void command_group(struct conn *conn, const struct tokens *tokens);
+
+#endif

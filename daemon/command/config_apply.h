@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONFIG_APPLY_H
+#define CONFIG_APPLY_H
 
 /*
  * Applies the limits of the configuration file: the defaults, the servers of
@@ -19,3 +20,5 @@ void config_apply(
 
 /* At the start, after servers of an earlier daemon were adopted: reports to control.log. */
 void config_apply_first(struct daemon *daemon);
+
+#endif

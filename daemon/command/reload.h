@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RELOAD_H
+#define RELOAD_H
 
 /*
  * Reads the configuration file again while the daemon runs, and applies the whole file, or
@@ -19,3 +20,5 @@ void reload_abandon(struct daemon *daemon);
  * program that moves logs every night undoes no command.
  */
 void reload_on_hangup(struct daemon *daemon);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ALLOWANCES_H
+#define ALLOWANCES_H
 
 /*
  * What each user may take of the daemon: each limit with its reason. A guest
@@ -98,3 +99,5 @@
 /* Lines of server.log that the servers of an account may write. */
 #define SERVER_LINES_MAX 10000
 #define SERVER_LINES_PER_S 500
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONFIG_H
+#define CONFIG_H
 
 /*
  * The configuration of the daemon: its directories, its limits and what its
@@ -135,3 +136,5 @@ const char *config_metrics_address(const struct config *config);
  */
 char **config_environment(const struct config *config);
 void config_environment_free(char **environment);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONFIG_FILE_H
+#define CONFIG_FILE_H
 
 /*
  * The configuration file: the values of [daemon], and what the sections
@@ -85,3 +86,5 @@ void config_file_report_overridden(
 const struct config_section *config_file_find(
 	const struct config_file *file, enum section_kind kind, const char *name);
 const struct config_section *config_file_find_user(const struct config_file *file, uid_t uid);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONFIG_TEXT_H
+#define CONFIG_TEXT_H
 
 /*
  * The bytes of the configuration file, and whether they are to be trusted: who
@@ -23,3 +24,5 @@ struct config_text {
  * message that begins with the path.
  */
 int config_text_read(const char *path, struct config_text *ret, struct error_message *error);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DEVICES_H
+#define DEVICES_H
 
 /*
  * The GPUs of a server, as the server has reported them. The daemon itself
@@ -35,3 +36,5 @@ void devices_list(const struct devices *devices, char *text, size_t size);
 /* "GPU-01234567-89ab-cdef-0123-456789abcdef" */
 #define DEVICE_UUID_TEXT 48
 void device_uuid_text(const struct frame_device *device, char text[DEVICE_UUID_TEXT]);
+
+#endif

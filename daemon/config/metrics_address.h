@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef METRICS_ADDRESS_H
+#define METRICS_ADDRESS_H
 
 /*
  * The address of the metrics: [ADDRESS:]PORT, where ADDRESS is one of IPv4, or one of IPv6 in
@@ -28,3 +29,5 @@ bool metrics_address_parse(const char *text, struct metrics_address *ret);
 
 /* A socket that listens there, or -errno. */
 int metrics_address_listen(const struct metrics_address *address);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SETTINGS_H
+#define SETTINGS_H
 
 /*
  * Settings for clients. A `struct settings' is what one place sets (a section
@@ -134,3 +135,5 @@ struct settings settings_fold(
 /* Each limit that `about' sets becomes what `from' sets, which may be nothing. */
 void settings_take(struct settings *settings, const struct settings *from,
 	const struct settings *about, const struct devices *devices);
+
+#endif

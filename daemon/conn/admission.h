@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ADMISSION_H
+#define ADMISSION_H
 
 /*
  * How many connections the daemon keeps, and which connection it closes when
@@ -27,3 +28,5 @@ bool admission_allows_command_conn(const struct daemon *daemon, const struct acc
 
 /* Whether the account may have another connection that waits to give commands. */
 bool admission_allows_queued(const struct account *account);
+
+#endif

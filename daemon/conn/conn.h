@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONN_H
+#define CONN_H
 
 /*
  * A connection to the control socket. It begins as CONN_NEW, and its first
@@ -168,3 +169,5 @@ void conn_set_deadline(struct conn *conn, uint64_t timeout_ms);
 
 /* Changes the kind, for example to a client that waits; removes the deadline. `ops' stay. */
 void conn_become(struct conn *conn, enum conn_kind kind, const struct conn_ops *ops);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LISTENER_H
+#define LISTENER_H
 
 /*
  * The daemon's files in the pipe directory: the lock that makes it the only
@@ -51,3 +52,5 @@ void listener_remove_files(const struct listener *listener, const struct config 
 
 /* Closes the descriptors, the lock last. */
 void listener_close(struct listener *listener);
+
+#endif

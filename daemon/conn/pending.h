@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PENDING_H
+#define PENDING_H
 
 /*
  * Commands that wait, for a server, for a file, for the end of the daemon. The file that a command
@@ -38,3 +39,5 @@ void pending_end(struct conn *conn);
 /* Add a line to the reply: command_reply() and command_fail(). */
 void pending_reply(struct conn *conn, const char *format, ...) _printf_(2, 3);
 void pending_fail(struct conn *conn, const char *format, ...) _printf_(2, 3);
+
+#endif

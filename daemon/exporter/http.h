@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef HTTP_H
+#define HTTP_H
 
 /*
  * Answers GET /metrics over HTTP. libmicrohttpd runs without threads of its own: the program
@@ -13,3 +14,5 @@
  * file of subordinate UIDs. Returns the exit status of the program.
  */
 int http_run(int listener, int daemon, const char *subuid_path);
+
+#endif

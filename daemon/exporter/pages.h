@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PAGES_H
+#define PAGES_H
 
 /*
  * Asks the daemon for pages of metrics. The process ends when the daemon closes the connection.
@@ -21,3 +22,5 @@ void pages_read(struct pages *pages);
 
 /* Asks, unless a reply is outstanding; on_reply() follows. */
 void pages_ask(struct pages *pages);
+
+#endif

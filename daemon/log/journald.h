@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef JOURNALD_H
+#define JOURNALD_H
 
 /*
  * The journal of systemd, if systemd has started the daemon: each line of the
@@ -56,3 +57,5 @@ bool journald_is_stream(int fd);
  */
 void journald_send(struct journald *journald, bool is_server, const struct log_subject *about,
 	const char *text);
+
+#endif

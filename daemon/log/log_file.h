@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LOG_FILE_H
+#define LOG_FILE_H
 
 /*
  * control.log, which the daemon writes, and server.log, to which it appends
@@ -78,3 +79,5 @@ void log_format_time(const struct timespec *when, char text[LOG_TIME_MAX]);
 /* "[date time.ms ROLE   PID] text\n", control characters replaced. Returns its length. */
 size_t log_format_line(char *line, size_t size, const struct timespec *when, const char *role,
 	pid_t pid, const char *text);
+
+#endif

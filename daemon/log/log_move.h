@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LOG_MOVE_H
+#define LOG_MOVE_H
 
 /*
  * Moves the text of a full log into another file, and empties the log. Programs that follow the
@@ -30,3 +31,5 @@ int log_move_step(struct log_move *move);
 
 /* The log keeps its text. */
 void log_move_end(struct log_move *move);
+
+#endif

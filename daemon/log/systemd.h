@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SYSTEMD_H
+#define SYSTEMD_H
 
 /*
  * What libsystemd does for the daemon. Without the library at build time these functions find no
@@ -28,3 +29,5 @@ int systemd_take_listener(void);
 
 /* Sends fields "NAME=VALUE" to the journal; may block. Without a journal it does nothing. */
 void systemd_journal(const struct iovec *fields, int n_fields);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CLIENT_REPORT_H
+#define CLIENT_REPORT_H
 
 /*
  * The report with which a server introduces its clients each time it connects: a frame for each
@@ -22,3 +23,5 @@ int client_report_add(struct server *server, const struct frame_client_note *not
 
 /* The report is complete: clients that were not in it have left. May be called at any time. */
 void client_report_end(struct server *server);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CLIENTS_H
+#define CLIENTS_H
 
 /*
  * The clients of one server: those handed over to it, and those that an
@@ -106,3 +107,5 @@ struct conn *clients_take_back(struct server *server);
 
 /* Removes all clients from the list. */
 void clients_clear(struct server *server);
+
+#endif

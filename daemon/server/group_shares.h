@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GROUP_SHARES_H
+#define GROUP_SHARES_H
 
 /*
  * What servers know of groups, and have of their memory. The memory limit of a group holds for
@@ -65,3 +66,5 @@ void group_shares_end(struct server *server);
 
 /* Removes a group that has no clients. */
 void group_shares_remove(struct groups *groups, struct group *group);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MEMBERSHIP_H
+#define MEMBERSHIP_H
 
 /*
  * Decides the group of a client: the group that its MPS_GROUP names, or, with
@@ -18,3 +19,5 @@ bool membership_decide(struct conn *conn);
 
 /* Whether the server may have a client in the group: then its report that it has is believed. */
 bool membership_is_possible(const struct server *server, const struct group *group);
+
+#endif

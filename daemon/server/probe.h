@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PROBE_H
+#define PROBE_H
 
 /*
  * The probe: a child of the daemon that opens CUDA, reports the GPUs and exits
@@ -25,3 +26,5 @@ void probe_again(struct daemon *daemon);
 
 /* Ends the probe, as the daemon ends. */
 void probe_stop(struct daemon *daemon);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SERVER_H
+#define SERVER_H
 
 /*
  * One mps-server process as the daemon sees it: its state, its connection, its
@@ -164,3 +165,5 @@ struct record server_record(const struct server *server);
 
 /* The name that get_server_status prints. */
 const char *server_state_name(const struct server *server);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SERVER_WATCH_H
+#define SERVER_WATCH_H
 
 /*
  * Tables of rooms above that hear what happens to each server. Loop thread. The list of them is in
@@ -27,3 +28,5 @@ void server_send_shutdown(struct server *server);
 
 /* Sends the server everything that it was not sent yet, and hands over clients. */
 void server_send_due(struct server *server);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SLOT_CHOICE_H
+#define SLOT_CHOICE_H
 
 /*
  * An isolated program gets a slot of its own: one that asks for it, or that is in quarantine. Loop
@@ -15,3 +16,5 @@ struct slot;
  * user has too many isolated programs, or there is no memory.
  */
 struct slot *slot_choose(struct conn *client, struct error_message *error);
+
+#endif

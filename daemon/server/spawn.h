@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SPAWN_H
+#define SPAWN_H
 
 #include "daemon/config/config.h"
 
@@ -29,3 +30,5 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struc
 
 /* Starts `mps-server --devices' in the same way; it stays the daemon's user. */
 int spawn_probe(const struct config *config, struct spawned *ret, struct error_message *error);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef START_H
+#define START_H
 
 /* Decides whether a slot may start a server now, and starts it. Loop thread. */
 
@@ -17,3 +18,5 @@ enum {
 
 /* Starts a server for the waiting connections. */
 int start_server_for(struct slot *slot, struct error_message *error);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef STATE_TEXT_H
+#define STATE_TEXT_H
 
 /*
  * What the operator has set by commands, as lines of text for the record
@@ -25,3 +26,5 @@ void state_text_parse(struct daemon *daemon, char *text);
 
 /* WANT_RECORD: the set of servers, or what commands have set, has changed: records everything. */
 void servers_record(struct daemon *daemon);
+
+#endif

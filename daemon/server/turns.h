@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TURNS_H
+#define TURNS_H
 
 /*
  * A GPU in compute mode EXCLUSIVE_PROCESS admits one process. Servers then
@@ -32,3 +33,5 @@ void turns_on_probe(struct daemon *daemon);
 
 /* The server that has to end before this slot can have its next one, or NULL. */
 const struct server *turns_before(const struct slot *slot);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef VIEWER_H
+#define VIEWER_H
 
 /* Who may see what: root and the daemon's user see all, other users what is theirs. Loop thread. */
 
@@ -22,3 +23,5 @@ bool viewer_sees_client(
 /* The same of a user's sums; and whether the connection's user sees everything. */
 bool viewer_sees_user(const struct conn *conn, uid_t uid);
 bool viewer_sees_all(const struct conn *conn);
+
+#endif

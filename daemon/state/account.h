@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ACCOUNT_H
+#define ACCOUNT_H
 
 /*
  * An account is one user with all UIDs that the user can take: the own UID and
@@ -67,3 +68,5 @@ static inline bool account_may_take(unsigned n_own, unsigned n_all, unsigned n_m
 {
 	return n_all < n_max && (n_own == 0 || n_own < n_max - n_all);
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONN_KIND_H
+#define CONN_KIND_H
 
 /* What a connection to the control socket is: see conn.h. */
 enum conn_kind {
@@ -13,3 +14,5 @@ enum conn_kind {
 };
 
 #define CONN_KINDS (CONN_CLOSED + 1)
+
+#endif

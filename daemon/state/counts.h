@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COUNTS_H
+#define COUNTS_H
 
 /* What a client has done, or what several clients have done together. Any thread. */
 
@@ -20,3 +21,5 @@ static inline void counts_add(struct counts *sum, const struct counts *counts)
 	for (unsigned i = 0; i < COUNTERS; i++)
 		sum->counters[i] += counts->counters[i];
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DAEMON_H
+#define DAEMON_H
 
 /*
  * The state of the control daemon that all its files share. It has one thread,
@@ -189,3 +190,5 @@ static inline bool daemon_serves(const struct daemon *daemon, uid_t uid)
 {
 	return daemon_serves_others(daemon) || uid == daemon->config.uid;
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EVICTION_H
+#define EVICTION_H
 
 /*
  * The order in which connections of guests are closed when there are too many.
@@ -36,3 +37,5 @@ struct eviction_candidate {
  */
 bool eviction_precedes(
 	const struct eviction_candidate *one, const struct eviction_candidate *other);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FAULT_H
+#define FAULT_H
 
 /* What is known of a GPU fault: see faults.h. */
 
@@ -52,3 +53,5 @@ struct faults {
 	uint64_t last;
 	struct fault list[FAULTS_MAX];
 };
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GROUPS_H
+#define GROUPS_H
 
 /*
  * Groups: names with limits that several clients share. The operator creates
@@ -53,3 +54,5 @@ int groups_add(struct groups *groups, const char *name, struct group **ret_group
 
 /* Removes a group that no server has: see group_shares_remove(). */
 void groups_remove(struct groups *groups, struct group *group);
+
+#endif

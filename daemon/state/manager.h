@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MANAGER_H
+#define MANAGER_H
 
 /*
  * What the service manager knows of the daemon: whether it is ready, reloads or
@@ -52,3 +53,5 @@ void manager_say_reload(struct daemon *daemon);
  * that may take, so the daemon does not say it while it waits for clients.
  */
 void manager_say_stopping(struct daemon *daemon);
+
+#endif

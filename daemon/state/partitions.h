@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PARTITIONS_H
+#define PARTITIONS_H
 
 /*
  * Static partitions of SMs, for a daemon with -S. A partition is a set of the
@@ -59,3 +60,5 @@ void partition_name(const struct partition *partition, const struct frame_device
  */
 void partitions_limit(const struct list *partitions, const struct devices *devices,
 	const char *names, struct frame_limits *limits);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef QUARANTINE_H
+#define QUARANTINE_H
 
 /*
  * Programs whose clients cause GPU faults, by user. Such a program waits
@@ -23,3 +24,5 @@ bool quarantine_holds(const struct tenant *tenant, uint32_t program);
 
 /* Whether every fault has expired. */
 bool quarantine_is_empty(const struct tenant *tenant);
+
+#endif

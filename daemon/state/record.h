@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RECORD_H
+#define RECORD_H
 
 /*
  * The daemon's record of its servers and of its state (state_text.h): a file in
@@ -36,3 +37,5 @@ int record_load(int directory, struct record *records, size_t n_max, char **ret_
 
 /* Removes the space that record_store() reserves for the next record: the daemon ends. */
 void record_release(int directory);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SLOT_H
+#define SLOT_H
 
 /*
  * A slot holds one server process, and the connections that wait for it. The
@@ -90,3 +91,5 @@ void slots_notify_turns(struct daemon *daemon);
 
 /* Refuses all waiting connections with that error. */
 void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_message *error);
+
+#endif

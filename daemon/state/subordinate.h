@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SUBORDINATE_H
+#define SUBORDINATE_H
 
 /*
  * The ranges of subordinate UIDs in a file of the format of subuid(5), and
@@ -44,3 +45,5 @@ void subordinates_refresh(
 uid_t subordinates_owner(const struct subordinates *subordinates, uid_t uid);
 
 void subordinates_fini(struct subordinates *subordinates);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TENANT_H
+#define TENANT_H
 
 /*
  * A tenant is one UID: its connections, and the slots of the servers that have
@@ -57,3 +58,5 @@ struct tenant *tenant_get(struct daemon *daemon, uid_t uid, int peer);
 
 /* Frees unused tenants and slots. */
 void tenants_sweep(struct daemon *daemon);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TENANT_LOG_H
+#define TENANT_LOG_H
 
 /*
  * Lines of the logs that a user causes. Lines of an untrusted account are limited
@@ -26,3 +27,5 @@ void log_without_tenant(struct daemon *daemon, const char *format, ...) _printf_
 
 /* Reports the dropped lines before the last tenant of the account is freed. */
 void account_report_dropped(struct daemon *daemon, struct account *account);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef USAGE_H
+#define USAGE_H
 
 /*
  * What each user's clients have done, and what has happened to the user, since the daemon
@@ -51,3 +52,5 @@ void usage_count(struct daemon *daemon, uid_t uid, enum usage_event event);
 void usage_add_ended(struct daemon *daemon, uid_t uid, const struct counts *counts);
 
 void usages_fini(struct usages *usages);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef AMOUNT_H
+#define AMOUNT_H
 
 /* Amounts in tables for people. Any thread. */
 
@@ -12,3 +13,5 @@
  * is what a unit has of the next smaller one: 1000, or 1024 for bytes.
  */
 void amount_text(uint64_t amount, unsigned step, char text[AMOUNT_TEXT]);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DEMANGLE_H
+#define DEMANGLE_H
 
 /* Names of C++ functions as their source has them. Any thread. */
 
@@ -16,3 +17,5 @@ struct demangled {
  * text that is too long ends with "...". It may have any byte that the name has.
  */
 const char *demangle(struct demangled *demangled, const char *name);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DIRECTORY_H
+#define DIRECTORY_H
 
 #include <limits.h>
 
@@ -37,3 +38,5 @@ void directory_own(char path[PATH_MAX]);
  * False: `path' is where the first one would be.
  */
 bool directory_find_beside(const char *const *names, char path[PATH_MAX]);
+
+#endif

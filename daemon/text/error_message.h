@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ERROR_MESSAGE_H
+#define ERROR_MESSAGE_H
 
 /*
  * An error message for the person who reads it: what failed, where, and what
@@ -14,3 +15,5 @@ struct error_message {
 
 /* Writes the text, truncated if too long, and returns `r', so that a caller can return it. */
 int error_message_set(struct error_message *error, int r, const char *format, ...) _printf_(3, 4);
+
+#endif

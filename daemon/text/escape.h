@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ESCAPE_H
+#define ESCAPE_H
 
 #include "base.h"
 
@@ -9,3 +10,5 @@
  * never within an escape or a character. Any thread.
  */
 void escape_word(const char *text, char *word, size_t size);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EXPOSITION_H
+#define EXPOSITION_H
 
 /*
  * Prometheus' text format, version 0.0.4. Any thread.
@@ -40,3 +41,5 @@ void exposition_number(FILE *out, const char *name, const struct labels *labels,
 
 /* The same, in seconds. */
 void exposition_ns(FILE *out, const char *name, const struct labels *labels, uint64_t ns);
+
+#endif

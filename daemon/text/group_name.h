@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GROUP_NAME_H
+#define GROUP_NAME_H
 
 /*
  * Names of groups, which may be paths of cgroups. Any thread.
@@ -16,3 +17,5 @@ bool group_name_is_above(const char *name, const char *path);
 
 /* The path in the text of /proc/PID/cgroup, for cgroup version 2: a part of `text', or NULL. */
 char *group_name_of_cgroup(char *text);
+
+#endif

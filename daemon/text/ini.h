@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef INI_H
+#define INI_H
 
 /*
  * The syntax of the configuration file: sections, entries and comments, a line
@@ -27,3 +28,5 @@ struct ini_handler {
 
 /* Parses `size' bytes and a NUL after them, in place: the handler gets parts of `text'. */
 void ini_parse(char *text, size_t size, const struct ini_handler *handler);
+
+#endif

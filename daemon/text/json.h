@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef JSON_H
+#define JSON_H
 
 /*
  * JSON by libjansson: values of foreign text and numbers, and the text of a document. Any thread.
@@ -47,3 +48,5 @@ void json_stream_add(struct json_stream *stream, json_t *value);
 
 /* The caller frees the text; NULL: no memory. */
 char *json_stream_close(struct json_stream *stream);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LINE_BUFFER_H
+#define LINE_BUFFER_H
 
 /*
  * Splits a stream of bytes into lines of bounded length that are safe to
@@ -26,3 +27,5 @@ void line_buffer_end(struct line_buffer *buffer, line_buffer_on_line on_line, vo
 
 /* Makes a string safe to print, in place. */
 void line_clean(char *text);
+
+#endif

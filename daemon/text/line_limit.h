@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LINE_LIMIT_H
+#define LINE_LIMIT_H
 
 /*
  * Limits how many lines a user may cause in a log, and counts the dropped
@@ -26,3 +27,5 @@ int line_limit_take(struct line_limit *limit, uint64_t now_ms, unsigned size, un
 
 /* The number of dropped lines to report now, which is reset; 0: none, or not yet. */
 unsigned long line_limit_report(struct line_limit *limit, uint64_t now_ms);
+
+#endif

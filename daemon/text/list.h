@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LIST_H
+#define LIST_H
 
 /*
  * A doubly linked list whose links lie within its items. A list does not own
@@ -53,3 +54,5 @@ static inline void list_remove(struct list *item)
 		pos = pos##_next, pos##_next = container_of(pos##_next->link.next, type, link))
 
 /* NOLINTEND(bugprone-macro-parentheses) */
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef NEAREST_H
+#define NEAREST_H
 
 /* The word that a misspelt word may mean. Any thread. */
 
@@ -7,3 +8,5 @@
 
 /* The nearest of the words that is near enough to be meant; NULL: there is none. */
 const char *nearest_word(const char *word, const char *const *words, size_t n);
+
+#endif

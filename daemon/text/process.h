@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PROCESS_H
+#define PROCESS_H
 
 /*
  * Processes held by a pidfd, so that a signal never reaches another process
@@ -41,3 +42,5 @@ bool process_is_of_others(pid_t pid, uid_t uid);
 int process_start_time(pid_t pid, uint64_t *ret_ticks);
 
 int process_signal(int pidfd, int number);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RATE_LIMIT_H
+#define RATE_LIMIT_H
 
 /*
  * A token bucket, which limits how often something may happen. It refills with
@@ -18,3 +19,5 @@ bool rate_limit_take(struct rate_limit *limit, uint64_t now_ms, unsigned size, u
 
 /* The number of tokens left; `size': equal to a new limit. */
 unsigned rate_limit_left(struct rate_limit *limit, uint64_t now_ms, unsigned size, unsigned per_s);
+
+#endif

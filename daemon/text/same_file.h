@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SAME_FILE_H
+#define SAME_FILE_H
 
 /* Any thread. */
 
@@ -15,3 +16,5 @@ static inline bool same_file(int fd, int other)
 	return fstat(fd, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
 	       a.st_ino == b.st_ino;
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOKENIZE_H
+#define TOKENIZE_H
 
 /*
  * Splits command lines. Any thread.
@@ -18,3 +19,5 @@ struct tokens {
 
 /* Splits a line at its blanks, in place. */
 void tokenize_line(struct tokens *tokens, char *line);
+
+#endif

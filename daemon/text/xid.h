@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef XID_H
+#define XID_H
 
 /*
  * What the NVIDIA kernel driver writes into the kernel's log of a fault:
@@ -32,3 +33,5 @@ bool xid_parse(const char *record, struct xid *ret_xid);
 
 /* Whether it is about the GPU with that PCI bus id, "0000:06:00.0". */
 bool xid_is_of(const struct xid *xid, const char *pci_bus_id);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOP_COLUMN_H
+#define TOP_COLUMN_H
 
 /* The columns of the table: which of them fit, how a row looks, which row comes first. Any thread.
  */
@@ -50,3 +51,5 @@ char top_column_key(enum top_column column);
  * smallest; rows that are equal are ordered by the clients' names.
  */
 int top_column_compare(enum top_column column, const struct top_row *a, const struct top_row *b);
+
+#endif

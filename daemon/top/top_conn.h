@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOP_CONN_H
+#define TOP_CONN_H
 
 /*
  * The connection of top to the daemon. It stays open from one sample to the next, so the daemon
@@ -34,3 +35,5 @@ int top_conn_read(struct top_conn *conn, struct top_sample *ret_sample);
 
 /* The reply takes too long: closes the connection and sets `why'. */
 void top_conn_give_up(struct top_conn *conn);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOP_HISTORY_H
+#define TOP_HISTORY_H
 
 /*
  * The last minute of one value between 0 and 1, a cell for each second, and its graph. Samples
@@ -37,3 +38,5 @@ int top_history_level(
 
 /* The graph's character for a level, as UTF-8 or as ASCII. One column wide. */
 const char *top_history_glyph(int level, bool is_utf8);
+
+#endif

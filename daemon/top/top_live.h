@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOP_LIVE_H
+#define TOP_LIVE_H
 
 /* top on a terminal. main() only. */
 
@@ -7,3 +8,5 @@
 
 /* Shows samples until the user or a signal ends it. Returns the exit status of the program. */
 int top_live_run(const char *path, const struct top_options *options);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOP_OPTIONS_H
+#define TOP_OPTIONS_H
 
 /* The options of top. Any thread. */
 
@@ -15,3 +16,5 @@ struct top_options {
 
 /* `arguments' begins with the name of the command and ends with NULL. 0 or -EINVAL. */
 int top_options_read(struct top_options *ret, char *const *arguments, struct error_message *error);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOP_PRINT_H
+#define TOP_PRINT_H
 
 /* Prints the table to standard output, for pipes and files. Any thread. */
 
@@ -11,3 +12,5 @@ int top_print_text(struct top_view *view, const struct top_table *table, unsigne
 
 /* As one line of JSON; mps-top(1) describes its members. 0 or -ENOMEM. */
 int top_print_json(struct top_view *view, const struct top_table *table);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOP_SAMPLE_H
+#define TOP_SAMPLE_H
 
 /* What the daemon replied to `stats --json'. Any thread. */
 
@@ -38,3 +39,5 @@ struct top_sample {
 int top_sample_read(struct top_sample *ret, const char *text, size_t size);
 
 void top_sample_fini(struct top_sample *sample);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOP_SCREEN_H
+#define TOP_SCREEN_H
 
 /*
  * The terminal, by ncurses. One thread. The signals that ncurses would handle have to be blocked
@@ -39,3 +40,5 @@ struct top_picture {
 
 /* 0 or -ENOMEM. */
 int top_screen_draw(const struct top_picture *picture);
+
+#endif

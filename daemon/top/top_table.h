@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOP_TABLE_H
+#define TOP_TABLE_H
 
 /* The clients of the last sample, with what has changed since the sample before. Any thread. */
 
@@ -31,3 +32,5 @@ struct top_table {
 int top_table_update(struct top_table *table, struct top_sample *sample);
 
 void top_table_fini(struct top_table *table);
+
+#endif

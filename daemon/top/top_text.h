@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOP_TEXT_H
+#define TOP_TEXT_H
 
 /*
  * One line of a terminal, written from left to right. Foreign text cannot disturb it: control
@@ -42,3 +43,5 @@ void top_line_put_right(struct top_line *line, const char *text, unsigned n_colu
 
 /* Appends formatted text as far as there is room. */
 void top_line_printf(struct top_line *line, const char *format, ...) _printf_(2, 3);
+
+#endif

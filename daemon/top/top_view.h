@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOP_VIEW_H
+#define TOP_VIEW_H
 
 /* What a user has chosen by keys, and the rows that are shown because of that. Any thread. */
 
@@ -50,3 +51,5 @@ bool top_view_shows(const struct top_view *view, const struct top_row *row);
  */
 size_t top_view_rows(
 	struct top_view *view, const struct top_table *table, const struct top_row **rows);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COUNTING_H
+#define COUNTING_H
 
 /*
  * What clients have done, as their servers count it. The daemon asks the servers when a
@@ -25,3 +26,5 @@ bool counting_is_fresh(struct conn *conn, const char *command);
 void counting_on_frame(struct server *server, const struct frame_counters *frame);
 
 extern const struct server_watch counting_watch;
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EXPORTER_H
+#define EXPORTER_H
 
 /*
  * mps-exporter, which answers HTTP requests for the metrics. The daemon binds the address, starts
@@ -28,3 +29,5 @@ void exporter_close(struct daemon *daemon);
 
 /* Whether it is the program: then libuv waits for its end. */
 bool exporter_has_pid(const struct daemon *daemon, pid_t pid);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FAULTS_H
+#define FAULTS_H
 
 /*
  * The last GPU faults: the reports of servers, and the address from the
@@ -40,3 +41,5 @@ static inline bool fault_is_certain(const struct fault *fault)
 const char *fault_how_text(const struct fault *fault);
 
 void faults_fini(struct faults *faults);
+
+#endif

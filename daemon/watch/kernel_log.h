@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef KERNEL_LOG_H
+#define KERNEL_LOG_H
 
 /*
  * The kernel's log, /dev/kmsg or the file that MPS_KERNEL_LOG names, from the
@@ -36,3 +37,5 @@ struct kernel_log {
 /* Without a readable log the daemon runs all the same; control.log says why. */
 void kernel_log_open(struct daemon *daemon);
 void kernel_log_close(struct daemon *daemon);
+
+#endif

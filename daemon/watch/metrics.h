@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef METRICS_H
+#define METRICS_H
 
 /*
  * The metrics: what the daemon, its servers, clients, users, groups and GPUs have done, as a
@@ -65,3 +66,5 @@ void metrics_write(const struct metrics *metrics, FILE *out);
 
 /* Both: the page with its NUL, which the caller frees. NULL without memory. */
 char *metrics_page(const struct daemon *daemon, const struct conn *viewer, size_t *ret_size);
+
+#endif

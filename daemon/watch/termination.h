@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TERMINATION_H
+#define TERMINATION_H
 
 /*
  * Commands that wait until a server has ended the work of all clients of one
@@ -23,3 +24,5 @@ void termination_begin(struct server *server, struct conn *conn, pid_t pid);
 void termination_on_answer(struct server *server, const struct frame_terminate *frame);
 
 extern const struct server_watch terminations_watch;
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TRACING_H
+#define TRACING_H
 
 /*
  * Traces of servers. The daemon makes the memory of a trace, and a server fills it. So the
@@ -83,3 +84,5 @@ void tracing_free(struct trace *trace);
 
 /* The daemon ends. */
 void tracing_fini(struct daemon *daemon);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ARRAY_H
+#define ARRAY_H
 
 /*
  * Arrays and mipmapped arrays of a session, with their textures and surfaces. The session's
@@ -37,3 +38,5 @@ struct texture {
 /* Keeps it until the last reference is dropped, also after the ID has ended. */
 struct array *array_ref(struct array *array);
 void array_unref(struct array *array); /* NULL is fine */
+
+#endif

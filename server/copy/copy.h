@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COPY_H
+#define COPY_H
 
 /*
  * Ends of copies, and copies of contiguous lines of bytes and of boxes. The session's worker
@@ -67,3 +68,5 @@ CUresult copy_box_staged(struct session *session, struct stream *stream, const s
 /* The same for a box within host memory; neither end is in an array. */
 CUresult copy_host_box(struct session *session, const struct box_end *dst,
 	const struct box_end *src, const struct box_size *size, CUstream real);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COPY_KERNEL_H
+#define COPY_KERNEL_H
 
 /*
  * The kernel that copies a box within host memory for a graph. Some drivers make the launch
@@ -35,3 +36,5 @@ struct copy_kernel_launch {
  */
 CUresult copy_kernel_make(const struct box_end *dst, const struct box_end *src,
 	const struct box_size *size, struct copy_kernel_launch *ret_launch);
+
+#endif

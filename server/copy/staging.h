@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef STAGING_H
+#define STAGING_H
 
 /*
  * The staging memory of a session, which the GPU reads and writes. The session's worker, with a
@@ -15,3 +16,5 @@ struct session;
  * CUDA_ERROR_INVALID_VALUE: it does not lie within one part.
  */
 CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, void **ret_piece);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DEVICE_H
+#define DEVICE_H
 
 /*
  * The machine's GPUs: their facts, read once at the start, and one real context for each,
@@ -109,3 +110,5 @@ void device_uuid_text(const struct device *device, char text[DEVICE_UUID_TEXT]);
 
 /* Fills a client's page with the results of devices_init(). */
 void devices_fill_page(struct page __shm *page);
+
+#endif

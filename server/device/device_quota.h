@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DEVICE_QUOTA_H
+#define DEVICE_QUOTA_H
 
 /*
  * How much of a GPU's memory a session may have, and how much it has. Each GPU that the
@@ -56,3 +57,5 @@ enum memory_refusal device_quota_take_refusal(struct device_quota *quota, uint64
  * references, with which the loop reads what its GPUs' quotas have. Accepts NULL.
  */
 void device_quotas_unref(struct session *session);
+
+#endif

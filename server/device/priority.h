@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PRIORITY_H
+#define PRIORITY_H
 
 /*
  * Priorities of clients: 0 normal, 1 below normal, 2 background. The driver knows only
@@ -37,3 +38,5 @@ int32_t priority_normal(const struct device *device);
  * False: the variable has another value, which is ignored.
  */
 bool priority_choose(const struct frame_variable *own, int32_t of_operator, int32_t *ret_priority);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DRIVER_H
+#define DRIVER_H
 
 /*
  * The machine's libcuda, opened once at the start. All calls go through `cuda', by the names
@@ -53,3 +54,5 @@ static inline void **kernel_extra(struct kernel_extra *extra, const void *params
 
 /* "CUDA_ERROR_OUT_OF_MEMORY"; never NULL. */
 const char *result_name(CUresult result);
+
+#endif

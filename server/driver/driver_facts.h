@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DRIVER_FACTS_H
+#define DRIVER_FACTS_H
 
 /*
  * What this server relies on that no document of the driver says: one row of figures for each
@@ -87,3 +88,5 @@ const struct driver_facts *driver_facts_all(size_t *ret_n);
  *
  * What the driver keeps in host memory for each object: server/util/kept.h (driver_keeps.c).
  */
+
+#endif

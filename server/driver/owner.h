@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef OWNER_H
+#define OWNER_H
 
 /*
  * Which session owns a VA window of the device space or of the host space: one
@@ -46,3 +47,5 @@ static inline uint32_t owner_va_window(uint64_t address)
 {
 	return (uint32_t)((address - DEVICE_SPACE) >> VA_WINDOW_SHIFT);
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SESSION_STREAM_H
+#define SESSION_STREAM_H
 
 /*
  * The state of a session's stream; server/stream/stream.h has the functions. The session's
@@ -51,3 +52,5 @@ struct stream {
 	struct chain_cache *chains;     /* NULL until needed */
 	struct elastic_stream *elastic; /* NULL: `real' is always `home' */
 };
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SM_LOADS_H
+#define SM_LOADS_H
 
 /*
  * How many clients have each of the groups of SMs that a GPU is divided into, and which
@@ -30,3 +31,5 @@ uint64_t sm_loads_choose(const struct sm_loads *loads, uint64_t within, unsigned
 
 void sm_loads_add(struct sm_loads *loads, uint64_t set);
 void sm_loads_remove(struct sm_loads *loads, uint64_t set);
+
+#endif

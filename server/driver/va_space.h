@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef VA_SPACE_H
+#define VA_SPACE_H
 
 /*
  * Addresses of the device space that the server has reserved in the driver, and what is
@@ -24,3 +25,5 @@ CUresult va_space_grant_access(uint64_t base, uint64_t size, CUdevice gpu, CUmem
 /* Addresses that the driver refuses to unmap or free are lost; server.log says so. */
 void va_space_unmap(uint64_t base, uint64_t size);
 void va_space_free(uint64_t base, uint64_t size);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRAPH_H
+#define GRAPH_H
 
 /*
  * Executable graphs of a session: the driver's form of what its client has sent node by
@@ -98,3 +99,5 @@ bool graphs_wait_for_ends(struct session *session);
 
 /* Whether the session may still use all memory of the graph. */
 bool graph_spans_ok(struct session *session, const struct graph *graph);
+
+#endif

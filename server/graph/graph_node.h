@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRAPH_NODE_H
+#define GRAPH_NODE_H
 
 /*
  * What the messages about nodes have in common. Each message calls graph_node_find() first
@@ -20,3 +21,5 @@ CUresult graph_node_find(struct session *session, struct graph *graph, uint32_t 
 /* Takes what the node refers to. Notes an error for a later query, and returns CUDA_SUCCESS. */
 CUresult graph_node_put(struct session *session, struct graph *graph, uint32_t number,
 	struct graph_node *node, CUresult result);
+
+#endif

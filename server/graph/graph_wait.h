@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRAPH_WAIT_H
+#define GRAPH_WAIT_H
 
 /*
  * What a running graph may wait for. A node can be changed while a launch waits for the
@@ -37,3 +38,5 @@ void graph_formers_free(struct graph *graph);
  * does not know for which one the graph waits.
  */
 void graphs_release(struct session *session);
+
+#endif

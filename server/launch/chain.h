@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CHAIN_H
+#define CHAIN_H
 
 /*
  * Chain graphs: kernel nodes one behind another, and perhaps a seqno that the GPU writes behind
@@ -67,3 +68,5 @@ CUresult chain_run(struct session *session, struct chain *chain, const struct st
 
 /* Ends the graph, if there is one. */
 void chain_fini(struct chain *chain, const struct session_device *sdev, bool device_lost);
+
+#endif

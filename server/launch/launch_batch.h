@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LAUNCH_BATCH_H
+#define LAUNCH_BATCH_H
 
 /*
  * Launch batches. Plain launches for one stream that wait in the ring together go to the
@@ -61,3 +62,5 @@ static inline bool launch_batch_is_held(const struct launch_batch *batch)
 
 /* Launches the batch. Call this before any other work for the session. */
 void launch_batch_flush(struct session *session);
+
+#endif

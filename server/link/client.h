@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CLIENT_H
+#define CLIENT_H
 
 /*
  * The state of a client as seen by the loop: its connection and its process;
@@ -37,3 +38,5 @@ struct client_conn {
 	uint64_t seen_held;     /* what its session held at the last look, */
 	uint32_t seen_unpinned; /* and what it had unpinned */
 };
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COUNTER_REPORT_H
+#define COUNTER_REPORT_H
 
 /*
  * The counters of all clients: samples of the time at work, and the reports to the daemon.
@@ -28,3 +29,5 @@ void counters_report(const struct client_conn *conns);
 
 /* One client's counters. */
 void counters_report_client(const struct client_conn *conn);
+
+#endif

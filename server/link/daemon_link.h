@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DAEMON_LINK_H
+#define DAEMON_LINK_H
 
 /*
  * The link to the control daemon. Clients come over it. When it is lost, no new clients
@@ -58,3 +59,5 @@ void daemon_link_send(const void *frame);
 void daemon_link_drain(void);
 
 bool daemon_link_has_daemon(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DEVICE_FRAME_H
+#define DEVICE_FRAME_H
 
 /*
  * What the daemon learns about a GPU, from a server or from `mps-server --devices'.
@@ -17,3 +18,5 @@ struct frame_device device_frame(const struct device *device);
  * exit status of the process.
  */
 int device_frames_print(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FAULT_REPORT_H
+#define FAULT_REPORT_H
 
 /*
  * Which client caused a GPU fault. The driver does not say. It is certain if only one client
@@ -48,3 +49,5 @@ bool fault_report_is_open(const struct fault_report *report, uint64_t ms);
 
 /* Work of a client continues after its end, which ends the server. */
 void fault_report_overdue(struct fault_report *report, const struct client_conn *conn);
+
+#endif

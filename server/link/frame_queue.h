@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FRAME_QUEUE_H
+#define FRAME_QUEUE_H
 
 /*
  * Frames for the daemon that its socket did not take yet, in their order. Loop thread.
@@ -33,3 +34,5 @@ static inline bool frame_queue_is_empty(const struct frame_queue *queue)
 
 /* Forgets all frames. The queue can be used again. */
 void frame_queue_clear(struct frame_queue *queue);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GROUP_LINK_H
+#define GROUP_LINK_H
 
 /*
  * What the daemon and this server tell each other about groups of clients and about leases of
@@ -26,3 +27,5 @@ void group_link_look(void);
 
 /* The connection is new: the daemon learns which groups have clients here, and their leases. */
 void group_link_introduce(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TRACE_CONTROL_H
+#define TRACE_CONTROL_H
 
 /*
  * The daemon's order to begin a trace (FRAME_TRACE), and the reply when the trace has ended
@@ -20,3 +21,5 @@ void trace_control_begin(const struct frame_trace *frame, int fd);
  * it again soon.
  */
 bool trace_control_look(const struct client_conn *conns);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ALIAS_H
+#define ALIAS_H
 
 /*
  * Aliases: files of shared memory that the client has mapped and registered. The server maps
@@ -24,3 +25,5 @@ bool alias_has(const struct session *session, uint64_t address, uint64_t size);
 
 /* Frees the closing aliases whose work has ended. */
 void aliases_poll(struct session *session);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef BOX_H
+#define BOX_H
 
 /*
  * Boxes of bytes, and rows of elements: how many bytes they span. A worker.
@@ -16,3 +17,5 @@ bool box_extent(uint64_t pitch, uint64_t n_rows, const struct box_size *size, ui
 
 /* The same for a fill (fill.c). 0: no memory can be so large. */
 uint64_t fill_extent(uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef HOST_H
+#define HOST_H
 
 /*
  * Pinned host memory of a session: regions of the host space. Each is a memory that lies at
@@ -30,3 +31,5 @@ uint64_t host_unused_of(const struct session *session, const struct device_quota
 
 /* Gives unused memory back. No work of the session may be on a GPU. */
 void host_trim(struct session *session);
+
+#endif

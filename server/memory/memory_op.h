@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MEMORY_OP_H
+#define MEMORY_OP_H
 
 /*
  * Stream memory operations: write a semaphore, wait for one, barrier. A client may name any
@@ -22,3 +23,5 @@ bool memory_op_release_value(const struct memory_op *op, uint64_t *ret_value);
 /* Checks the operation and converts it for the driver. */
 CUresult memory_op_convert(
 	struct session *session, const struct memory_op *op, CUstreamBatchMemOpParams *ret_param);
+
+#endif

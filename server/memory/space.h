@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SPACE_H
+#define SPACE_H
 
 /*
  * Reclaims memory when it is short: that of the parts of a session (session_part.h), and closing
@@ -21,3 +22,5 @@ bool space_make(
 /* As arena_alloc(), but reclaims memory if needed. */
 CUresult space_take(
 	struct session *session, struct session_device *sdev, uint64_t size, uint64_t *ret_address);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef VIRTUAL_H
+#define VIRTUAL_H
 
 /*
  * Memory that a program maps itself: regions of addresses, allocations without an address,
@@ -22,3 +23,5 @@ void virtual_set_exported(struct session *session, uint64_t address, uint64_t si
 
 /* Ends the closing mappings whose work is done. */
 void virtual_poll(struct session *session);
+
+#endif

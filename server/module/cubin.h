@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CUBIN_H
+#define CUBIN_H
 
 /*
  * The variables of __managed__ in a cubin. The driver would place them at addresses of its
@@ -55,3 +56,5 @@ const struct cubin_variable *cubin_find(const struct cubin *cubin, const char *n
 uint64_t cubin_variables(const uint8_t *bytes, size_t size);
 
 void cubin_fini(struct cubin *cubin);
+
+#endif

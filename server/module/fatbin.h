@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FATBIN_H
+#define FATBIN_H
 
 /*
  * Reads a fatbin: the container that nvcc makes, with an entry for each form
@@ -39,3 +40,5 @@ void fatbin_largest(const void *image, size_t size, uint64_t *ret_code, uint64_t
  * or -errno as above.
  */
 int fatbin_mentions(const void *image, size_t size, const char *word);
+
+#endif

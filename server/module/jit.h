@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef JIT_H
+#define JIT_H
 
 /*
  * Options of the driver's compiler and linker, with two logs. The driver keeps their address
@@ -47,3 +48,5 @@ void jit_values(const struct jit *jit, uint32_t n, uint32_t *values);
  */
 void jit_logs(const struct jit *jit, uint32_t *ret_error_filled, uint32_t *ret_info_filled,
 	uint32_t *ret_error_length, uint8_t *logs, uint32_t *ret_n_logs);
+
+#endif

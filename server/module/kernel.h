@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef KERNEL_H
+#define KERNEL_H
 
 /*
  * Kernels of a session's libraries. Owned by their library, found by ID. The session's
@@ -61,3 +62,5 @@ static inline CUresult kernel_ready(struct session *session, struct kernel *kern
  * one. Both have kernel->n_params entries. The kernel was found before.
  */
 CUresult kernel_point(const struct kernel *kernel, const void *params, void **pointers);
+
+#endif

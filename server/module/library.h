@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LIBRARY_H
+#define LIBRARY_H
 
 /*
  * Loaded images and the kernels found in them. Each client has its own library of an image,
@@ -83,3 +84,5 @@ void library_unuse(struct library *library);
 
 /* Logs that the driver refused the image or a kernel of it, and why. */
 void library_log_refusal(struct session *session, struct library *library, CUresult result);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MACHINE_CODE_H
+#define MACHINE_CODE_H
 
 /*
  * The machine code of an image, in memory of the server: a cubin in the image, or one that
@@ -53,3 +54,5 @@ bool machine_code_would_mention(const struct image *image, const char *word);
  * memory is charged to the session's block `payer'.
  */
 unsigned image_abilities(struct image *image, void *payer);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MANAGED_H
+#define MANAGED_H
 
 /*
  * Libraries with variables of __managed__, which kernels and the program reach at the same
@@ -25,3 +26,5 @@ uint64_t managed_size(const struct managed *managed);
 
 /* The library is unloaded. NULL is fine. */
 void managed_free(struct managed *managed);
+
+#endif

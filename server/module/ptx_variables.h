@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_VARIABLES_H
+#define PTX_VARIABLES_H
 
 /*
  * How many bytes the variables in global memory take that a PTX text defines, without those
@@ -13,3 +14,5 @@
 #include <stdint.h>
 
 uint64_t ptx_variables(const char *text, size_t size, bool is_whole);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef BACKGROUND_H
+#define BACKGROUND_H
 
 /*
  * The work that a background session has on a GPU which foreground sessions use, too. It has
@@ -70,3 +71,5 @@ static inline void background_watch(struct session *session, const struct backgr
 	if (unlikely(own->n_ended < own->n_watched))
 		background_settle(session, now_ns());
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef BLOCKED_STREAMS_H
+#define BLOCKED_STREAMS_H
 
 /*
  * A blocked stream waits on the GPU until its client writes a semaphore. Blocked
@@ -115,3 +116,5 @@ void blocked_evade(const struct session *session, const struct stream *stream);
 
 /* The same before a write on a stream of the server's own. */
 void blocked_evade_real(struct session *session, const struct device *device, CUstream real);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CHANNEL_BUDGET_H
+#define CHANNEL_BUDGET_H
 
 /*
  * How many streams and executable graphs the driver can hold.
@@ -79,3 +80,5 @@ void channel_budget_take_reserved(struct device *device, struct channel_part *pa
 
 /* After the object has ended. */
 void channel_budget_release(struct device *device, const struct channel_part *part);
+
+#endif

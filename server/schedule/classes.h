@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CLASSES_H
+#define CLASSES_H
 
 /*
  * The sessions of the server by their class. A session with priority 2 is a background session,
@@ -63,3 +64,5 @@ struct background_work {
 
 /* Any thread. */
 struct background_work classes_background(uint32_t ordinal);
+
+#endif

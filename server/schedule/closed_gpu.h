@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CLOSED_GPU_H
+#define CLOSED_GPU_H
 
 /*
  * Closed GPUs. Workers give a closed GPU no new work: it is closed for quiet calls and for lone
@@ -110,3 +111,5 @@ static inline void launching_end(struct launching *launching)
 		launching_end((session)->launching);                                               \
 		result_;                                                                           \
 	})
+
+#endif

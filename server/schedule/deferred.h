@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DEFERRED_H
+#define DEFERRED_H
 
 /*
  * Driver calls that wait for the kernels of all clients and delay all clients meanwhile:
@@ -45,3 +46,5 @@ bool deferred_has_made(uint64_t n);
 
 /* The waiting calls may free memory that a session needs: makes them while work is running. */
 void deferred_reclaim(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ELASTIC_H
+#define ELASTIC_H
 
 /*
  * The share of each GPU's SMs that background sessions have while the foreground is at work. A
@@ -45,3 +46,5 @@ unsigned elastic_sizes(const struct device *device, unsigned sizes[SHARE_SIZES_M
  */
 void elastic_note(const struct device *device, uint32_t session, uint64_t work, uint64_t ns,
 	unsigned groups, uint64_t now);
+
+#endif

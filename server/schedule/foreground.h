@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FOREGROUND_H
+#define FOREGROUND_H
 
 /*
  * What a foreground session feels beside background sessions: how long pieces of its work take. A
@@ -68,3 +69,5 @@ static inline void foreground_watch(struct session *session, const struct foregr
 	if (foreground_is_waiting(own))
 		foreground_look(session, now_ns());
 }
+
+#endif

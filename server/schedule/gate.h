@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GATE_H
+#define GATE_H
 
 /*
  * What a worker waits for before the GPU may have its work, and how: one loop for all of it.
@@ -101,3 +102,5 @@ void gate_say_held_up(struct gate_wait *wait, pid_t pid, uint32_t id);
 
 /* The wait is over. */
 void gate_end(struct gate_wait *wait);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LOOP_TURN_H
+#define LOOP_TURN_H
 
 /*
  * Graphs with loops run one after the other on a GPU.
@@ -36,3 +37,5 @@ CUresult loop_turn_take(struct session *session, const struct stream *stream,
 /* Behind the launch. */
 void loop_turn_give(struct session *session, const struct stream *stream, struct loop_turn *turn,
 	bool is_launched);
+
+#endif

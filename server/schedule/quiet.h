@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef QUIET_H
+#define QUIET_H
 
 /*
  * Quiet calls: driver calls that are made while no client has work on the GPU.
@@ -54,3 +55,5 @@ void quiet_unpin(struct session *session, void *memory);
 
 /* Reads MPS_DISABLE, as `quiet_part' does when the server starts. */
 void quiet_start(void);
+
+#endif

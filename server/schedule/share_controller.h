@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SHARE_CONTROLLER_H
+#define SHARE_CONTROLLER_H
 
 /*
  * Finds how many groups of SMs background work may use while a foreground works: the most with
@@ -111,3 +112,5 @@ unsigned share_controller_slowdown(const struct share_controller *controller);
  * SMs of most GPUs out (12 of 132): a size of n_groups is all groups, and n_groups + 1 all SMs.
  */
 unsigned share_sizes(const struct share_bounds *bounds, unsigned sizes[SHARE_SIZES_MAX]);
+
+#endif

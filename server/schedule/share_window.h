@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SHARE_WINDOW_H
+#define SHARE_WINDOW_H
 
 /*
  * How fast each foreground was in a window of time, relative to its own pace before. Windows can
@@ -81,3 +82,5 @@ bool share_window_pace(const struct share_window *window, unsigned index, float 
 
 /* Whether most of the work lately was not known at that time. */
 bool share_window_is_new_work(const struct share_window *window, uint64_t since_ns);
+
+#endif

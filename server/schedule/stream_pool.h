@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef STREAM_POOL_H
+#define STREAM_POOL_H
 
 /*
  * Driver streams that wait for their next user: some made in advance, and those that
@@ -47,3 +48,5 @@ void stream_pool_give(struct device *device, CUstream real, int32_t priority);
  * channel.
  */
 void stream_pool_discard(struct device *device, CUstream real);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef AT_WORK_H
+#define AT_WORK_H
 
 /*
  * Whether a session has work on a GPU. session::busy is the fact: the worker's list of the streams
@@ -60,3 +61,5 @@ void at_work_change(bool is_at_work);
 
 /* Calls the function whenever no session has work any more. Before the first session. */
 void at_work_on_none(void (*function)(void));
+
+#endif

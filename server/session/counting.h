@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COUNTING_H
+#define COUNTING_H
 
 /* A session's counters. Its worker counts; the loop reads at any time. */
 
@@ -31,3 +32,5 @@ static inline void counter_add_copy(
 	counter_add(session, copies, 1);
 	counter_add(session, copies + 1, size);
 }
+
+#endif

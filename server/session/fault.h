@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FAULT_H
+#define FAULT_H
 
 /*
  * A GPU fault ends the context, and with it every session of this server. The first thread
@@ -25,3 +26,5 @@ uint32_t fault_session(void);
 
 /* For tests: forgets the fault. */
 void fault_forget(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GROUP_H
+#define GROUP_H
 
 /*
  * Groups of clients, whose limits the daemon sends (FRAME_GROUP). The memory of a group's
@@ -50,3 +51,5 @@ struct group *group_find(uint32_t id);
 /* Any thread. */
 struct group *group_ref(struct group *group);
 void group_unref(struct group *group); /* NULL is fine */
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LEASE_H
+#define LEASE_H
 
 /*
  * A lease says how much of a group's memory limit the clients of this server may use together.
@@ -67,3 +68,5 @@ bool lease_extend(struct session *session, uint32_t ordinal, uint64_t size);
 
 /* The worker: how much of the limit no server uses, beyond the lease. Asks the daemon. */
 uint64_t lease_spare(struct session *session, uint32_t ordinal);
+
+#endif

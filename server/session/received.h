@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RECEIVED_H
+#define RECEIVED_H
 
 /*
  * What has arrived on a client's connection, with the descriptors that the client sent. The
@@ -25,3 +26,5 @@ struct received {
  * client has closed the connection; -errno. The caller owns the descriptors in each case.
  */
 int received_read(int connection, void *bytes, size_t size, struct received *ret);
+
+#endif

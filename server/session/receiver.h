@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RECEIVER_H
+#define RECEIVER_H
 
 /*
  * The receiver: a child process of the server that takes descriptors from the connections of
@@ -46,3 +47,5 @@ int receiver_read(int connection, uid_t account, void *bytes, size_t size, enum 
 
 /* The process itself: serves the socket until the server closes it. Returns the exit status. */
 int receiver_run(int sock);
+
+#endif

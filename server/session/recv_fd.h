@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RECV_FD_H
+#define RECV_FD_H
 
 /*
  * Descriptors that belong to messages. They arrive on the connection, before the message
@@ -23,3 +24,5 @@ int receive_memory(
 
 /* The same for a FRAME_IMAGE, whose file becomes an image: a reference. Or the client's error. */
 CUresult receive_image(struct session *session, uint64_t size, struct image **ret_image);
+
+#endif

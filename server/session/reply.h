@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef REPLY_H
+#define REPLY_H
 
 #include "session.h"
 
@@ -24,3 +25,5 @@ _hot_ static inline CUresult reply_pending_error(struct session *session)
 	return likely(session->pending_error == CUDA_SUCCESS) ? CUDA_SUCCESS
 							      : reply_peek_pending_error(session);
 }
+
+#endif

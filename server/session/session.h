@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SESSION_H
+#define SESSION_H
 
 /*
  * A session is one client process: its three memories, its objects, and the worker thread
@@ -64,9 +65,8 @@ struct grant {
 
 /* Bits of session::observers. */
 #define OBSERVER_TRACER 1u
-#define OBSERVER_CLASSES                                                                           \
-	2u /* sessions of another class exist, or its own class is not known yet                   \
-	    */
+#define OBSERVER_CLASSES 2u /* sessions of another class exist, or its own class is not known yet  \
+			     */
 
 struct session {
 	/* Set before the worker starts. */
@@ -211,3 +211,5 @@ void session_drop(struct session *session);
  * once. CUDA_ERROR_MPS_RPC_FAILURE: it has not, and the session has been dropped.
  */
 CUresult session_send_memory(struct session *session, uint64_t address, uint64_t size, int fd);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SESSION_PART_H
+#define SESSION_PART_H
 
 /*
  * The parts of a session: what the files of higher rooms keep and do for each session. They are
@@ -92,3 +93,5 @@ uint64_t session_parts_kept(void);
 /* The same where it takes more. `memory' has session_parts_size() bytes. */
 void session_parts_begin(struct session *session, void *memory);
 bool session_parts_are_settled(const struct session *session);
+
+#endif

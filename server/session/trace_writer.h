@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TRACE_WRITER_H
+#define TRACE_WRITER_H
 
 /*
  * The server's traces, and the part of one that a session fills. The loop begins and ends a
@@ -79,3 +80,5 @@ void trace_writer_add(
 
 /* Writes what was added. */
 void trace_writer_flush(struct trace_writer *writer);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ARENA_H
+#define ARENA_H
 
 /*
  * A session's memory on one GPU: VA windows of the device space, reserved in the driver,
@@ -125,3 +126,5 @@ struct arena_sharing {
 /* Defined in server/rooms.c. */
 extern const struct arena_sharing *const arena_sharing;
 extern const struct arena_sharing ipc_sharing; /* memory/ipc.c */
+
+#endif

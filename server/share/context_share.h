@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONTEXT_SHARE_H
+#define CONTEXT_SHARE_H
 
 /*
  * Contexts of a client that have fewer SMs than the client. Each has its own share, among
@@ -28,3 +29,5 @@ void context_share_unref(struct context_share *share, bool device_lost); /* NULL
  */
 CUresult context_share_enter(struct session *session, const struct context_share *share);
 CUresult context_share_leave(struct session *session, const struct context_share *share);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CU_LIMIT_H
+#define CU_LIMIT_H
 
 /*
  * Limits of a GPU's context that affect kernels: the stack of a thread, the device heap, the
@@ -75,3 +76,5 @@ bool cu_limit_is_stack_kept(const struct device *device);
 
 /* The session leaves the GPU: limits that only it has requested are lowered later. A worker. */
 void cu_limits_forget(struct session_device *sdev, bool device_lost);
+
+#endif

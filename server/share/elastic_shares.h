@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ELASTIC_SHARES_H
+#define ELASTIC_SHARES_H
 
 /*
  * The shares of a GPU's SMs that a background session changes between (elastic.h): green contexts,
@@ -28,3 +29,5 @@ void elastic_shares_give(struct session_device *sdev, bool device_lost);
 
 /* The largest share with at most that many groups; `n - 1': the session's own SMs. */
 unsigned elastic_shares_find(const struct elastic_shares *elastic, unsigned groups);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRANT_H
+#define GRANT_H
 
 /*
  * What a session may use of GPUs: its limits at the start, and those of its group, which may
@@ -30,3 +31,5 @@ void grant_publish_memory(struct session *session);
  * limit.
  */
 uint64_t grant_memory_limit(const struct session *session, uint32_t ordinal);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRAPH_END_H
+#define GRAPH_END_H
 
 /*
  * Graphs that the driver has made executable. A graph takes part of the channel budget
@@ -56,3 +57,5 @@ bool graph_end_keeps_stack(const struct graph_end *end);
  */
 void graph_end(struct graph_end *end, CUgraphExec exec, CUgraph model, CUcontext context,
 	bool device_lost);
+
+#endif

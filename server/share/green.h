@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GREEN_H
+#define GREEN_H
 
 /*
  * Green contexts of a session: some SMs of a GPU, for the streams that are made in them. The
@@ -59,3 +60,5 @@ void green_unref(struct green *green, bool device_lost); /* NULL is fine */
 
 /* How many are kept for others, unused. */
 unsigned greens_kept(void);
+
+#endif

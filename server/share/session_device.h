@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SESSION_DEVICE_H
+#define SESSION_DEVICE_H
 
 /*
  * A session's part of one GPU (`sdev'): its memory there and its NULL stream. session_devices.h
@@ -43,3 +44,5 @@ void session_device_enter_any(struct session *session);
 /* Both: CUDA_ERROR_INVALID_CONTEXT if the session has not opened the GPU. */
 CUresult session_device_get_entered(
 	struct session *session, uint32_t device, struct session_device **ret_sdev);
+
+#endif

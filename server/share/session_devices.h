@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SESSION_DEVICES_H
+#define SESSION_DEVICES_H
 
 /*
  * Opens GPUs for a session, and gives back what it does not use of them. An open GPU stays until
@@ -30,3 +31,5 @@ void session_devices_reclaim(void);
 
 /* Whether memory was requested since this session last had nothing unused. */
 bool session_devices_reclaim_wanted(const struct session *session);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SM_SHARE_H
+#define SM_SHARE_H
 
 /*
  * The SMs of a GPU on which a session's kernels run, if these are not all SMs. Each GPU is
@@ -55,3 +56,5 @@ CUresult sm_share_take_elastic(struct session *session, struct device *device,
 
 /* Gives the SMs back; no work of the session is on them. */
 void sm_share_give(const struct device *device, struct sm_share *share, bool device_lost);
+
+#endif

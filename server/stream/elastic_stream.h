@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ELASTIC_STREAM_H
+#define ELASTIC_STREAM_H
 
 /*
  * Streams of background sessions: a stream changes between driver streams in shares of several
@@ -50,3 +51,5 @@ bool elastic_stream_has_to_retry(struct session *session, struct stream *stream,
 
 /* Whether the stream's launches go to all SMs of its session. */
 bool elastic_stream_has_all(const struct stream *stream);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EVENT_H
+#define EVENT_H
 
 /*
  * Events of a session. A real event is made at the first record, on the GPU of its stream.
@@ -29,3 +30,5 @@ CUresult event_make(struct event *event, struct session_device *sdev);
 /* A graph begins or ends using the event. */
 void event_use(struct event *event);
 void event_unuse(struct event *event, bool device_lost);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FENCE_H
+#define FENCE_H
 
 /*
  * A fence: all work that a session has on its streams at one time. It is passed when that
@@ -23,3 +24,5 @@ bool fence_is_passed(struct fence *fence);
 
 /* Whether or not it is passed. `device_lost': frees only the server's own memory. */
 void fence_fini(struct fence *fence, bool device_lost);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef IPC_EVENT_H
+#define IPC_EVENT_H
 
 /*
  * Events that clients of this server share, by an unguessable token. Each stays until the
@@ -12,3 +13,5 @@ struct event;
 
 /* An event ends. False: it is not shared. */
 bool ipc_event_end(struct event *event, bool device_lost);
+
+#endif

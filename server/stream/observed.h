@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef OBSERVED_H
+#define OBSERVED_H
 
 /*
  * Work for a stream that others have to know of: a trace (tracer.h), and the controller of the
@@ -33,3 +34,5 @@ static inline bool is_observed(const struct session *session)
 		}                                                                                  \
 		observed_;                                                                         \
 	})
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PARK_H
+#define PARK_H
 
 /*
  * Streams parked for a host function: their later work waits in the worker, and the GPU
@@ -28,3 +29,5 @@ bool park_is_over(const struct session *session, struct stream *stream);
  * `may_block', the GPU waits for the function.
  */
 void park_wait(struct session *session, struct stream *stream, bool may_block);
+
+#endif

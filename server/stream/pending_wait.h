@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PENDING_WAIT_H
+#define PENDING_WAIT_H
 
 /*
  * Pending waits: where a stream waits on the GPU for a semaphore. The semaphore lies in
@@ -92,3 +93,5 @@ CUresult pending_waits_graph_call(struct session *session, uint32_t call,
 
 /* No work of the session is left on any GPU, for now. */
 void pending_waits_are_passed(struct session *session);
+
+#endif

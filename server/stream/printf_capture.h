@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PRINTF_CAPTURE_H
+#define PRINTF_CAPTURE_H
 
 /*
  * What kernels print. The driver keeps the text in one buffer per context and writes it to
@@ -53,3 +54,5 @@ void printf_capture_wait(struct session *session, struct print_history *history)
 
 /* Captures the output of the session's kernels that have ended. */
 void printf_capture_flush(struct session *session);
+
+#endif

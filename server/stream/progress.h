@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PROGRESS_H
+#define PROGRESS_H
 
 /*
  * Seqnos in a stream's timeline. If the GPU cannot write one, because the driver had no
@@ -19,3 +20,5 @@ void progress_settle(struct session *session, struct stream *stream);
 
 /* All streams of the session are at rest. */
 void progress_settle_all(struct session *session);
+
+#endif

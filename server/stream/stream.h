@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef STREAM_H
+#define STREAM_H
 
 /*
  * Streams of a session. All real streams are CU_STREAM_NON_BLOCKING and made at the first
@@ -53,3 +54,5 @@ bool streams_are_at_work(const struct session *session);
 
 /* Waits for all work of the session. Returns CUDA_SUCCESS or the fault that ended the work. */
 CUresult streams_wait(struct session *session);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TRACER_H
+#define TRACER_H
 
 /*
  * Records what the streams of a session do while a trace runs. Timing events of the driver
@@ -41,3 +42,5 @@ void tracer_mark(struct session *session, uint32_t stream, enum trace_kind kind)
 
 /* Sleeps as ring_sleep(), and meanwhile checks which work has ended. */
 void tracer_sleep(struct session *session, int timeout_ms);
+
+#endif

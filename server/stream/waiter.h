@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef WAITER_H
+#define WAITER_H
 
 /*
  * Threads that wait in the driver until the GPU has reached a point, and then wake a
@@ -49,3 +50,5 @@ CUresult waiters_watch(
 
 /* The same for page->n_asked, which is incremented first: a host function can run. */
 CUresult waiters_watch_call(struct session *session, const struct device *device, CUstream real);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ACCOUNT_H
+#define ACCOUNT_H
 
 /*
  * An account counts what this server holds because of one session: host memory, and entries
@@ -119,3 +120,5 @@ void account_explain(const struct account *account, enum resource resource, uint
  * of 2 000 nodes each, or for as many libraries as a session may have.
  */
 #define ACCOUNT_MAX_MIB 2048u
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef BITMAP_H
+#define BITMAP_H
 
 /*
  * A bitmap: a set bit is taken. The owner of the bitmap keeps its size.
@@ -26,3 +27,5 @@ void bitmap_fill(uint64_t *words, uint32_t first, uint32_t n, bool value);
 
 /* Finds the first run of `n' clear bits among `n_bits'. Returns its position, or -ENOSPC. */
 int64_t bitmap_find_clear(const uint64_t *words, uint32_t n_bits, uint32_t n);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GPU_PROCESSES_H
+#define GPU_PROCESSES_H
 
 #include <stddef.h>
 
@@ -9,3 +10,5 @@
  * messages only.
  */
 void gpu_processes_list(char *ret_text, size_t size);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef HANDLE_TABLE_H
+#define HANDLE_TABLE_H
 
 /*
  * Tables from the IDs that a client chooses to its objects. Each type has its own table, so
@@ -33,3 +34,5 @@ void *handle_remove(struct handle_table *table, uint32_t id);
 
 /* Removes any object, with an ID from *at on, which is 0 at first. NULL: there are no more. */
 void *handle_take(struct handle_table *table, uint32_t *at);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef IMAGE_H
+#define IMAGE_H
 
 /*
  * The bytes of a loaded program: a client's sealed memfd, mapped for reading.
@@ -44,3 +45,5 @@ void image_unref(struct image *image);
 
 /* The number of images in memory, for tests. */
 unsigned images_count(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef KEPT_H
+#define KEPT_H
 
 /*
  * How many bytes of the server's own memory the driver keeps for each object that it makes
@@ -67,3 +68,5 @@
 
 /* The stack of a server thread that waits in the driver. */
 #define KEPT_THREAD (16u << 10)
+
+#endif

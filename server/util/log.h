@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LOG_H
+#define LOG_H
 
 #include "base.h"
 
@@ -21,3 +22,5 @@ void log_line(const char *format, ...) _printf_(1, 2);
  * Takes `fd'. 0 or -errno: then nothing has changed.
  */
 int log_take(int fd);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MACHINE_MEMORY_H
+#define MACHINE_MEMORY_H
 
 #include <stdint.h>
 
@@ -9,3 +10,5 @@
  * 0: the files cannot be read. Any thread.
  */
 uint64_t machine_memory(const char *root);
+
+#endif

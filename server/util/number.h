@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef NUMBER_H
+#define NUMBER_H
 
 /* Numbers in the environment. Any thread, as getenv(). */
 
@@ -11,3 +12,5 @@
  */
 uint64_t number_setting(
 	const char *variable, const char *unit, uint64_t least, uint64_t most, uint64_t usual);
+
+#endif

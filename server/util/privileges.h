@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PRIVILEGES_H
+#define PRIVILEGES_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -11,3 +12,5 @@
  * reason is in the log.
  */
 int privileges_take(uid_t uid, gid_t gid, bool is_multiuser);
+
+#endif

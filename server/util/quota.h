@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef QUOTA_H
+#define QUOTA_H
 
 /*
  * A quota says how much of something may be used, and counts how much is used. Quotas form a
@@ -59,3 +60,5 @@ static inline uint64_t quota_used(const struct quota *quota)
 {
 	return atomic_load_explicit(&quota->used, memory_order_relaxed);
 }
+
+#endif

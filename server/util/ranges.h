@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RANGES_H
+#define RANGES_H
 
 /*
  * The memory outside its VA windows that a session may touch: variables of its libraries.
@@ -30,3 +31,5 @@ void ranges_remove(struct ranges *ranges, const void *owner);
 
 /* Whether all these bytes lie in one range. */
 bool ranges_have(const struct ranges *ranges, uint64_t address, uint64_t size);
+
+#endif

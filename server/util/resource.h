@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef RESOURCE_H
+#define RESOURCE_H
 
 /*
  * What all sessions of a server share, apart from GPUs: host memory, and the entries of tables
@@ -57,3 +58,5 @@ struct quota *resource_of_server(enum resource resource);
 
 /* What is counted, for the log: "VA windows of the device space". */
 const char *resource_name(enum resource resource);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SIGBUS_GUARD_H
+#define SIGBUS_GUARD_H
 
 /*
  * A client may truncate a file that it has registered and that is mapped here. The GPU keeps
@@ -9,3 +10,5 @@
 
 /* Makes such a read return zeros. Called once, before other threads start. */
 void sigbus_guard_init(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOKEN_H
+#define TOKEN_H
 
 /*
  * An unguessable number: a client that has it may open the object that it stands for. Any
@@ -23,3 +24,5 @@ static inline bool token_is(const struct token *token, const uint64_t words[2])
 {
 	return ((token->words[0] ^ words[0]) | (token->words[1] ^ words[1])) == 0;
 }
+
+#endif

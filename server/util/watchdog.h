@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef WATCHDOG_H
+#define WATCHDOG_H
 
 /*
  * What a worker is doing, for the loop to check. A worker that does not return from a call
@@ -47,3 +48,5 @@ static inline void watchdog_end(struct watchdog *watchdog)
  * the same call, which `ret_op' names. 0: the worker makes progress.
  */
 unsigned watchdog_check(struct watchdog *watchdog, unsigned *ret_op);
+
+#endif

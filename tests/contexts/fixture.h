@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FIXTURE_H
+#define FIXTURE_H
 
 /*
  * The arguments of the matrix: each function makes a new object of the context that is current,
@@ -217,3 +218,5 @@ CUDA_HOST_NODE_PARAMS *make_host_params(void);
 CUDA_BATCH_MEM_OP_NODE_PARAMS *make_batch_params(void);
 CUDA_MEM_ALLOC_NODE_PARAMS *make_alloc_params(void);
 CUgraphNodeParams *make_node_params(void);
+
+#endif

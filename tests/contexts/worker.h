@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef WORKER_H
+#define WORKER_H
 
 /* A worker process makes some calls in one state and reports each result through a pipe. */
 
@@ -57,3 +58,5 @@ _Noreturn void worker_check(void);
 
 /* Prints the device and the driver, and ends the process with 1 + the number of devices. */
 _Noreturn void worker_describe(void);
+
+#endif

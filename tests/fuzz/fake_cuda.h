@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FAKE_CUDA_H
+#define FAKE_CUDA_H
 
 /*
  * A driver for tests of the server that only counts. It aborts on requests that the
@@ -53,3 +54,5 @@ struct fake_counts fake_counts_now(void);
 
 /* Fills the server's `cuda' and registers its devices. Once per process. */
 void fake_cuda_start(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FAKE_SYSTEM_H
+#define FAKE_SYSTEM_H
 
 /*
  * The system that the daemon uses, simulated: the peers of its connections, server
@@ -54,3 +55,5 @@ void fake_system_set_cred(int fd, pid_t pid, uid_t uid);
 
 /* The process ends. */
 void fake_server_end(struct fake_server *server, int status);
+
+#endif

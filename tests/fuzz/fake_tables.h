@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FAKE_TABLES_H
+#define FAKE_TABLES_H
 
 /*
  * Shared by the parts of the counting driver: its lock, its ranges, and its abort with a
@@ -76,3 +77,5 @@ void fake_link_start(void);
 void fake_memory_start(void);
 void fake_array_start(void);
 void fake_work_start(void);
+
+#endif

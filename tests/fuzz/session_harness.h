@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SESSION_HARNESS_H
+#define SESSION_HARNESS_H
 
 /*
  * A session of the server in this process, over the counting driver, and the
@@ -54,3 +55,5 @@ CUresult harness_late_error(void);
 
 /* Waits up to two seconds for a stream's timeline. */
 bool harness_wait(uint32_t stream, uint64_t value);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SAMPLES_COMPAT_H
+#define SAMPLES_COMPAT_H
 
 /*
  * What CUDA 13 removed from CUDA 12, for NVIDIA's samples of 12.4 (tests/gpu/samples).
@@ -137,5 +138,6 @@ template <class T> struct identity {
 #endif
 } // namespace thrust
 
+#endif
 #endif
 #endif

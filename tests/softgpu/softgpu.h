@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SOFTGPU_H
+#define SOFTGPU_H
 
 #include <stdint.h>
 
@@ -102,3 +103,5 @@ enum softgpu_switch_what {
 	X(THREADS, threads)                                                                        \
 	X(LAUNCHES, launches)                                                                      \
 	X(FAULTS, faults)
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SEED_H
+#define SEED_H
 
 /*
  * The seed of a unit test's random choices. It is printed, so that a failed run can
@@ -18,3 +19,5 @@ static inline unsigned seed_read(unsigned fixed)
 	printf("    MPS_TEST_SEED=%u\n", seed);
 	return seed;
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ATTRIBUTE_NAMES_H
+#define ATTRIBUTE_NAMES_H
 
 /* The names of what a program can ask about a device, a context, a kernel and a pool. */
 
@@ -217,3 +218,5 @@ static const char *const pool_attribute_names[] = {
 	POOL(USED_MEM_CURRENT),
 	POOL(USED_MEM_HIGH),
 };
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONDITIONAL_H
+#define CONDITIONAL_H
 
 /*
  * Shared by the programs about conditional nodes: a word on the device, kernels that change it
@@ -199,3 +200,5 @@ static inline void run(cudaGraphExec_t exec, int before, int after, int line)
 		CHECK(cudaGraphExecDestroy(exec_));                                                \
 		CHECK(cudaGraphDestroy(graph));                                                    \
 	} while (0)
+
+#endif

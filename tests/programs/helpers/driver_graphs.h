@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DRIVER_GRAPHS_H
+#define DRIVER_GRAPHS_H
 
 /* A server's uses of graphs; driver_things.h has the other calls. */
 
@@ -236,3 +237,5 @@ static void graph_ends(void)
 	CHECK(cuGraphExecDestroy(exec));
 	CHECK(cuGraphDestroy(graph));
 }
+
+#endif

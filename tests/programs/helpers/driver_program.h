@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DRIVER_PROGRAM_H
+#define DRIVER_PROGRAM_H
 
 /*
  * Checks for programs of the driver API. Each program first defines NAME, which begins each
@@ -99,3 +100,5 @@ static inline void expect(int is_so, const char *what)
 	printf(NAME ": not so: %s\n", what);
 	exit(1);
 }
+
+#endif

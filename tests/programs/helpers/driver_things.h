@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DRIVER_THINGS_H
+#define DRIVER_THINGS_H
 
 /*
  * A server's calls of the driver, for driver_waits.c: each function may be called TIMES times;
@@ -654,3 +655,5 @@ static void words(void)
 	CHECK(cuStreamWriteValue32(stream, memory, 0, 0));
 	CHECK(cuStreamBatchMemOp(stream, 2, ops, 0));
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EACH_THING_H
+#define EACH_THING_H
 
 /*
  * For programs that try many things, each in a separate process: its first use is the first in
@@ -37,3 +38,5 @@ static inline int in_a_process(
 		printf("%s: ended by signal %d\n", name, WTERMSIG(status));
 	return status != 0;
 }
+
+#endif

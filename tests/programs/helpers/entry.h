@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ENTRY_H
+#define ENTRY_H
 
 /* Driver functions for programs that are linked only with the runtime. */
 
@@ -32,3 +33,5 @@ static inline void expect_driver(CUresult got, CUresult want, int line)
 
 #define DRIVER(want, name, ...)                                                                    \
 	expect_driver(((decltype(&name))entry(#name))(__VA_ARGS__), (want), __LINE__)
+
+#endif

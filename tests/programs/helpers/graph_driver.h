@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRAPH_DRIVER_H
+#define GRAPH_DRIVER_H
 
 /*
  * Shared by the programs about graphs in the driver API: a kernel in PTX, its memory, and
@@ -144,3 +145,5 @@ static inline void run(CUgraphExec exec)
 	CHECK(cuGraphLaunch(exec, stream));
 	CHECK(cuStreamSynchronize(stream));
 }
+
+#endif

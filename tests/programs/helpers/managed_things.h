@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MANAGED_THINGS_H
+#define MANAGED_THINGS_H
 
 /*
  * __managed__ variables, which kernels and the host reach at one address: by name, by pointer,
@@ -177,3 +178,5 @@ static inline int managed_main(void)
 	printf(NAME ": ok\n");
 	return 0;
 }
+
+#endif

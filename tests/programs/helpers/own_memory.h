@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef OWN_MEMORY_H
+#define OWN_MEMORY_H
 
 /* The process's private memory. */
 
@@ -23,3 +24,5 @@ static inline long own_memory_kib(void)
 	fclose(file);
 	return kib;
 }
+
+#endif

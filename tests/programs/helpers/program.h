@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PROGRAM_H
+#define PROGRAM_H
 
 /*
  * Shared by the example programs: options, the check of a runtime call, time.
@@ -89,3 +90,5 @@ static inline unsigned next_random(unsigned *state)
 	*state ^= *state << 5;
 	return *state;
 }
+
+#endif

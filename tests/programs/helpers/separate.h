@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SEPARATE_H
+#define SEPARATE_H
 
 /* Shared by the two files of `separate'. */
 
@@ -21,3 +22,5 @@ template <int FACTOR> __device__ __noinline__ int both(int x)
 
 /* Launches the other file's kernel. */
 void part_launch(int *data);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SMID_MARKS_H
+#define SMID_MARKS_H
 
 /* A kernel that records the SMs on which it runs, and the record as text. */
 
@@ -58,3 +59,5 @@ static inline void print_marks(const char *way, const unsigned *marks)
 	}
 	printf("\n");
 }
+
+#endif

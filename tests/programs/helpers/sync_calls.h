@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SYNC_CALLS_H
+#define SYNC_CALLS_H
 
 /*
  * For sync_matrix.c: the kinds of memory, and a table of the calls that copy, set, prefetch or
@@ -80,3 +81,5 @@ struct sync_call {
 
 extern const struct sync_call sync_calls[], sync_calls_ptds[];
 extern const unsigned n_sync_calls;
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SYNC_MEMORY_H
+#define SYNC_MEMORY_H
 
 /*
  * Memory of every kind for sync_matrix.c, SIZE bytes each. The program defines NAME before the
@@ -217,3 +218,5 @@ static bool memory_has(const struct memory *memory, unsigned char value)
 		memory_move(memory, copy, false);
 	return bytes[0] == value && memcmp(bytes, bytes + 1, SIZE - 1) == 0;
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SYNC_RULES_H
+#define SYNC_RULES_H
 
 /*
  * The behaviour of each call of sync_matrix.c while its stream is blocked: according to CUDA's
@@ -153,3 +154,5 @@ static struct rule_of_call rule_of(
 		return (struct rule_of_call){OPEN, OPEN};
 	}
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SYNC_TABLE_H
+#define SYNC_TABLE_H
 
 /*
  * The calls of sync_matrix.c, and their table: with the plain symbols, or, if
@@ -366,4 +367,6 @@ const struct sync_call sync_calls[] = {
 
 #ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM
 const unsigned n_sync_calls = sizeof(sync_calls) / sizeof(*sync_calls);
+#endif
+
 #endif

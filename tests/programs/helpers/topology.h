@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TOPOLOGY_H
+#define TOPOLOGY_H
 
 /* The driver's private table of the places of SMs, by which cuBLASLt orders a matrix product. */
 
@@ -24,3 +25,5 @@ static inline CUresult topology_table(
 
 	return get_table((const void **)ret_table, (const CUuuid *)id);
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TWO_PROCESSES_H
+#define TWO_PROCESSES_H
 
 /*
  * Communication of programs with two processes, over a socket pair. Each program first
@@ -100,3 +101,5 @@ static inline void wait_for_child(pid_t child, int is_killed)
 	waitpid(child, &status, 0);
 	other_must(is_killed ? WIFSIGNALED(status) : status == 0, "did not end as it should");
 }
+
+#endif

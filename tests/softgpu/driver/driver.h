@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef DRIVER_H
+#define DRIVER_H
 
 /*
  * The driver half of the software GPU: the process's one `struct driver', and
@@ -197,3 +198,5 @@ void stats_open(void);
 
 /* The value of a numeric environment variable, or `fallback' if unset or not a number. */
 uint64_t env_number(const char *name, uint64_t fallback);
+
+#endif

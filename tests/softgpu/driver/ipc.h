@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef IPC_H
+#define IPC_H
 
 /*
  * Memory that another process on the software GPU opens: a memfd, which the other
@@ -32,3 +33,5 @@ int ipc_ticket_fill(
 	enum ipc_kind kind, int fd, uint64_t size, uint32_t device, struct ipc_ticket *ret_ticket);
 /* The memfd behind a ticket; the caller closes it. -ENOENT: there is none any more. */
 int ipc_ticket_open(const struct ipc_ticket *ticket, enum ipc_kind kind);
+
+#endif

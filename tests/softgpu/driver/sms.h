@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SMS_H
+#define SMS_H
 
 /*
  * Sets of SMs of a device, by number: all SMs of a device (driver.n_sms), or those
@@ -23,3 +24,5 @@ struct sm_set sm_set_take(struct sm_set *from, unsigned n);
 
 /* Writes the numbers in rising order; returns their count. */
 uint32_t sm_set_list(const struct sm_set *set, uint16_t list[SMS_MAX]);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_BLOCK_H
+#define PTX_BLOCK_H
 
 /*
  * Clusters of blocks, which begin and end together. A cluster that has ended may
@@ -22,3 +23,5 @@ void ptx_cluster_begin(struct ptx_cluster *cluster, uint64_t index);
  * each other, the run gets a fault; a device would hang.
  */
 bool ptx_cluster_round(struct ptx_cluster *cluster);
+
+#endif

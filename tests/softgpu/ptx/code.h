@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_CODE_H
+#define PTX_CODE_H
 
 /*
  * The translated form of a module: instructions with their function, the rows of
@@ -154,3 +155,5 @@ struct ptx_module {
 
 /* The distance between the addresses of two functions, in PTX_WINDOW_CODE. */
 #define PTX_CODE_STRIDE 16u
+
+#endif

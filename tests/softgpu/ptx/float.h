@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_FLOAT_H
+#define PTX_FLOAT_H
 
 /*
  * Floating-point formats and rounding, on bits and host floats.
@@ -158,3 +159,5 @@ double ptx_float_max(double x, double y, bool nan);
 
 /* Translates an operation on f16, f16x2, bf16 or bf16x2. */
 void ptx_translate_half(struct ptx_tr *tr, enum ptx_float_op op, enum ptx_type type);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_HEAP_H
+#define PTX_HEAP_H
 
 /*
  * The heap of kernels: malloc and free of device code. A process has one heap for
@@ -20,3 +21,5 @@ bool ptx_heap_free(uint64_t address);
 
 /* The part of the heap that has ever been used, if `addr' lies in it. */
 bool ptx_heap_lookup(uint64_t addr, uint64_t *ret_start, uint64_t *ret_end);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_LAYOUT_H
+#define PTX_LAYOUT_H
 
 /*
  * The layout of a parsed module: functions and variables get numbers, parameters and
@@ -17,3 +18,5 @@ int ptx_layout_module(struct ptx_module *module, struct ptx_unit *unit, struct p
  * kernels' information except what the translator finds.
  */
 int ptx_layout_kernels(struct ptx_module *module, struct ptx_unit *unit, struct ptx_log *log);
+
+#endif

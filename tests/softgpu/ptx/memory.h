@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_MEMORY_H
+#define PTX_MEMORY_H
 
 /*
  * How instructions find their memory: checks of alignment and range, small enough to
@@ -122,3 +123,5 @@ struct ptx_address ptx_tr_memory(
 void ptx_tr_emit_fence(struct ptx_tr *tr);
 /* Whether a modifier requests a memory order; checked before it is dropped as a hint. */
 bool ptx_tr_is_ordered(const struct ptx_tr *tr);
+
+#endif

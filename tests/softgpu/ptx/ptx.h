@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_H
+#define PTX_H
 
 /*
  * The compute half of the software GPU: finds the PTX in an image, translates
@@ -135,3 +136,5 @@ int ptx_module_init(struct ptx_module *module);
 /* Runs all blocks. 0, or -EFAULT with *ret_fault filled, or -EINVAL for a bad shape, -ENOMEM. */
 int ptx_kernel_run(const struct ptx_kernel *kernel, const struct ptx_launch *launch,
 	struct ptx_fault *ret_fault);
+
+#endif

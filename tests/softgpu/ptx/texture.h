@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_TEXTURE_H
+#define PTX_TEXTURE_H
 
 /*
  * A texture or surface for a running kernel: texels in levels, and how they are read.
@@ -72,3 +73,5 @@ union ptx_texel ptx_texture_sample(
  */
 union ptx_texel ptx_texture_gather(
 	const struct ptx_texture *texture, const struct ptx_point *point, uint32_t channel);
+
+#endif

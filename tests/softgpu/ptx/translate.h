@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_TRANSLATE_H
+#define PTX_TRANSLATE_H
 
 /*
  * From the parsed form of a function to its instructions. A plain instruction is a row
@@ -180,3 +181,5 @@ void ptx_tr_emit_not(struct ptx_tr *tr, int32_t dest, int32_t source);
 int ptx_constants_add(struct ptx_constants *constants, uint64_t value, uint32_t tag,
 	uint32_t *ret_row, bool *ret_is_new);
 void ptx_constants_fini(struct ptx_constants *constants);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_WARP_H
+#define PTX_WARP_H
 
 /*
  * A running kernel: the run, its resident blocks, their warps. A run belongs to the
@@ -201,3 +202,5 @@ void ptx_print_assert(struct ptx_warp *warp, unsigned lane, uint64_t message, ui
 #define PTX_SOURCE(x) const union ptx_reg *x _unused_ = ptx_source(warp, r, in->x)->v
 #define PTX_DEST(x) union ptx_reg *x = r[in->x].v
 /* NOLINTEND(bugprone-macro-parentheses) */
+
+#endif

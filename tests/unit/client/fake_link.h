@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef FAKE_LINK_H
+#define FAKE_LINK_H
 
 /* A link without a server, for tests of waits: the test writes the timeline of one stream. */
 
@@ -56,3 +57,5 @@ static int link_teardown(void **state)
 	free(page);
 	return 0;
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ROWS_H
+#define ROWS_H
 
 /* Tables of cases: a test for each row, which begins with its name (const char *). */
 
@@ -29,3 +30,5 @@ static inline int rows_run(
 	free(tests);
 	return n_failed;
 }
+
+#endif

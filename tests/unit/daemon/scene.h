@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SCENE_H
+#define SCENE_H
 
 /*
  * Rules of the daemon as rows of a table: a script of events, and what it leads to. The daemon of
@@ -97,3 +98,5 @@ const struct frame_limits *scene_limits(const char *name);
 
 /* The daemon of the scene. */
 struct daemon *scene_daemon(void);
+
+#endif

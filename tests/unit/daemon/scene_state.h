@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SCENE_STATE_H
+#define SCENE_STATE_H
 
 /*
  * The peers of a scene's daemon, for the files of the scene (scene.h).
@@ -102,3 +103,5 @@ void scene_let_pass(uint64_t ms);
 
 /* Removes the script's next word, which ends at a blank outside brackets; NULL: there is none. */
 const char *scene_next_word(const char **script, char *word, size_t size);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef BLOCK_STREAM_H
+#define BLOCK_STREAM_H
 
 /*
  * Blocks a stream of the harness's session: it waits for a semaphore, and the counting
@@ -54,3 +55,5 @@ static inline void unblock_stream(void)
 {
 	cuda = block_real;
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EVERY_KIND_H
+#define EVERY_KIND_H
 
 /*
  * One of each kind of object that a session can have, created by messages over the
@@ -534,3 +535,5 @@ static const struct every_kind {
 	{"sleeper", make_watch, 300},
 	{"255 waits for words", make_waits, 300},
 };
+
+#endif

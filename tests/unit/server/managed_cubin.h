@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MANAGED_CUBIN_H
+#define MANAGED_CUBIN_H
 
 /* A small cubin in nvcc's format, with __managed__ variables, field by field. */
 
@@ -130,3 +131,5 @@ static const struct cubin_file whole =
 					.r_addend = -8},
 			},
 };
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef OPEN_SESSION_H
+#define OPEN_SESSION_H
 
 /*
  * Setup and teardown of server tests: a session without a thread, over a counting
@@ -31,3 +32,5 @@ static int close_session(void **state)
 	harness_close();
 	return 0;
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SHARE_MODEL_H
+#define SHARE_MODEL_H
 
 /*
  * A GPU in simulated time: foregrounds beside background work, under a share controller. How much
@@ -88,3 +89,5 @@ struct model_foreground *model_foreground(
 void model_measure(struct model *model);
 void model_run(struct model *model, double seconds);
 struct model_figures model_figures(struct model *model);
+
+#endif

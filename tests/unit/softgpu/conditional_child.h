@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONDITIONAL_CHILD_H
+#define CONDITIONAL_CHILD_H
 
 /*
  * For tests of conditional nodes: kernels that set a condition, a word of memory that other
@@ -187,3 +188,5 @@ static _unused_ uint32_t run(CUgraphExec exec, uint32_t value)
 	OK(CU(cuCtxSynchronize)());
 	return read_word();
 }
+
+#endif

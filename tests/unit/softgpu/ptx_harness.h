@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_HARNESS_H
+#define PTX_HARNESS_H
 
 /*
  * Shared by the tests of the PTX interpreter: memory of the device, and kernels from
@@ -93,3 +94,5 @@ static inline int run(const struct ptx_module *module, const char *name, uint32_
 }
 
 #define PTX_HEAD ".version 8.0\n.target sm_90\n.address_size 64\n"
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef SOFTGPU_CHILD_H
+#define SOFTGPU_CHILD_H
 
 /*
  * For tests of the software GPU through its ABI. Each test is a forked child that opens
@@ -241,3 +242,5 @@ static bool library_find(int argc, char **argv)
 	library_path = real;
 	return true;
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef ARRAY_H
+#define ARRAY_H
 
 /*
  * Arrays: elements row after row and slice after slice, in memory without an
@@ -34,3 +35,5 @@ struct mipmap *mipmap_find(CUmipmappedArray handle);
 
 /* Frees every array of this context, without waiting. */
 void arrays_free_context(struct context *context);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef COPY_H
+#define COPY_H
 
 /* What linear copies, boxes and graph nodes share. All under the driver's lock. */
 
@@ -40,3 +41,5 @@ bool batch_order_is_known(CUmemcpySrcAccessOrder order);
 bool fill_is_in_range(const struct fill_work *fill);
 
 CUresult fill_work_2d(const CUDA_MEMSET_NODE_PARAMS *params, struct work *ret_work);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TEXTURE_H
+#define TEXTURE_H
 
 /* Texture and surface objects, which kernels know by number. */
 
@@ -13,3 +14,5 @@ const struct ptx_texture *texture_lookup(void *user, uint64_t value, bool is_sur
 
 /* Destroys all objects of this context; under the driver's lock. */
 void textures_free_context(struct context *context);
+
+#endif

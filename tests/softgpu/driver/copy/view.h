@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef VIEW_H
+#define VIEW_H
 
 /* Resource views: which texels of an array a texture shows, and how it reads them. */
 
@@ -18,3 +19,5 @@ struct view {
  */
 CUresult view_read(const CUDA_RESOURCE_VIEW_DESC *desc, const CUDA_ARRAY3D_DESCRIPTOR *shape,
 	unsigned n_levels, struct view *ret_view);
+
+#endif

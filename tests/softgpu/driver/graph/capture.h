@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CAPTURE_H
+#define CAPTURE_H
 
 /*
  * Stream capture: while a stream is being captured, its work becomes nodes of a graph.
@@ -49,3 +50,5 @@ CUresult capture_check_unsafe(void);
 void capture_abandon(struct stream *stream);
 
 void capture_point_unref(struct graph_point *point);
+
+#endif

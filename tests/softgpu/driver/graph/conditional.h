@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONDITIONAL_H
+#define CONDITIONAL_H
 
 /*
  * Conditional nodes. A condition is a number that kernels set; its handle is a small
@@ -68,3 +69,5 @@ CUgraphExecUpdateResult steps_compare(
 	const struct step *steps, size_t n, const struct step *from, size_t n_from);
 /* Exchanges the work of steps that steps_compare() has accepted. */
 void steps_exchange(struct step *steps, struct step *from, size_t n);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRAPH_H
+#define GRAPH_H
 
 /*
  * Graphs: nodes, each with a piece of work that a launch copies into a stream, and
@@ -108,3 +109,5 @@ CUresult user_refs_copy(const struct user_ref *from, struct user_ref **to);
 /* graph_exec.c: replaces a node's work in an executable graph by work of the same type. Takes
  * `work'. */
 CUresult exec_set(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, struct work *work);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRAPH_EXEC_H
+#define GRAPH_EXEC_H
 
 /*
  * The steps of an executable graph, and of the bodies of its conditional nodes. All
@@ -29,3 +30,5 @@ struct body {
 CUresult steps_new(
 	struct graph *graph, struct step **ret_steps, size_t *ret_n, size_t *ret_n_branches);
 void steps_free(struct step *steps, size_t n);
+
+#endif

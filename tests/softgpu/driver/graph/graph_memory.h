@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GRAPH_MEMORY_H
+#define GRAPH_MEMORY_H
 
 /*
  * Memory that graphs allocate. Its address exists from the node on. A launch makes
@@ -53,3 +54,5 @@ void graph_memory_end(struct graph_memory *memory, const struct context *context
 
 /* Forgets the bytes. Runs in streams' threads, without the lock. */
 void graph_memory_discard(const struct graph_memory *memory);
+
+#endif

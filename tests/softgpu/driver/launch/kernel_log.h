@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef KERNEL_LOG_H
+#define KERNEL_LOG_H
 
 /*
  * The fault reports that the NVIDIA kernel driver writes to the machine's kernel
@@ -16,3 +17,5 @@ struct stream;
 
 /* Xid 31: a kernel has used an address without memory. */
 void kernel_log_fault(const struct stream *stream, uint64_t address, bool is_write);
+
+#endif

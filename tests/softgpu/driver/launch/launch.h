@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LAUNCH_H
+#define LAUNCH_H
 
 /*
  * Launches: a kernel, its shape and its arguments as a piece of work. All under
@@ -51,3 +52,5 @@ CUresult launch_occupancy(
 
 /* Writes the output of kernels to standard output, when a program synchronises. */
 void print_flush(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef LEGACY_LAUNCH_H
+#define LEGACY_LAUNCH_H
 
 /*
  * What the calls of CUDA 3 have set on a function: the shape of a block, shared memory
@@ -17,3 +18,5 @@ struct legacy_launch {
 	size_t size; /* of the arguments */
 	uint8_t params[LEGACY_PARAMS_MAX];
 };
+
+#endif

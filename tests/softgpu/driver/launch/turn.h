@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TURN_H
+#define TURN_H
 
 /*
  * Turns of processes on a device (SOFTGPU_TURNS=1): kernels of different processes never
@@ -11,3 +12,5 @@
 /* Waits until no other process runs a kernel on the device. Pair with turn_end(). */
 void turn_begin(const struct device *device);
 void turn_end(const struct device *device);
+
+#endif

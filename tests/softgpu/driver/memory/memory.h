@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MEMORY_H
+#define MEMORY_H
 
 /*
  * The memory that the software GPU can reach: ranges of this process's address
@@ -117,3 +118,5 @@ void mapping_unmap(struct range *range);
 
 /* New stack memory has replaced the old, whose addresses are free. */
 void mapping_leave_hole(void);
+
+#endif

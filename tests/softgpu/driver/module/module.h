@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef MODULE_H
+#define MODULE_H
 
 /*
  * Code: a library is an image; a module is the image in one context, with separate
@@ -139,3 +140,5 @@ CUkernel function_kernel(const struct function *function);
 /* The attributes of a kernel or function that need no context. */
 CUresult function_describe(const void *handle, const struct ptx_kernel_info **ret_info,
 	struct settings **ret_settings);
+
+#endif

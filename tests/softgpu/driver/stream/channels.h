@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CHANNELS_H
+#define CHANNELS_H
 
 /*
  * A GPU's channels and memory for graph nodes. Each stream and each branch of an
@@ -15,3 +16,5 @@
 /* Takes channels and nodes; waits if there are too few. */
 void channels_take(struct device *device, size_t n_channels, size_t n_nodes);
 void channels_leave(struct device *device, size_t n_channels, size_t n_nodes);
+
+#endif

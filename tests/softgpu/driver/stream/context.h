@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef CONTEXT_H
+#define CONTEXT_H
 
 /*
  * A context: streams, events and modules with a common life on one device. A
@@ -70,3 +71,5 @@ struct green *context_green(CUcontext handle);
 /* Waits for all work that its streams have so far. */
 CUresult context_wait(struct context *context);
 CUresult device_wait(const struct device *device);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EVENT_H
+#define EVENT_H
 
 /*
  * An event: the point in a stream where it was last recorded, and the time when
@@ -55,3 +56,5 @@ CUresult event_await(struct event *event, struct stream *stream);
 void stamp_unref(struct stamp *stamp);
 /* Called by streams' threads. */
 void stamp_set(struct stamp *stamp);
+
+#endif

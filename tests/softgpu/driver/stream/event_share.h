@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef EVENT_SHARE_H
+#define EVENT_SHARE_H
 
 /*
  * The part of an event that processes share: a page that counts the records that were
@@ -31,3 +32,5 @@ uint64_t event_share_last(const struct event_share *share);
 bool event_share_reached(const struct event_share *share, uint64_t number);
 /* Sleeps for a moment, outside the driver's lock. */
 void event_share_pause(void);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef GREEN_H
+#define GREEN_H
 
 /*
  * A green context: some of a device's SMs. Its handle is also the handle of its context, which
@@ -30,3 +31,5 @@ struct sm_set green_sms(const struct green *green);
 
 /* Ends the green contexts of a context that is being destroyed. */
 void greens_free_context(struct context *context);
+
+#endif

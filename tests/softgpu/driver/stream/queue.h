@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef QUEUE_H
+#define QUEUE_H
 
 /*
  * Hardware queues. A GPU gives a process only a few, so work of one stream can
@@ -25,3 +26,5 @@ bool queue_put(struct stream *stream, const struct work *work, struct dependency
 
 /* The work was submitted as `ticket'. If it is a wait for a semaphore, later work is behind it. */
 void queue_note(struct stream *stream, const struct work *work, uint64_t ticket);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef STREAM_H
+#define STREAM_H
 
 /*
  * A stream: a queue of work and its thread, which starts with the first work.
@@ -135,3 +136,5 @@ void streams_fault(CUresult fault);
 
 /* CUDA_SUCCESS if a caller may wait for the stream: not during capture. */
 CUresult stream_check_sync(struct stream *stream);
+
+#endif

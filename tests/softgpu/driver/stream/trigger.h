@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef TRIGGER_H
+#define TRIGGER_H
 
 /*
  * The completion event of a launch: it is done when all blocks of the kernel have begun.
@@ -26,3 +27,5 @@ void trigger_unref(struct trigger *trigger);
 
 /* Called by a stream's thread without the lock. */
 void trigger_pull(struct trigger *trigger);
+
+#endif

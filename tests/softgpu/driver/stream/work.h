@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef WORK_H
+#define WORK_H
 
 /*
  * One piece of a stream's work. Work in a queue and in a graph node is the same; a
@@ -177,3 +178,5 @@ CUresult kernel_run(const struct kernel_work *kernel, const struct stream *strea
 void guard_init(void);
 CUresult guard_run(CUresult (*fn)(struct work *work, struct stream *stream), struct work *work,
 	struct stream *stream);
+
+#endif

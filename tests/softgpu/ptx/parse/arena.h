@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_ARENA_H
+#define PTX_ARENA_H
 
 /*
  * Memory of one owner, freed all at once: one arena has the parsed form of a module,
@@ -28,3 +29,5 @@ char *ptx_arena_string(struct ptx_arena *arena, const char *text, size_t len);
 void *ptx_arena_grow(struct ptx_arena *arena, void *array, size_t n, size_t item_size);
 
 void ptx_arena_fini(struct ptx_arena *arena);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_FATBIN_H
+#define PTX_FATBIN_H
 
 /*
  * The PTX of a fatbin: the container from nvcc, with an entry for each form and
@@ -28,3 +29,5 @@ int ptx_fatbin_text(const void *image, size_t size, uint32_t arch, char **ret_te
 
 /* Writes what is in the image, for a message: "sm_75 machine code, sm_100 PTX". */
 void ptx_fatbin_describe(const void *image, size_t size, char *text, size_t text_size);
+
+#endif

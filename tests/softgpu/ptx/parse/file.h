@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_FILE_H
+#define PTX_FILE_H
 
 /*
  * The output of the software GPU's linker: an ELF file for NVIDIA's machine with PTX in
@@ -30,3 +31,5 @@ int ptx_file_make(char *const *texts, size_t n_texts, const struct ptx_file_vari
 /* The bytes of a section; false if no section has that name. */
 bool ptx_file_section(
 	const void *image, size_t size, const char *name, const uint8_t **ret_at, size_t *ret_size);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_LEX_H
+#define PTX_LEX_H
 
 /*
  * Splits PTX text into tokens, one at a time. A token points into the text;
@@ -50,3 +51,5 @@ void ptx_lex_skip_line(struct ptx_lex *lex);
 /* Whether the current token is that punctuation, directive or word. */
 bool ptx_lex_is(const struct ptx_lex *lex, char punct);
 bool ptx_token_is(const struct ptx_token *token, enum ptx_token_kind kind, const char *text);
+
+#endif

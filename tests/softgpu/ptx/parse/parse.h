@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_PARSE_H
+#define PTX_PARSE_H
 
 /*
  * The parsed form of a PTX module: symbols in scopes, functions, and their instructions
@@ -166,3 +167,5 @@ struct ptx_symbol *ptx_symbol_find_in(
 	const struct ptx_unit *unit, const struct ptx_scope *scope, const char *name);
 struct ptx_symbol *ptx_symbol_add(struct ptx_unit *unit, const struct ptx_scope *scope,
 	const char *name, enum ptx_symbol_kind kind);
+
+#endif

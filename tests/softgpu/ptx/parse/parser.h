@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_PARSER_H
+#define PTX_PARSER_H
 
 /*
  * Shared by the files of the PTX parser: its state, and helpers for single tokens.
@@ -77,3 +78,5 @@ struct ptx_operand ptx_parse_operand(struct ptx_parser *parser);
 
 /* Skips .pragma, .loc, .file and similar directives, which have no effect; whether it was one. */
 bool ptx_parser_skip_debug(struct ptx_parser *parser);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_TEXTS_H
+#define PTX_TEXTS_H
 
 /*
  * The PTX texts of an image: one text, or several that are linked.
@@ -29,3 +30,5 @@ struct ptx_texts {
 int ptx_texts_add(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log);
 
 void ptx_texts_fini(struct ptx_texts *texts);
+
+#endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#ifndef PTX_TYPE_H
+#define PTX_TYPE_H
 
 /*
  * The fundamental types and the state spaces of PTX.
@@ -66,3 +67,5 @@ enum ptx_type ptx_type_find(const char *name);
 uint32_t ptx_type_size(enum ptx_type type);
 
 bool ptx_type_is_signed(enum ptx_type type);
+
+#endif
