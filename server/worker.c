@@ -253,11 +253,11 @@ static void worker_rest(struct session *session, int *sleep_ms)
 		return;
 	*sleep_ms = MIN(2 * *sleep_ms, SLEEP_MAX_MS);
 	if (fault_get() == CUDA_SUCCESS)
-		parts_call(session_parts, poll, session);
+		each_part(session_parts, poll, session);
 	if (fault_get() != CUDA_SUCCESS)
 		return;
 	if (streams_poll(session))
-		parts_call(session_parts, trim, session, *sleep_ms == SLEEP_MAX_MS);
+		each_part(session_parts, trim, session, *sleep_ms == SLEEP_MAX_MS);
 	session_set_at_work(session, streams_are_at_work(session));
 }
 
@@ -311,7 +311,7 @@ void session_clean_up(struct session *session)
 	atomic_store(&session->is_ending, true);
 	keep_last_kernel_name(session);
 	device_lost = fault_get() != CUDA_SUCCESS || streams_wait(session) != CUDA_SUCCESS;
-	parts_call(session_parts, end, session, device_lost);
+	each_part(session_parts, end, session, device_lost);
 	session_forget_objects(session);
 	deferred_note_freed();
 }

@@ -189,8 +189,8 @@ static void compare_versions(int sock, const struct path *path, const struct fra
 		r = read_answer(sock, &reader);
 	if (r == 1 && reader.head.type == FRAME_REFUSED &&
 		frame_text_ok(refused->text, sizeof(refused->text)))
-		findings_add(findings, "the daemon at %s refuses clients: %s",
-			quoted.text, refused->text);
+		findings_add(findings, "the daemon at %s refuses clients: %s", quoted.text,
+			refused->text);
 	else if (r != 0)
 		findings_add(findings,
 			"the process that listens at %s does not answer as a daemon does (%s): "

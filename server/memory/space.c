@@ -64,7 +64,7 @@ static bool shrink(struct session *session, const struct session_device *sdev, b
 	if (!(session->has_unused || (with_host && session->has_unused_host)) ||
 		!wait_until_idle(session))
 		return false;
-	parts_call(session_parts, trim, session, with_host);
+	each_part(session_parts, trim, session, with_host);
 	return true;
 }
 

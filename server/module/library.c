@@ -187,7 +187,7 @@ CUresult do_library_load(struct session *session, uint32_t id, uint64_t size)
 /* Removes it from the tables. The real library stays until the GPUs are idle. */
 void library_end(struct session *session, struct library *library)
 {
-	parts_call(session_parts, code_end, session);
+	each_part(session_parts, code_end, session);
 	while (library->kernels) {
 		struct kernel *kernel = LIST_POP(library->kernels);
 

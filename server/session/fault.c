@@ -57,7 +57,7 @@ static __attribute__((noinline)) bool fault_is_first(const struct session *sessi
 
 	if (fault_get() != CUDA_SUCCESS)
 		return false;
-	parts_call(session_parts, fault);
+	each_part(session_parts, fault);
 	atomic_store(&first, (uint64_t)session->id << 32 | (uint32_t)result);
 	return true;
 }

@@ -83,7 +83,7 @@ size_t session_parts_size(void);
 uint64_t session_parts_kept(void);
 
 /* Calls the function of that name in each entry of the list. */
-#define parts_call(list, function, ...)                                                            \
+#define each_part(list, function, ...)                                                             \
 	do {                                                                                       \
 		for (const struct session_part *const *_part = (list); *_part; _part++)            \
 			if ((*_part)->function)                                                    \

@@ -344,7 +344,7 @@ void pending_waits_release(struct session *session)
 
 	count_graph_calls(session);
 	pending_waits_release_here(session);
-	parts_call(session_parts, release, session);
+	each_part(session_parts, release, session);
 	pending_waits_forget_passed(session);
 	session->pending_waits->n_released += n_before - session->pending_waits->n;
 	release_oldest(session, pending_waits_release_one);

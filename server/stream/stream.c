@@ -267,7 +267,7 @@ static void unlink_unjoined(struct stream *stream)
 
 static void free_real(struct stream *stream, bool device_lost)
 {
-	parts_call(session_parts, stream_end, stream, device_lost);
+	each_part(session_parts, stream_end, stream, device_lost);
 	if (!device_lost && stream->event)
 		cuda.cuEventDestroy_v2(stream->event);
 	if (!device_lost && stream->real && stream->green)
@@ -317,7 +317,7 @@ bool streams_poll(struct session *session)
 	}
 	if (!session->busy) {
 		pending_waits_are_passed(session);
-		parts_call(session_parts, rest, session);
+		each_part(session_parts, rest, session);
 	}
 	if (!session->busy && session->has_pending_seqnos)
 		progress_settle_all(session);

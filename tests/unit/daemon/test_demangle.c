@@ -48,8 +48,8 @@ static void make_explosive(char *name, size_t size)
 	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 	size_t used = (size_t)snprintf(name, size, "_Z1f1AIiiE");
 
-	for (unsigned i = 0; 2 * i + 1 < sizeof(digits); i++)
-		used += (size_t)snprintf(name + used, size - used, "1%cIS%c_S%c_E", (int)('B' + i),
+	for (size_t i = 0; 2 * i + 1 < sizeof(digits); i++)
+		used += (size_t)snprintf(name + used, size - used, "1%cIS%c_S%c_E", (char)('B' + i),
 			digits[2 * i], digits[2 * i]);
 }
 
