@@ -33,11 +33,13 @@ static bool is_test;
 
 void elastic_init(void)
 {
+	const char *test = getenv("MPS_TEST");
+
 	target_percent = (unsigned)number_setting("MPS_FOREGROUND_SLOWDOWN", "percent",
 		FOREGROUND_SLOWDOWN_MIN, FOREGROUND_SLOWDOWN_MAX, FOREGROUND_SLOWDOWN_DEFAULT);
 	floor_percent = (unsigned)number_setting("MPS_BACKGROUND_FLOOR", "percent",
 		BACKGROUND_FLOOR_MIN, BACKGROUND_FLOOR_MAX, BACKGROUND_FLOOR_DEFAULT);
-	is_test = getenv("MPS_TEST") && strcmp(getenv("MPS_TEST"), "shares") == 0;
+	is_test = test && strcmp(test, "shares") == 0;
 	if (is_test)
 		log_line("MPS_TEST=shares: the share of background clients changes at each launch");
 }

@@ -65,8 +65,7 @@ struct grant {
 
 /* Bits of session::observers. */
 #define OBSERVER_TRACER 1u
-#define OBSERVER_CLASSES 2u /* sessions of another class exist, or its own class is not known yet  \
-			     */
+#define OBSERVER_CLASSES 2u /* its class is not known, or sessions of the other one exist */
 
 struct session {
 	/* Set before the worker starts. */

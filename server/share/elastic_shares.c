@@ -24,12 +24,14 @@ static void log_lack(const struct session *session, const struct device *device)
 void elastic_shares_take(struct session *session, struct session_device *sdev)
 {
 	struct elastic_shares *elastic = &sdev->elastic;
-	unsigned n = elastic_sizes(sdev->device, elastic->groups);
+	unsigned n = elastic_sizes(sdev->device, elastic->groups), i;
+	unsigned own = sdev->share.set ? (unsigned)__builtin_popcountll(sdev->share.set)
+				       : elastic_groups_all(sdev->device);
 
 	if (session->limits.priority < PRIORITY_BACKGROUND || session->limits.is_partitioned ||
 		n == 0)
 		return;
-	for (unsigned i = 0; i + 1 < n; i++) {
+	for (i = 0; i + 1 < n && elastic->groups[i] < own; i++) {
 		CUresult result = sm_share_take_elastic(session, sdev->device, &sdev->share,
 			elastic->groups[i], &elastic->shares[i]);
 
@@ -40,7 +42,8 @@ void elastic_shares_take(struct session *session, struct session_device *sdev)
 		}
 		elastic->n = i + 1;
 	}
-	elastic->n = n;
+	elastic->groups[i] = own;
+	elastic->n = i + 1;
 }
 
 void elastic_shares_give(struct session_device *sdev, bool device_lost)

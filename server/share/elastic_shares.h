@@ -13,8 +13,8 @@
 struct session_device;
 
 struct elastic_shares {
-	unsigned n;                              /* 0: the session has no such shares */
-	unsigned groups[SHARE_SIZES_MAX];        /* ascending; the last one is every group */
+	unsigned n;                       /* 0: the session has no such shares */
+	unsigned groups[SHARE_SIZES_MAX]; /* ascending; the last ones are the session's own */
 	struct sm_share shares[SHARE_SIZES_MAX]; /* all but the last one */
 };
 

@@ -317,11 +317,13 @@ CUresult sm_share_take_elastic(struct session *session, struct device *device,
 	const struct sm_share *of, uint32_t n_groups, struct sm_share *share)
 {
 	struct division *division = &divisions[device->ordinal];
-	unsigned n = of->set ? MIN(n_groups, (unsigned)__builtin_popcountll(of->set)) : n_groups;
+	uint64_t set = of->set ? of->set : sm_set_first(division->loads.n);
 
+	while ((unsigned)__builtin_popcountll(set) > n_groups)
+		set &= ~(UINT64_C(1) << (63 - __builtin_clzll(set)));
 	share->is_elastic = true;
-	share->set = sm_set_first(MIN(n, division->loads.n));
-	share->n_sms = n * device->facts.sm_group;
+	share->set = set;
+	share->n_sms = (unsigned)__builtin_popcountll(set) * device->facts.sm_group;
 	lock_take(&lock);
 	sm_loads_add(&division->loads, share->set);
 	link_share(division, share);

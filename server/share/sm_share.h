@@ -48,8 +48,8 @@ CUresult sm_share_take_part(struct session *session, struct device *device,
 	const struct sm_share *of, uint32_t n_groups, struct sm_share *share);
 
 /*
- * Fills a zeroed share with the first `n_groups' groups of the GPU, or with as many as `of' has.
- * So all background sessions of a GPU leave the same groups to the foreground.
+ * Fills a zeroed share with the first `n_groups' groups of `of'. So all background sessions that
+ * may use the whole GPU leave the same groups to the foreground.
  */
 CUresult sm_share_take_elastic(struct session *session, struct device *device,
 	const struct sm_share *of, uint32_t n_groups, struct sm_share *share);

@@ -32,8 +32,8 @@ static struct elastic_stream *elastic_get(struct session *session, struct stream
 
 	if (stream->elastic)
 		return stream->elastic;
-	stream->elastic = account_alloc(
-		session->account, sizeof(*stream->elastic), SHARE_SIZES_MAX * KEPT_STREAM);
+	stream->elastic = account_alloc(session->account, sizeof(*stream->elastic),
+		(uint64_t)SHARE_SIZES_MAX * KEPT_STREAM);
 	if (stream->elastic) {
 		stream->elastic->reals[last] = stream->home;
 		stream->elastic->at = last;
@@ -120,8 +120,9 @@ static unsigned groups_of(const struct stream *stream)
 {
 	const struct elastic_shares *elastic = &stream->sdev->elastic;
 
-	return stream->elastic ? elastic->groups[stream->elastic->at]
-			       : elastic_groups_all(stream->device);
+	if (elastic->n == 0)
+		return elastic_groups_all(stream->device);
+	return elastic->groups[stream->elastic ? stream->elastic->at : elastic->n - 1];
 }
 
 void elastic_stream_note_others(struct session *session, struct stream *stream, unsigned n)

@@ -39,8 +39,8 @@ class Together:
         for env in environments:
             self.add(env)
 
-    def add(self, env=None, **more):
-        client = self.service.popen("smids", "--wait", self.go, env=env, **more)
+    def add(self, env=None, *options, **more):
+        client = self.service.popen("smids", *options, "--wait", self.go, env=env, **more)
         self.clients.append(client)
         equal(client.stdout.readline(), "ready\n")
         return client

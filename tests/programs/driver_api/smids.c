@@ -8,7 +8,9 @@
  *
  * --fewer: a way may use fewer SMs. --sms N: no way may use more than N. --rounds N: repeats each
  * way. --wait FILE: prints `ready' and waits until FILE exists, then works, prints `done', and
- * waits until FILE is gone before it ends. Runs: for a test of its own
+ * waits until FILE is gone before it ends.
+ *
+ * Runs: for a test of its own
  */
 
 #include <string.h>

@@ -178,14 +178,14 @@ static void test_streams(void **state)
 static void test_many(void **state)
 {
 	(void)state;
-	for (uint64_t i = 1; i <= 3 * FOREGROUND_PIECES_MAX; i++) {
+	for (uint64_t i = 1; i <= UINT64_C(3) * FOREGROUND_PIECES_MAX; i++) {
 		foreground_note(harness.session, stream_of(0), 5);
 		foreground_close(harness.session, 0, i);
 	}
-	gpu_writes(0, 3 * FOREGROUND_PIECES_MAX);
+	gpu_writes(0, UINT64_C(3) * FOREGROUND_PIECES_MAX);
 	foreground_look(harness.session, now_ns());
 	assert_false(foreground_is_waiting(harness.session->foreground));
-	piece(0, 3 * FOREGROUND_PIECES_MAX + 1, 5, MS);
+	piece(0, UINT64_C(3) * FOREGROUND_PIECES_MAX + 1, 5, MS);
 	assert_int_equal(noted.ns, MS);
 }
 
