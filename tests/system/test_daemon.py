@@ -1226,9 +1226,12 @@ def test_quit_waits_for_clients():
     with Daemon() as daemon:
         client = Client(daemon)
         server = client.served_by()
+        # A shell that starts the tests in the background ignores the signal of Ctrl-C.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         fronts = [subprocess.Popen([daemon.control, "quit"], env=daemon.environment, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                   for _ in range(2)]
+        signal.signal(signal.SIGINT, before)
         waits = ("mps-control: quit waits for 1 client to end: %d (%s); Ctrl-C ends the wait, but not "
                  "the quit; mps-control quit -t 0 ends their work now\n" % (os.getpid(), "-"))
         for front in fronts:
