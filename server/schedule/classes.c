@@ -20,7 +20,7 @@ static struct classed *first;
 static unsigned n_background;
 
 /* Under the lock. */
-static void tell_foreground(void)
+static void notify_foreground(void)
 {
 	for (struct classed *listed = first; listed; listed = listed->next)
 		if (listed->class == CLASS_FOREGROUND && n_background == 0)
@@ -37,7 +37,7 @@ static void list(struct classed *own)
 	n_background += own->class == CLASS_BACKGROUND;
 	own->next = first;
 	first = own;
-	tell_foreground();
+	notify_foreground();
 	lock_release(&lock);
 }
 
@@ -53,7 +53,7 @@ static void unlist(struct classed *own)
 	*link = own->next;
 	n_background -= own->class == CLASS_BACKGROUND;
 	own->class = CLASS_NONE;
-	tell_foreground();
+	notify_foreground();
 	lock_release(&lock);
 }
 
