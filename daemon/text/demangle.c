@@ -42,7 +42,8 @@ static void put(const char *text, size_t size, void *arg)
 		longjmp(output->is_full, 1);
 }
 
-const char *demangle(struct demangled *demangled, const char *name)
+/* `name' is volatile because it is read after setjmp() returns again. */
+const char *demangle(struct demangled *demangled, const char *volatile name)
 {
 	struct output output = {.demangled = demangled};
 
