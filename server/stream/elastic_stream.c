@@ -50,43 +50,44 @@ static CUresult make_real(
 		session, stream->sdev->elastic.shares[share].green, stream->priority, ret_real);
 }
 
-/* Orders later work on `real' behind the stream's work. */
-static CUresult follow(struct stream *stream, CUstream real)
+/* The stream continues on `real', behind all its work. After an error it stays where it is. */
+static CUresult change_real(struct session *session, struct stream *stream, CUstream real)
 {
+	CUstream before = stream->real;
 	CUresult result = CUDA_SUCCESS;
 
 	if (!stream->event)
 		result = cuda.cuEventCreate(&stream->event, CU_EVENT_DISABLE_TIMING);
-	if (result == CUDA_SUCCESS)
-		result = cuda.cuEventRecord(stream->event, stream->real);
-	return result == CUDA_SUCCESS
-		       ? cuda.cuStreamWaitEvent(real, stream->event, CU_EVENT_WAIT_DEFAULT)
-		       : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	blocked_evade(session, stream);
+	result = cuda.cuEventRecord(stream->event, before);
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream->real = real;
+	result = stream_wait_event(
+		session, stream, stream->event, blocked_contains(session, stream->id));
+	if (result != CUDA_SUCCESS)
+		stream->real = before;
+	return result;
 }
 
-/* After an error the stream stays in its share. */
+/* The context of the stream's GPU is current. */
 static void move(struct session *session, struct stream *stream, unsigned share)
 {
 	struct elastic_stream *elastic = elastic_get(session, stream);
 
-	if (!elastic || elastic->at == share ||
-		make_real(session, stream, share, &elastic->reals[share]) != CUDA_SUCCESS ||
-		follow(stream, elastic->reals[share]) != CUDA_SUCCESS)
-		return;
-	stream->real = elastic->reals[share];
-	elastic->at = share;
-}
-
-/* A blocked stream may wait for what its client sends after this launch: it stays. */
-static bool may_move(const struct stream *stream)
-{
-	return stream->sdev->elastic.n > 0 && stream->home && !stream->green && !stream->parked &&
-	       !blocked_any();
+	if (elastic && elastic->at != share &&
+		make_real(session, stream, share, &elastic->reals[share]) == CUDA_SUCCESS &&
+		change_real(session, stream, elastic->reals[share]) == CUDA_SUCCESS)
+		elastic->at = share;
 }
 
 static void move_to(struct session *session, struct stream *stream, unsigned groups)
 {
-	if (may_move(stream) && session_device_enter(session, stream->sdev) == CUDA_SUCCESS)
+	/* A stream with SMs that the client chose stays. So does a stream without any work yet. */
+	if (stream->sdev->elastic.n > 0 && stream->home && !stream->green && !stream->parked &&
+		session_device_enter(session, stream->sdev) == CUDA_SUCCESS)
 		move(session, stream, elastic_shares_find(&stream->sdev->elastic, groups));
 }
 
@@ -95,7 +96,9 @@ unsigned elastic_stream_wait_others(struct session *session, struct stream *stre
 	if (classes_join(session) == CLASS_FOREGROUND)
 		return n;
 	n = background_wait(session, stream, 1, n);
-	move_to(session, stream, session->background->groups);
+	/* Waits of one stream for another are dear, and may be rationed, while any is blocked. */
+	if (!blocked_any())
+		move_to(session, stream, session->background->groups);
 	return n;
 }
 
@@ -104,7 +107,8 @@ void elastic_stream_wait_graph(struct session *session, struct stream *stream, u
 	if (!classes_are_several(session) || classes_join(session) == CLASS_FOREGROUND)
 		return;
 	background_wait(session, stream, n, n);
-	move_to(session, stream, elastic_groups_all(stream->device));
+	if (!blocked_any())
+		move_to(session, stream, elastic_groups_all(stream->device));
 }
 
 bool elastic_stream_has_to_retry(struct session *session, struct stream *stream, CUresult result)

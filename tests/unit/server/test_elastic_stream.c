@@ -133,6 +133,18 @@ static void test_retry(void **state)
 		harness.session, own_stream(), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE));
 }
 
+/* ... also while a stream of another client is blocked: the program must not see the share. */
+static void test_retry_while_blocked(void **state)
+{
+	(void)state;
+	launch();
+	assert_true(block_stream(DEVICES_MAX));
+	assert_true(elastic_stream_has_to_retry(
+		harness.session, own_stream(), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE));
+	assert_true(elastic_stream_has_all(own_stream()));
+	unblock_stream();
+}
+
 /* An error of the driver leaves the stream where it is. */
 static void test_errors(void **state)
 {
@@ -161,6 +173,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_share, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_graph, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_retry, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_retry_while_blocked, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_errors, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_blocked, open_both, close_both),
 	};
