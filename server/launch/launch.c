@@ -51,7 +51,7 @@ static CUresult wait_to_print(
 	return stream_begin(session, stream, ret_real);
 }
 
-/* A stream with SMs of its own, or of a background session. */
+/* Launches in a stream that has SMs of its own, or whose session is in the background. */
 static __attribute__((noinline)) CUresult launch_apart(struct session *session,
 	struct stream *stream, const struct queued_launch *launch, bool is_alone)
 {

@@ -310,6 +310,7 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 		const struct trace_work work = describe(batch->launches, 1);
 
 		observed_end(session, stream, &work, CUDA_SUCCESS);
+		foreground_close(session, stream->id, value);
 	}
 	return true;
 }
@@ -322,10 +323,8 @@ CUresult do_seqno_write(struct session *session, uint32_t id, uint64_t value)
 	if (batch->lone && batch->lone_at + 1 == session->n_messages && batch->lone->id == id) {
 		if (batch->lone->n_waited < WAITED_MIN)
 			batch->lone->n_waited++;
-		if (launch_awaited(session, batch, value)) {
-			foreground_close(session, id, value);
+		if (launch_awaited(session, batch, value))
 			return CUDA_SUCCESS;
-		}
 		batch->is_held = false;
 	}
 	launch_batch_flush(session);

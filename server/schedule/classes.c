@@ -19,7 +19,7 @@ static struct lock lock = LOCK_INIT(CLASSES);
 static struct classed *first;
 static unsigned n_background;
 
-/* Under the lock. */
+/* Under the lock: background sessions begin to exist, or none is left. */
 static void notify_foreground(void)
 {
 	for (struct classed *listed = first; listed; listed = listed->next)
@@ -32,28 +32,29 @@ static void notify_foreground(void)
 static void list(struct classed *own)
 {
 	lock_take(&lock);
-	own->class = own->session->limits.priority < PRIORITY_BACKGROUND ? CLASS_FOREGROUND
-									 : CLASS_BACKGROUND;
-	n_background += own->class == CLASS_BACKGROUND;
-	own->next = first;
-	first = own;
-	notify_foreground();
+	LIST_PUSH(first, own);
+	if (own->session->limits.priority == PRIORITY_BACKGROUND) {
+		own->class = CLASS_BACKGROUND;
+		if (++n_background == 1)
+			notify_foreground();
+	} else {
+		own->class = CLASS_FOREGROUND;
+		if (n_background == 0)
+			atomic_fetch_and(&own->session->observers, ~OBSERVER_CLASSES);
+	}
 	lock_release(&lock);
 }
 
 static void unlist(struct classed *own)
 {
-	struct classed **link = &first;
-
 	if (own->class == CLASS_NONE)
 		return;
 	lock_take(&lock);
-	while (*link != own)
-		link = &(*link)->next;
-	*link = own->next;
-	n_background -= own->class == CLASS_BACKGROUND;
+	LIST_DROP(first, own);
+	if (own->class == CLASS_BACKGROUND && --n_background == 0)
+		notify_foreground();
 	own->class = CLASS_NONE;
-	notify_foreground();
+	atomic_fetch_or(&own->session->observers, OBSERVER_CLASSES);
 	lock_release(&lock);
 }
 

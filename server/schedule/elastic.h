@@ -18,7 +18,6 @@
 #include "share_controller.h"
 
 struct device;
-struct device_part;
 
 /* Reads MPS_FOREGROUND_SLOWDOWN and MPS_BACKGROUND_FLOOR, before the first session. */
 void elastic_init(void);

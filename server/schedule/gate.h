@@ -28,7 +28,7 @@ struct session;
  * the launch looks once more whether the GPU is closed.
  */
 enum gate {
-	GATE_BACKGROUND, /* work of clients that go first (background.h) */
+	GATE_BACKGROUND, /* a background session has enough on the GPU (background.h) */
 	GATE_PARKED,     /* a host function of the stream runs (server/stream/park.h) */
 	GATE_DRAIN,      /* while a stream is blocked: the stream is far ahead of the GPU */
 	GATE_CLOSED,     /* the GPU is closed for a quiet call or lone work (closed_gpu.h) */
