@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "daemon/text/directory.h"
 #include "daemon/ask/exporter_start.h"
@@ -29,6 +30,9 @@
 
 /* The pause before the program is started again. */
 #define RESTART_MS 1000
+
+/* The loop waits so long for a program that only loads its libraries. */
+#define CHECK_MS 1000
 
 static const char *const program_names[] = {"mps-exporter", NULL};
 
@@ -146,11 +150,27 @@ static int spawn(struct exporter *exporter, int connection)
 	return uv_spawn(&exporter->daemon->loop, &exporter->process, &options);
 }
 
+/* The exit status of the program, which is killed if it does not end in time. */
+static int wait_for_end(pid_t pid)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	int status = 0;
+
+	for (unsigned ms = 0; ms < CHECK_MS; ms++) {
+		if (waitpid(pid, &status, WNOHANG) != 0)
+			return status;
+		nanosleep(&pause, NULL);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return status;
+}
+
 /* Without arguments the program ends at once, unless the loader does not find its library. */
 int exporter_check(struct error_message *error)
 {
 	char path[PATH_MAX], *arguments[] = {path, NULL}, *none[] = {NULL};
-	int status = 0, r;
+	int status, r;
 	pid_t pid;
 
 	directory_find_beside(program_names, path);
@@ -159,8 +179,7 @@ int exporter_check(struct error_message *error)
 		return error_message_set(error, r,
 			"mps-exporter cannot start: %s: install it beside mps-control",
 			strerror(-r));
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	status = wait_for_end(pid);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXPORTER_NO_LIBRARY)
 		return error_message_set(
 			error, -ELIBACC, "libmicrohttpd.so.12 is missing: install libmicrohttpd12");

@@ -616,6 +616,21 @@ def test_missing_library():
         contains(done.stderr, "mps-control: libmicrohttpd.so.12 is missing: install libmicrohttpd12\n")
 
 
+def test_hanging_exporter():
+    """A check of the configuration does not wait for a program that does not end."""
+    with tempfile.TemporaryDirectory() as folder:
+        config, program = folder + "/mps.conf", folder + "/hangs"
+        with open(config, "w", encoding="utf-8") as file:
+            file.write("[daemon]\nmetrics_listen = %d\n" % free_port())
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nexec sleep 300\n")
+        os.chmod(program, 0o755)
+        launcher = hidden(os.path.realpath(mps.BUILD + "/bin/mps-exporter"), program)
+        done = subprocess.run([*launcher, mps.CONTROL, "check-config", config], capture_output=True, text=True,
+                              check=True, timeout=20 * mps.SLOW)
+        equal((done.stdout, done.stderr), (config + ": no errors\n", ""))
+
+
 def test_rights():
     """Its connection is for the page alone: another command, or a frame, ends the connection."""
     need_root()
