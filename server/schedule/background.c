@@ -66,31 +66,34 @@ static void note_ends(struct background *own, uint64_t n_launches, unsigned n_ke
 /* The oldest unfinished launch runs now. */
 static void publish_groups(const struct session *session, const struct background *own)
 {
-	atomic_store(
-		&session->classed->groups, own->queue[own->n_ended % BACKGROUND_QUEUED_MAX].groups);
+	atomic_store(&session->classed->groups,
+		own->queue[own->n_ended % BACKGROUND_QUEUED_MAX].use.groups);
 }
 
 void background_settle(struct session *session, uint64_t now)
 {
 	struct background *own = session->background;
-	uint64_t number = own->n_ended;
+	uint64_t number = own->n_ended, yielded = 0;
 	unsigned n_kernels = 0;
 
 	for (; number < own->n_watched; number++) {
+		const struct queued_kernels *queued = &own->queue[number % BACKGROUND_QUEUED_MAX];
+
 		if (shm_load64(word_of(session, number)) != number + 1)
 			break;
-		n_kernels += own->queue[number % BACKGROUND_QUEUED_MAX].n;
+		n_kernels += queued->n;
+		yielded += (uint64_t)queued->n * queued->use.yielded;
 	}
 	if (n_kernels > 0) {
 		note_ends(own, number - own->n_ended, n_kernels, now);
+		counter_add(session, COUNTER_YIELDED, own->kernel_ns * yielded / 1000);
 		publish_groups(session, own);
 	}
 	if (own->n_ended < own->n_watched)
 		own->unfinished_ns = now;
 }
 
-/* For how long the GPU still works on what is queued. The oldest launch may have run for a while.
- */
+/* For how long the GPU still works on what is queued. The oldest launch may be nearly over. */
 static uint64_t queued_ns(const struct background *own, uint64_t now)
 {
 	const struct queued_kernels *oldest = &own->queue[own->n_ended % BACKGROUND_QUEUED_MAX];
@@ -116,18 +119,6 @@ static unsigned space_left(const struct background *own, unsigned n, uint64_t no
 	return (unsigned)MIN(MAX((BACKGROUND_DEPTH_NS - ns) / own->kernel_ns, 1u), n);
 }
 
-/* While it works on a share, it leaves the other groups to the foreground. */
-static void count_yielded(struct session *session, const struct device *device, uint64_t now)
-{
-	struct background *own = session->background;
-	unsigned all = elastic_groups_all(device);
-
-	if (own->looked_ns > 0 && own->groups < all)
-		counter_add(session, COUNTER_YIELDED,
-			(now - own->looked_ns) * (all - own->groups) / all);
-	own->looked_ns = own->n_kernels > 0 ? now : 0;
-}
-
 static void choose_groups(struct background *own, const struct device *device,
 	enum foreground_state foreground, uint64_t now)
 {
@@ -146,7 +137,6 @@ static unsigned look(
 	uint64_t now = now_ns();
 
 	background_settle(session, now);
-	count_yielded(session, device, now);
 	choose_groups(own, device, foreground, now);
 	if (foreground == FOREGROUND_ABSENT)
 		return n;
@@ -170,7 +160,8 @@ unsigned background_wait(
 	return MAX(n_now, least);
 }
 
-void background_note(struct session *session, struct stream *stream, unsigned n, unsigned groups)
+void background_note(
+	struct session *session, struct stream *stream, unsigned n, struct background_use use)
 {
 	struct background *own = session->background;
 	CUdeviceptr words = session->timeline + offsetof(struct page, background) -
@@ -187,7 +178,7 @@ void background_note(struct session *session, struct stream *stream, unsigned n,
 		    CU_STREAM_WRITE_VALUE_DEFAULT) != CUDA_SUCCESS)
 		return;
 	own->queue[number % BACKGROUND_QUEUED_MAX] =
-		(struct queued_kernels){.n = n, .groups = groups, .launched_ns = now_ns()};
+		(struct queued_kernels){.n = n, .use = use, .launched_ns = now_ns()};
 	own->n_watched++;
 	own->n_kernels += n;
 	publish_groups(session, own);

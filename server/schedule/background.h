@@ -29,15 +29,20 @@ struct stream;
 /* A kernel whose first end is seen late counts as no longer than this. */
 #define BACKGROUND_FIRST_NS 100000u
 
+/* Which SMs a launch uses. */
+struct background_use {
+	unsigned groups;  /* of the present share; more if the launch does not keep to the share */
+	unsigned yielded; /* the session's SMs outside the share, in thousandths of the GPU */
+};
+
 struct queued_kernels {
 	unsigned n;
-	unsigned groups; /* groups of SMs that they use */
+	struct background_use use;
 	uint64_t launched_ns;
 };
 
 /* A session's part. */
 struct background {
-	uint64_t looked_ns;          /* at the last look; 0: the queue was empty then */
 	bool is_depth_ignored;       /* its queue did not move for long; until it does */
 	unsigned groups;             /* groups of SMs that its next launches may use */
 	uint64_t kernel_ns;          /* of a kernel on the GPU, on average; 0: not known */
@@ -56,8 +61,9 @@ struct background {
 unsigned background_wait(
 	struct session *session, const struct stream *stream, unsigned least, unsigned n);
 
-/* `n' kernels went to the GPU, in that stream, on that many groups of SMs. */
-void background_note(struct session *session, struct stream *stream, unsigned n, unsigned groups);
+/* `n' kernels went to the GPU, in that stream. */
+void background_note(
+	struct session *session, struct stream *stream, unsigned n, struct background_use use);
 
 /* Looks which launches have ended. */
 void background_settle(struct session *session, uint64_t now);

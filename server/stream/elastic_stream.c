@@ -119,20 +119,29 @@ bool elastic_stream_has_to_retry(struct session *session, struct stream *stream,
 	return elastic_stream_has_all(stream);
 }
 
-/* The groups of SMs that work in the stream uses now. */
-static unsigned groups_of(const struct stream *stream)
+/*
+ * A session with few SMs of its own may have less than its share: what others feel then goes to
+ * the account of the share, which is all that the controller can change.
+ */
+static struct background_use use_of(const struct session *session, const struct stream *stream)
 {
 	const struct elastic_shares *elastic = &stream->sdev->elastic;
+	unsigned all = elastic_groups_all(stream->device), may = session->background->groups;
+	unsigned last = elastic->n - 1, at;
 
 	if (elastic->n == 0)
-		return elastic_groups_all(stream->device);
-	return elastic->groups[stream->elastic ? stream->elastic->at : elastic->n - 1];
+		return (struct background_use){.groups = all};
+	at = stream->elastic ? stream->elastic->at : last;
+	return (struct background_use){
+		.groups = at == elastic_shares_find(elastic, may) ? may : elastic->groups[at],
+		.yielded = (elastic->groups[last] - elastic->groups[at]) * 1000 / all,
+	};
 }
 
 void elastic_stream_note_others(struct session *session, struct stream *stream, unsigned n)
 {
 	if (classes_join(session) == CLASS_BACKGROUND)
-		background_note(session, stream, n, groups_of(stream));
+		background_note(session, stream, n, use_of(session, stream));
 }
 
 static void elastic_stream_end(struct stream *stream, bool device_lost)

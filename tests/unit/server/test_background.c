@@ -17,6 +17,7 @@
 #include "clock.h"
 #include "open_session.h"
 #include "server/session/at_work.h"
+#include "server/session/counting.h"
 #include "server/session/session_part.h"
 #include "server/schedule/background.h"
 #include "server/schedule/classes.h"
@@ -46,7 +47,8 @@ static void note(unsigned n)
 	CUstream real;
 
 	assert_int_equal(stream_begin(harness.session, own_stream(), &real), CUDA_SUCCESS);
-	background_note(harness.session, own_stream(), n, 3);
+	background_note(harness.session, own_stream(), n,
+		(struct background_use){.groups = 3, .yielded = 250});
 }
 
 static void other_has_work(bool has_work)
@@ -178,6 +180,18 @@ static void test_work_is_published(void **state)
 	end_all();
 	assert_int_equal(classes_background(0).groups, 0);
 	assert_int_equal(classes_background(0).n_noted, 1);
+}
+
+/* A quarter of the GPU, for the time that the kernels are thought to have taken. */
+static void test_yielded(void **state)
+{
+	(void)state;
+	queue_kernels(4, 100 * US);
+	background_settle(harness.session, now_ns());
+	assert_int_equal(counter_read(harness.session, COUNTER_YIELDED), 0);
+	end_all();
+	background_settle(harness.session, now_ns());
+	assert_int_equal(counter_read(harness.session, COUNTER_YIELDED), own->kernel_ns);
 }
 
 /* The observers of a foreground session change with the background sessions. */
@@ -331,6 +345,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_graph, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_long_kernel, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_work_is_published, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_yielded, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_classes, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_depth, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_many_launches, open_both, close_both),
