@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "config_text.h"
+#include "hash.h"
 #include "daemon/text/group_name.h"
 #include "daemon/text/ini.h"
 #include "daemon/text/line_buffer.h"
@@ -381,14 +382,10 @@ static void on_entry(void *arg, unsigned line, const char *key, const char *valu
 
 /* ---- the file */
 
-/* FNV-1a: shows whether the file has changed. */
+/* Shows whether the file has changed; 0 is no file. */
 static uint64_t hash_text(const char *text, size_t size)
 {
-	uint64_t hash = 0xcbf29ce484222325;
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
-	return hash ? hash : 1;
+	return MAX(hash_bytes(HASH_START, text, size), 1u);
 }
 
 int config_file_init(struct config_file *file, const char *path, struct error_message *error)

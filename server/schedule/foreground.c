@@ -10,6 +10,7 @@
 #include "foreground.h"
 
 #include "elastic.h"
+#include "hash.h"
 #include "server/session/session_part.h"
 #include "server/driver/session_stream.h"
 #include "server/device/device.h"
@@ -20,12 +21,8 @@
 
 uint64_t foreground_hash(uint64_t hash, uint64_t kernel, const uint32_t grid[3])
 {
-	const uint64_t values[] = {kernel, grid[0], (uint64_t)grid[1] << 32 | grid[2]};
-
-	/* FNV-1a, by words. Work with the same hash is taken for the same work, nothing worse. */
-	for (unsigned i = 0; i < ARRAY_SIZE(values); i++)
-		hash = (hash ^ values[i]) * UINT64_C(0x100000001b3);
-	return hash;
+	hash = hash_bytes(hash, &kernel, sizeof(kernel));
+	return hash_bytes(hash, grid, 3 * sizeof(*grid));
 }
 
 /* Whether the same background work was on the GPU from the begin to the end. */
@@ -86,7 +83,7 @@ void foreground_note(struct session *session, const struct stream *stream, uint6
 		};
 	}
 	if (open->stream == stream->id)
-		open->work = foreground_hash(open->work, work, (const uint32_t[3]){0});
+		open->work = hash_bytes(open->work, &work, sizeof(work));
 }
 
 void foreground_close(struct session *session, uint32_t stream, uint64_t seqno)

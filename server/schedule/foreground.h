@@ -45,7 +45,10 @@ struct foreground {
 	uint64_t unfinished_ns; /* when the oldest piece was last seen unfinished */
 };
 
-/* A kernel, and the shape of a launch of it, as a number for foreground_note(). */
+/*
+ * Adds a kernel and the grid of a launch to a number for foreground_note(). Work with equal numbers
+ * is taken for equal work, nothing worse.
+ */
 uint64_t foreground_hash(uint64_t hash, uint64_t kernel, const uint32_t grid[3]);
 
 /* Work went to the GPU of that stream. Beside background sessions only. */

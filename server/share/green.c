@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "hash.h"
 #include "lock.h"
 #include "session_device.h"
 #include "wire.h"
@@ -291,15 +292,10 @@ static CUresult green_choose(struct division *division, const uint32_t *parts, u
 	return CUDA_SUCCESS;
 }
 
-/* FNV-1a. Two keys with the same hash are confused: the client gets other SMs, nothing worse. */
+/* Two keys with the same hash are confused: the client gets other SMs, nothing worse. */
 static uint64_t hash_of(const struct green_key *key)
 {
-	const uint8_t *bytes = (const uint8_t *)key;
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t i = 0; i < sizeof(*key); i++)
-		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-	return hash;
+	return hash_bytes(HASH_START, key, sizeof(*key));
 }
 
 /* The green context that is divided; NULL: the whole GPU. */
