@@ -132,24 +132,9 @@ static uint64_t graph_kernels(void)
 
 static CUgraphExec make_bodies(unsigned n)
 {
-	const CUDA_KERNEL_NODE_PARAMS params = node_of(function);
-	CUgraphConditionalHandle handle;
-	CUgraphNode node;
-
 	CHECK(cuGraphCreate(&graph, 0));
-	for (unsigned i = 0; i < n; i++) {
-		CUgraphNodeParams body = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
-
-		CHECK(cuGraphConditionalHandleCreate(&handle, graph, context, 1, 1));
-		body.conditional.handle = handle;
-		body.conditional.type = CU_GRAPH_COND_TYPE_IF;
-		body.conditional.size = 1;
-		body.conditional.ctx = context;
-		CHECK(cuGraphAddNode(&node, graph, NULL, NULL, 0, &body));
-		for (unsigned k = 0; k < BODY_NODES; k++)
-			CHECK(cuGraphAddKernelNode(
-				&node, body.conditional.phGraph_out[0], NULL, 0, &params));
-	}
+	for (unsigned i = 0; i < n; i++)
+		add_conditional(graph, context, function, BODY_NODES);
 	CHECK(cuGraphInstantiate(&exec, graph, 0));
 	CHECK(cuGraphLaunch(exec, stream));
 	CHECK(cuStreamSynchronize(stream));

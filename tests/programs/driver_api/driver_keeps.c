@@ -284,24 +284,9 @@ static struct made make_large_kernel_nodes(void)
 /* Each with a body, which `n_nodes' nodes fill. The driver's first such graph costs more. */
 static struct made make_conditional_nodes_of(unsigned n, unsigned n_nodes)
 {
-	CUDA_KERNEL_NODE_PARAMS params = node_of(function);
-	CUgraphConditionalHandle handle;
-	CUgraphNode node;
-
 	begin_graph();
-	for (unsigned i = 0; i < n; i++) {
-		CUgraphNodeParams conditional = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
-
-		CHECK(cuGraphConditionalHandleCreate(&handle, graph, context, 1, 1));
-		conditional.conditional.handle = handle;
-		conditional.conditional.type = CU_GRAPH_COND_TYPE_IF;
-		conditional.conditional.size = 1;
-		conditional.conditional.ctx = context;
-		CHECK(cuGraphAddNode(&node, graph, NULL, NULL, 0, &conditional));
-		for (unsigned k = 0; k < n_nodes; k++)
-			CHECK(cuGraphAddKernelNode(
-				&node, conditional.conditional.phGraph_out[0], NULL, 0, &params));
-	}
+	for (unsigned i = 0; i < n; i++)
+		add_conditional(graph, context, function, n_nodes);
 	instantiate();
 	return (struct made){n, KEPT_CONDITION + KEPT_NODE + KEPT_CONDITIONAL + KEPT_GRAPH +
 					n_nodes * (KEPT_NODE + KEPT_IN_BODY)};

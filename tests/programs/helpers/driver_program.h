@@ -79,6 +79,26 @@ static inline CUDA_KERNEL_NODE_PARAMS node_of(CUfunction function)
 		.blockDimZ = 1};
 }
 
+/* Adds a conditional node (IF) to a graph, with so many nodes of a kernel in its body. */
+static inline void add_conditional(
+	CUgraph graph, CUcontext context, CUfunction function, unsigned n_nodes)
+{
+	const CUDA_KERNEL_NODE_PARAMS params = node_of(function);
+	CUgraphNodeParams node_params = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
+	CUgraphConditionalHandle handle;
+	CUgraphNode node;
+
+	CHECK(cuGraphConditionalHandleCreate(&handle, graph, context, 1, 1));
+	node_params.conditional.handle = handle;
+	node_params.conditional.type = CU_GRAPH_COND_TYPE_IF;
+	node_params.conditional.size = 1;
+	node_params.conditional.ctx = context;
+	CHECK(cuGraphAddNode(&node, graph, NULL, NULL, 0, &node_params));
+	for (unsigned i = 0; i < n_nodes; i++)
+		CHECK(cuGraphAddKernelNode(
+			&node, node_params.conditional.phGraph_out[0], NULL, 0, &params));
+}
+
 /* Links a text, and discards the result. */
 static inline CUresult link_text(const char *text, size_t size)
 {
