@@ -166,20 +166,25 @@ static unsigned name_clients(const struct daemon *daemon, char *text, size_t siz
 	return n;
 }
 
-/* For whom quit waits. The wait goes on without the front end, as with NVIDIA's daemon. */
+/* For whom quit still waits. The wait goes on without the front end, as with NVIDIA's daemon. */
 static void note_clients(struct conn *conn)
 {
 	char clients[NAMED_MAX * (PROGRAM_TEXT + 16) + 64];
 	unsigned n = name_clients(conn->daemon, clients, sizeof(clients));
 
-	if (n > 0)
-		command_note(conn,
-			"quit waits for %u client%s to end: %s; Ctrl-C ends the wait, but not the "
-			"quit; mps-control quit -t 0 ends their work now",
-			n, n > 1 ? "s" : "", clients);
+	if (n == 0)
+		return;
+	command_note(conn,
+		"quit waits for %u client%s to end: %s; Ctrl-C ends the wait, but not the quit; "
+		"mps-control quit -t 0 ends their work now",
+		n, n > 1 ? "s" : "", clients);
+	command_reply_flush(conn);
 }
 
-static const struct pending pending_quit = {0};
+/* A client that has just exited is told to the daemon within this time: quit does not name it. */
+#define QUIT_NOTE_MS 500
+
+static const struct pending pending_quit = {.on_deadline = note_clients};
 
 void command_quit(struct conn *conn, const struct tokens *tokens)
 {
@@ -192,10 +197,8 @@ void command_quit(struct conn *conn, const struct tokens *tokens)
 	if (timeout_s >= 0)
 		log_control(&daemon->logs, "quit command issued with timeout of %lld",
 			(long long)timeout_s);
-	if (timeout_s != 0)
-		note_clients(conn);
 	/* The servers bound the wait. */
-	pending_begin(conn, &pending_quit, 0);
+	pending_begin(conn, &pending_quit, timeout_s != 0 ? QUIT_NOTE_MS : 0);
 	list_add_tail(&daemon->quit_conns, &conn->wait);
 	daemon_want_quit(daemon, timeout_s < 0 ? -1 : timeout_s * 1000);
 }

@@ -155,6 +155,7 @@ def test_quit_in_background():
         pid_file = os.path.join(service.pipe, "nvidia-cuda-mps-control.pid")
         with open(pid_file, encoding="utf-8") as file:
             equal(file.read(), "%d\n" % daemon)
+        wait_for("the client's end", lambda: not service.clients())
         done = service.command("quit")
         equal((done.stdout, done.stderr), ("", ""))
         wait_for("the end of all", lambda: not service.processes())

@@ -88,9 +88,9 @@ static const struct scene_row rows[] = {
 
 	/* ---- quit */
 	{"quit ends a daemon without servers", "[quit]", "[done]", NULL},
-	{"quit waits for clients", "A1 S1+ [quit]", "S1 of A stopping: A1; [waits]",
+	{"quit waits for clients", "A1 S1+ [quit] 1s", "S1 of A stopping: A1; [waits]",
 		"quit waits for 1 client to end: "},
-	{"... of all servers", "A1 A2 B1 S1+ S2+ [quit -t 9]",
+	{"... of all servers", "A1 A2 B1 S1+ S2+ [quit -t 9] 1s",
 		"S1 of A stopping: A1 A2; S2 of B stopping: B1; [waits]",
 		"quit waits for 3 clients to end: "},
 	{"... until they leave", "A1 S1+ [quit] A1-", "[done]", NULL},
