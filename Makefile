@@ -16,11 +16,12 @@
 #
 # SAN=address,undefined or SAN=thread builds in build-SAN; COVERAGE=1 builds in build-coverage, with
 # counters for lines; DEBUG=1 builds in build-debug, for a debugger. Builds with SAN or DEBUG check
-# the order of locks. All output is under $(BUILD).
+# the order of locks. DEBUG and COVERAGE count only on the command line, because other tools read
+# variables of these names. All output is under $(BUILD).
 
 SAN ?=
-COVERAGE ?=
-DEBUG ?=
+COVERAGE :=
+DEBUG :=
 empty :=
 comma := ,
 BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COVERAGE),-coverage)$(if $(DEBUG),-debug)
