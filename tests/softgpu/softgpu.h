@@ -12,6 +12,11 @@
  *
  * SOFTGPU_DEVICES=N           number of devices, 0 to 16 (default 1; 0: cuInit says NO_DEVICE)
  * SOFTGPU_MEMORY_MIB=N        memory of each device (default 1024)
+ * SOFTGPU_CARD=FILE           the memory of the devices for all processes that name FILE, which is
+ *                             made if it is missing: what one process has, or a descriptor
+ *                             holds, is not free for the others. It needs locks of open file
+ *                             descriptions; /proc/PID/fd/N of a memfd serves, and leaves nothing
+ *                             (default: each process has a memory of its own)
  * SOFTGPU_SMS=N               SMs of each device, 1 to 256 (default 132)
  * SOFTGPU_COMPUTE_MODE=LIST   0 or default, 2 or prohibited, 3 or exclusive, for one device
  *                             in order ("3,0"); the last holds for all further devices.

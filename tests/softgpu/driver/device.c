@@ -13,6 +13,7 @@
 
 #include "driver.h"
 #include "sms.h"
+#include "tests/softgpu/driver/memory/card.h"
 #include "tests/softgpu/driver/stream/context.h"
 
 #define UUID_TEXT_SIZE 41 /* "GPU-8-4-4-4-12" and its NUL */
@@ -263,6 +264,9 @@ CUresult devices_init(void)
 		return result;
 	if (driver.n_devices == 0)
 		return CUDA_ERROR_NO_DEVICE;
+	result = card_open();
+	if (result != CUDA_SUCCESS)
+		return result;
 	for (int i = 0; i < driver.n_devices; i++) {
 		driver.devices[i].total = env_number("SOFTGPU_MEMORY_MIB", 1024) << 20;
 		driver.devices[i].lock_fd = -EBADF;
@@ -275,8 +279,14 @@ CUresult devices_init(void)
 
 CUresult device_charge(struct device *device, size_t size)
 {
-	if (size > device->total - device->used)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult result = CUDA_SUCCESS;
+
+	if (card_is_shared())
+		result = card_charge(device, size);
+	else if (size > device->total - device->used)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS)
+		return result;
 	device->used += size;
 	stat_add(STAT_DEVICE_BYTES, (int64_t)size);
 	return CUDA_SUCCESS;
@@ -285,6 +295,8 @@ CUresult device_charge(struct device *device, size_t size)
 void device_refund(struct device *device, size_t size)
 {
 	device->used -= size;
+	if (card_is_shared())
+		card_refund(device, size);
 	stat_add(STAT_DEVICE_BYTES, -(int64_t)size);
 }
 

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Virtual memory management: a reservation is address space without access, an
- * allocation is a memfd, a mapping puts an allocation into a reservation.
+ * allocation has a backing (backing.h), a mapping puts an allocation into a reservation.
  *
- * Runs in any thread, under the driver's lock. An allocation, and its charge
- * on the device, lives while a handle or a mapping refers to it; its bytes
- * live while any process has its descriptor.
+ * Runs in any thread, under the driver's lock. An allocation lives while a handle or a
+ * mapping refers to it, and so does its charge on a device that is this process's own;
+ * its bytes live while any process has its descriptor.
  */
 
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 
+#include "backing.h"
 #include "memory.h"
 
 /* A page of the host. */
@@ -33,10 +30,7 @@ struct allocation {
 	struct object object; /* in the table while n_handles is not 0 */
 	uint32_t refs;        /* handles and mappings */
 	uint32_t n_handles;
-	int fd;
-	size_t size;
-	struct device *device; /* NULL: memory of the host */
-	bool is_imported;      /* then it is not charged */
+	struct backing backing;
 	CUmemAllocationProp prop;
 };
 
@@ -185,9 +179,7 @@ void allocation_unref(struct allocation *allocation)
 {
 	if (--allocation->refs > 0)
 		return;
-	close(allocation->fd);
-	if (allocation->device && !allocation->is_imported)
-		device_refund(allocation->device, allocation->size);
+	backing_close(&allocation->backing);
 	stat_add(STAT_ALLOCATIONS, -1);
 	free(allocation);
 }
@@ -244,39 +236,19 @@ static CUresult prop_check(const CUmemAllocationProp *prop, struct device **ret_
 	}
 }
 
-/* The name tells an importing process where the memory is, and its properties. */
-static int allocation_open(
-	const struct device *device, size_t size, const CUmemAllocationProp *prop)
-{
-	_cleanup_close_ int fd = -EBADF;
-	char name[32];
-
-	snprintf(name, sizeof(name), "softgpu-%d-%u-%u", device ? device->ordinal : -1,
-		prop->allocFlags.compressionType, prop->allocFlags.gpuDirectRDMACapable);
-	fd = memfd_create(name, MFD_CLOEXEC);
-	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
-		return -ENOMEM;
-	return TAKE_FD(fd);
-}
-
-/* Takes `fd', on failure too. */
-static CUresult allocation_new(int fd, size_t size, struct device *device,
-	const CUmemAllocationProp *prop, bool is_imported, CUmemGenericAllocationHandle *handle)
+/* Takes `backing', on failure too. */
+static CUresult allocation_new(const struct backing *backing, const CUmemAllocationProp *prop,
+	CUmemGenericAllocationHandle *handle)
 {
 	struct allocation *allocation = calloc(1, sizeof(*allocation));
 
-	if (!allocation || fd < 0) {
-		free(allocation);
-		if (fd >= 0)
-			close(fd);
+	if (!allocation) {
+		backing_close(backing);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	allocation->refs = 1;
-	allocation->fd = fd;
-	allocation->size = size;
-	allocation->device = device;
+	allocation->backing = *backing;
 	allocation->prop = *prop;
-	allocation->is_imported = is_imported;
 	stat_add(STAT_ALLOCATIONS, 1);
 	*handle = allocation_handle(allocation);
 	return CUDA_SUCCESS;
@@ -285,6 +257,7 @@ static CUresult allocation_new(int fd, size_t size, struct device *device,
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	const CUmemAllocationProp *prop, unsigned long long flags)
 {
+	struct backing backing;
 	struct device *device;
 	CUresult result;
 
@@ -292,15 +265,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	if (!handle || !prop || flags != 0 || size == 0 || !is_aligned(size, GRANULARITY))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = prop_check(prop, &device);
-	if (result == CUDA_SUCCESS && device)
-		result = device_charge(device, size);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = allocation_new(
-		allocation_open(device, size, prop), size, device, prop, false, handle);
-	if (result != CUDA_SUCCESS && device)
-		device_refund(device, size);
-	return result;
+	if (result == CUDA_SUCCESS)
+		result = backing_new(device, size, prop, &backing);
+	return result == CUDA_SUCCESS ? allocation_new(&backing, prop, handle) : result;
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
@@ -341,7 +308,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(
 		return CUDA_ERROR_INVALID_VALUE;
 	*prop = allocation->prop;
 	/* The host is a NUMA node then. */
-	if (!allocation->device)
+	if (!allocation->backing.device)
 		prop->location = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
 	return CUDA_SUCCESS;
 }
@@ -375,35 +342,11 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		!(allocation->prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return CUDA_ERROR_INVALID_VALUE;
-	fd = fcntl(allocation->fd, F_DUPFD_CLOEXEC, 0);
+	fd = backing_export(&allocation->backing);
 	if (fd < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	memcpy(shareableHandle, &fd, sizeof(fd));
 	return CUDA_SUCCESS;
-}
-
-/* Reads the name that allocation_open() gave to the descriptor. */
-static bool import_name(int fd, int *ret_ordinal, CUmemAllocationProp *prop)
-{
-	char path[64], name[PATH_MAX];
-	ssize_t len;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	len = readlink(path, name, sizeof(name) - 1);
-	if (len < 0)
-		return false;
-	name[len] = '\0';
-	return sscanf(name, "/memfd:softgpu-%d-%hhu-%hhu", ret_ordinal,
-		       &prop->allocFlags.compressionType,
-		       &prop->allocFlags.gpuDirectRDMACapable) == 3;
-}
-
-static struct device *device_of_ordinal(int ordinal)
-{
-	for (int i = 0; i < driver.n_devices; i++)
-		if (driver.devices[i].ordinal == ordinal)
-			return &driver.devices[i];
-	return NULL;
 }
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
@@ -412,22 +355,14 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 		.location.type = CU_MEM_LOCATION_TYPE_DEVICE};
-	struct device *device;
-	struct stat st;
-	int fd, ordinal;
+	struct backing backing;
+	CUresult result;
 
 	ENTER(CALL_INIT);
-	fd = (int)(intptr_t)osHandle;
 	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!import_name(fd, &ordinal, &prop) || fstat(fd, &st) < 0 || st.st_size == 0)
-		return CUDA_ERROR_UNKNOWN;
-	device = device_of_ordinal(ordinal);
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	prop.location.id = (int)(device - driver.devices);
-	return allocation_new(
-		fcntl(fd, F_DUPFD_CLOEXEC, 0), (size_t)st.st_size, device, &prop, true, handle);
+	result = backing_import((int)(intptr_t)osHandle, &prop, &backing);
+	return result == CUDA_SUCCESS ? allocation_new(&backing, &prop, handle) : result;
 }
 
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
@@ -440,16 +375,17 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 
 	ENTER(CALL_INIT);
 	allocation = allocation_find(handle);
-	if (allocation && (offset != 0 || size != allocation->size))
+	if (allocation && (offset != 0 || size != allocation->backing.chunk.size))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!allocation || flags != 0 || !is_aligned(ptr | size, GRANULARITY) ||
 		!is_reserved(ptr, size))
 		return CUDA_ERROR_INVALID_VALUE;
-	range.device = allocation->device;
+	range.device = allocation->backing.device;
 	range.allocation = allocation;
 	if (range_overlaps(range.start, range.end))
 		return CUDA_ERROR_INVALID_VALUE;
-	p = mmap(pointer(ptr), size, PROT_NONE, MAP_SHARED | MAP_FIXED, allocation->fd, 0);
+	p = mmap(pointer(ptr), size, PROT_NONE, MAP_SHARED | MAP_FIXED,
+		allocation->backing.chunk.fd, (off_t)allocation->backing.chunk.offset);
 	if (p == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (range_add(&range, &added) < 0) {
@@ -650,7 +586,7 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t si
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags != 0)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	fd = range->allocation ? fcntl(range->allocation->fd, F_DUPFD_CLOEXEC, 0)
+	fd = range->allocation ? backing_export(&range->allocation->backing)
 			       : memfd_create("softgpu-dmabuf", MFD_CLOEXEC);
 	if (fd < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;

@@ -11,6 +11,7 @@
 
 #include <sys/mman.h>
 
+#include "card.h"
 #include "client/memory/advice.h"
 #include "tests/softgpu/driver/graph/capture.h"
 #include "tests/softgpu/driver/graph/graph_memory.h"
@@ -189,11 +190,13 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 {
 	const struct device *device;
+	size_t used;
 
 	ENTER(CALL_CONTEXT);
 	device = context_current()->device;
+	used = card_is_shared() ? card_used(device) : device->used;
 	if (free)
-		*free = device->total - device->used;
+		*free = device->total - MIN(used, device->total);
 	if (total)
 		*total = device->total;
 	return CUDA_SUCCESS;
