@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_reply.h"
 #include "commands.h"
 #include "reload.h"
 #include "daemon/text/line_buffer.h"
@@ -18,6 +17,7 @@
 #include "daemon/state/slot.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/probe.h"
+#include "daemon/reply/command_reply.h"
 
 /* The command is about GPUs: it waits until the machine's GPUs are known. */
 #define NEEDS_GPUS ""

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_reply.h"
-#include "command_scope.h"
 #include "commands.h"
 #include "limit_text.h"
 #include "daemon/text/escape.h"
@@ -22,6 +20,8 @@
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
 #include "daemon/server/viewer.h"
+#include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 #define COMMAND_TEXT 256
 

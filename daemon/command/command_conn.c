@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "bounds.h"
-#include "command_reply.h"
 #include "commands.h"
 #include "daemon/text/line_buffer.h"
 #include "daemon/config/allowances.h"
@@ -24,6 +23,7 @@
 #include "daemon/conn/admission.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/pending.h"
+#include "daemon/reply/command_reply.h"
 
 /* How long a connection may leave a reply unread. */
 #define OUT_MS 5000

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_reply.h"
-#include "command_scope.h"
 #include "commands.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/server.h"
 #include "daemon/server/viewer.h"
+#include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 enum form {
 	FORM_TABLE,

@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_reply.h"
-#include "command_scope.h"
 #include "commands.h"
 #include "quote.h"
 #include "daemon/text/demangle.h"
@@ -20,6 +18,8 @@
 #include "daemon/state/daemon.h"
 #include "daemon/conn/conn.h"
 #include "daemon/watch/faults.h"
+#include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 #define ADDRESS_TEXT 24
 

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_reply.h"
-#include "command_scope.h"
 #include "commands.h"
 #include "limit_text.h"
 #include "daemon/config/settings.h"
@@ -20,6 +18,8 @@
 #include "daemon/server/clients.h"
 #include "daemon/server/group_shares.h"
 #include "daemon/server/state_text.h"
+#include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 #define OPTIONS_ACCEPTED                                                                           \
 	"-active_thread_percentage PERCENTAGE, -device_pinned_mem_limit DEVICE SIZE and "          \

@@ -9,14 +9,14 @@
 
 #include <string.h>
 
-#include "command_reply.h"
-#include "command_scope.h"
 #include "commands.h"
 #include "limit_text.h"
 #include "daemon/config/settings.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
 #include "daemon/conn/conn.h"
+#include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 /* Removes a limit. */
 #define NO_LIMIT "none"

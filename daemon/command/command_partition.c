@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_reply.h"
-#include "command_scope.h"
 #include "commands.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/partitions.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/state_text.h"
+#include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 /* Without -S the daemon does not know the command, as the vendor's daemon. */
 static bool check_partitioned(struct conn *conn, const struct tokens *tokens)

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_reply.h"
-#include "command_scope.h"
 #include "commands.h"
 #include "daemon/text/escape.h"
 #include "daemon/text/json.h"
@@ -19,6 +17,8 @@
 #include "daemon/conn/pending.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
+#include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 /* A larger value would overflow a timer; this is eleven days. */
 #define TIMEOUT_S_MAX 1000000

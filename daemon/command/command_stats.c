@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_reply.h"
-#include "command_scope.h"
 #include "commands.h"
 #include "daemon/text/amount.h"
 #include "daemon/text/escape.h"
@@ -23,6 +21,8 @@
 #include "daemon/server/viewer.h"
 #include "daemon/watch/counting.h"
 #include "daemon/watch/metrics.h"
+#include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 #define COMMAND_TEXT 256
 /* The width of a column of the table, more than an amount has. */

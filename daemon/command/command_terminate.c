@@ -7,8 +7,6 @@
  * scripts expect it, unless the command is not permitted.
  */
 
-#include "command_reply.h"
-#include "command_scope.h"
 #include "commands.h"
 #include "cuda.h"
 #include "daemon/text/tokenize.h"
@@ -18,6 +16,8 @@
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
 #include "daemon/watch/termination.h"
+#include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 /*
  * The user of that process's clients in the server; the server's user if they

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_reply.h"
-#include "command_scope.h"
 #include "commands.h"
 #include "daemon/text/json.h"
 #include "daemon/state/daemon.h"
@@ -21,6 +19,8 @@
 #include "daemon/server/viewer.h"
 #include "daemon/watch/trace_text.h"
 #include "daemon/watch/tracing.h"
+#include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 static bool fail_by_usage(struct conn *conn)
 {

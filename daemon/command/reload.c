@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-#include "command_reply.h"
-#include "command_scope.h"
 #include "commands.h"
 #include "config_apply.h"
 #include "daemon/state/daemon.h"
@@ -19,6 +17,8 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/pending.h"
 #include "daemon/watch/exporter.h"
+#include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 /* The name service of the system has this time to find the users of the file. */
 #define RELOAD_MS 20000

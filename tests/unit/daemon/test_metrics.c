@@ -15,7 +15,7 @@
 #include "daemon/server/server.h"
 #include "daemon/server/viewer.h"
 #include "daemon/watch/metrics.h"
-#include "daemon/command/command_scope.h"
+#include "daemon/reply/command_scope.h"
 
 #define SERVERS 3
 
