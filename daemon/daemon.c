@@ -32,6 +32,7 @@
 #include "daemon/watch/exporter.h"
 #include "daemon/watch/faults.h"
 #include "daemon/watch/kernel_log.h"
+#include "daemon/watch/standard_input.h"
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
 #include "daemon/command/new_conn.h"
@@ -118,6 +119,7 @@ static void close_everything(struct daemon *daemon)
 	uv_close((uv_handle_t *)&daemon->retry_timer, NULL);
 	uv_close((uv_handle_t *)&daemon->idle_timer, NULL);
 	kernel_log_close(daemon);
+	standard_input_close();
 	manager_stop(daemon);
 	uv_close((uv_handle_t *)&daemon->report_timer, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(daemon->signals); i++)

@@ -23,6 +23,7 @@
 #include "daemon/conn/listener.h"
 #include "daemon/server/spawn.h"
 #include "daemon/watch/exporter.h"
+#include "daemon/watch/standard_input.h"
 #include "daemon/command/commands.h"
 #include "daemon/command/config_apply.h"
 #include "daemon/command/reload.h"
@@ -143,11 +144,16 @@ static int go_to_background(void)
 }
 
 /* Detaches from the terminal and reports to the parent. */
-static void report_ready(int ready)
+static void report_ready(int ready, const struct config *config)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	ssize_t n;
 
+	if (config->protocol == 3)
+		printf("To connect CUDA applications to this daemon, set "
+		       "CUDA_MPS_PIPE_DIRECTORY=%s\n",
+			config->pipe_directory);
+	fflush(stdout);
 	if (null >= 0) {
 		dup2(null, STDIN_FILENO);
 		dup2(null, STDOUT_FILENO);
@@ -182,8 +188,8 @@ static void log_start(struct daemon *daemon)
 	log_control(&daemon->logs, "Starting control daemon using socket %s",
 		daemon->config.socket_path);
 	log_control(&daemon->logs,
-		"To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=%s",
-		daemon->config.pipe_directory);
+		"To connect CUDA applications to this daemon, set %sCUDA_MPS_PIPE_DIRECTORY=%s",
+		daemon->config.protocol == 3 ? "" : "env ", daemon->config.pipe_directory);
 	log_control(&daemon->logs, "CUDA MPS Control binary version: %d", BINARY_VERSION);
 }
 
@@ -264,7 +270,9 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	config_apply_first(daemon);
 	listen_for_metrics(daemon);
 	if (mode == MODE_BACKGROUND)
-		report_ready(ready);
+		report_ready(ready, &daemon->config);
+	else if (daemon->config.protocol == 3)
+		standard_input_watch(daemon);
 	daemon_run(daemon);
 	log_files_close(&daemon->logs);
 	listener_close(daemon->listener);
@@ -333,7 +341,10 @@ static int run_front_end(const struct config *config, const struct options *opti
 		return cli_top_run(config, options->command);
 	if (cli_trace_wants(options->command))
 		return cli_trace_run(config, options->command, options->is_strict);
-	return cli_run(config, options->command, options->is_strict);
+	/* Of a command of protocol 3 the status tells whether it failed. */
+	return cli_run(config, options->command,
+		options->is_strict ||
+			(*options->command && commands_have_module(*options->command)));
 }
 
 int main(int argc, char **argv)
@@ -363,6 +374,7 @@ int main(int argc, char **argv)
 	if (options.mode == MODE_CLI)
 		return run_front_end(config, &options);
 	config->metrics_option = options.metrics;
+	config->protocol = options.protocol;
 	config->is_multiuser |= options.is_multiuser;
 	config->is_partitioned |= options.is_partitioned;
 	if (config->is_multiuser && config_load_server_user(config, &error) < 0)

@@ -19,6 +19,7 @@ enum mode {
 
 struct options {
 	enum mode mode;
+	unsigned protocol;       /* of the vendor's daemon, 2 or 3 */
 	bool is_strict;          /* the exit status is 1 if a command fails */
 	bool is_multiuser;       /* one server for all users */
 	bool is_partitioned;     /* SMs are divided into static partitions */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of commands. Loop thread.
+ * The table of commands, of protocol 2 and of protocol 3. A command of protocol 3 is a module and a
+ * verb. Loop thread.
  *
  * Invariant: each command is executed, refused, or answered by its usage; only
  * quit ends the daemon.
@@ -18,6 +19,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/server/probe.h"
 #include "daemon/reply/command_reply.h"
+#include "daemon/module/modules.h"
 
 /* The command is about GPUs: it waits until the machine's GPUs are known. */
 #define NEEDS_GPUS ""
@@ -25,7 +27,7 @@
 struct command {
 	const char *name;
 	const char *usage;   /* what follows the name */
-	size_t n_min, n_max; /* tokens, the name included */
+	size_t n_min, n_max; /* tokens, the name included, without the options of protocol 3 */
 	void (*run)(struct conn *conn, const struct tokens *tokens);
 	const char *help;
 	const char *needs_gpus; /* NULL: no; "": always; else if this token is given */
@@ -102,24 +104,40 @@ static const struct command commands[] = {
 	{"quit", " [-t SECONDS]", 1, 3, command_quit,
 		"stop all servers and the daemon; -t: wait for clients at most SECONDS", NULL},
 	{"help", "", 1, 1, command_help, "print this list", NULL},
+	{"server list", " [NAME] [--format=FORMAT]", 1, 2, module_server_list,
+		"list the servers; FORMAT: " TABLE_FORMATS, NULL},
+	{"server get", " NAME FIELD", 3, 3, module_server_get, "print one column of that list",
+		NULL},
+	{"client list", " [--server=SERVER] [--all] [--format=FORMAT]", 1, 1, module_client_list,
+		"list the clients, a line for each GPU", NULL},
+	{"client get", " PID FIELD", 3, 3, module_client_get,
+		"print pid, server, device, pci-id, linux-ns, maws-ns or cmd of a client", NULL},
+	{"client terminate", " PID", 2, 2, module_client_terminate,
+		"end the work of a client; its later calls fail", NULL},
+	{"device list", " [--server=SERVER] [--format=FORMAT]", 1, 1, module_device_list,
+		"list the GPUs of the servers", NEEDS_GPUS},
 };
 
 static void describe_command(const struct command *command, char line[LINE_MAX_SIZE])
 {
-	char text[128];
+	char text[192];
 
 	snprintf(text, sizeof(text), "%s%s", command->name, command->usage);
 	snprintf(line, LINE_MAX_SIZE, "%-59s  %s", text, command->help);
 }
 
-static void command_help(struct conn *conn, _unused_ const struct tokens *tokens)
+static void reply_help(struct conn *conn, const struct command *command)
 {
 	char line[LINE_MAX_SIZE];
 
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		describe_command(&commands[i], line);
-		command_reply(conn, "%s", line);
-	}
+	describe_command(command, line);
+	command_reply(conn, "%s", line);
+}
+
+static void command_help(struct conn *conn, _unused_ const struct tokens *tokens)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		reply_help(conn, &commands[i]);
 }
 
 void commands_print(void)
@@ -138,6 +156,68 @@ static const struct command *find_command(const char *name)
 		if (strcmp(name, commands[i].name) == 0)
 			return &commands[i];
 	return NULL;
+}
+
+/* ---- protocol 3 */
+
+static bool is_of_module(const struct command *command, const char *module)
+{
+	size_t length = strlen(module);
+
+	return strncmp(command->name, module, length) == 0 && command->name[length] == ' ';
+}
+
+bool commands_have_module(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (is_of_module(&commands[i], word))
+			return true;
+	return false;
+}
+
+static bool is_help(const char *word)
+{
+	return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static void help_with_module(struct conn *conn, const char *module)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (is_of_module(&commands[i], module))
+			reply_help(conn, &commands[i]);
+}
+
+/* The row of the module and its verb; NULL: the connection is answered. */
+static const struct command *find_verb(struct conn *conn, const char *module, const char *verb)
+{
+	char name[sizeof(conn->command)], verbs[256] = "";
+	const struct command *command;
+	size_t used = 0;
+
+	snprintf(name, sizeof(name), "%s %s", module, verb);
+	command = find_command(name);
+	for (size_t i = 0; i < ARRAY_SIZE(commands) && !command; i++)
+		if (is_of_module(&commands[i], module))
+			used += (size_t)snprintf(verbs + used, sizeof(verbs) - used, "%s%s",
+				used > 0 ? ", " : "", commands[i].name + strlen(module) + 1);
+	if (!command)
+		command_fail(conn, "Unknown verb \"%s\" of %s, which has: %s", verb, module, verbs);
+	else
+		snprintf(conn->command, sizeof(conn->command), "%s", name);
+	return command;
+}
+
+/* Reads the words after the verb; false: the connection is answered. */
+static bool read_arguments(struct conn *conn, const struct command *command, struct tokens *tokens)
+{
+	struct error_message error;
+
+	/* The module and the verb become one word, the name. */
+	memmove(tokens->item, tokens->item + 1, --tokens->n * sizeof(tokens->item[0]));
+	tokens->item[0] = conn->command;
+	if (arguments_read(tokens, command->usage, &error) == 0)
+		return true;
+	return command_fail(conn, "%s: %s%s", error.text, command->name, command->usage);
 }
 
 /* Words of other programs, and what they mean here. */
@@ -183,14 +263,27 @@ static bool needs_gpus(const struct command *command, const struct tokens *token
 	return !*command->needs_gpus;
 }
 
-/* Restores the line that was tokenized. */
-static void join_tokens(const struct tokens *tokens, char line[COMMAND_MAX])
+/* `line' is the whole command, which runs again if it has to wait for the GPUs. */
+static void run(struct conn *conn, const struct command *command, const struct tokens *tokens,
+	const char *line)
 {
-	size_t used = 0;
+	if (tokens->n < command->n_min || tokens->n > command->n_max)
+		command_fail(conn, "Usage: %s%s", command->name, command->usage);
+	else if (!needs_gpus(command, tokens) || probe_is_done(conn->daemon, conn, line))
+		command->run(conn, tokens);
+}
 
-	for (size_t i = 0; i < tokens->n; i++)
-		used += (size_t)snprintf(
-			line + used, COMMAND_MAX - used, "%s%s", i > 0 ? " " : "", tokens->item[i]);
+static void run_module(struct conn *conn, struct tokens *tokens, const char *line)
+{
+	const char *module = tokens->item[0], *verb = tokens->n > 1 ? tokens->item[1] : "help";
+	const struct command *command = is_help(verb) ? NULL : find_verb(conn, module, verb);
+
+	if (is_help(verb))
+		help_with_module(conn, module);
+	else if (command && tokens->n == 3 && is_help(tokens->item[2]))
+		reply_help(conn, command);
+	else if (command && read_arguments(conn, command, tokens))
+		run(conn, command, tokens, line);
 }
 
 void command_run(struct conn *conn, char *line)
@@ -199,20 +292,15 @@ void command_run(struct conn *conn, char *line)
 	char copy[COMMAND_MAX];
 	struct tokens tokens;
 
+	snprintf(copy, sizeof(copy), "%s", line);
 	tokenize_line(&tokens, line);
+	if (commands_have_module(tokens.item[0]) && tokens.n <= TOKENS_MAX) {
+		run_module(conn, &tokens, copy);
+		return;
+	}
 	command = find_command(tokens.item[0]);
-	if (!command) {
+	if (command)
+		run(conn, command, &tokens, copy);
+	else
 		refuse_unknown(conn, tokens.item[0]);
-		return;
-	}
-	if (tokens.n < command->n_min || tokens.n > command->n_max) {
-		command_fail(conn, "Usage: %s%s", command->name, command->usage);
-		return;
-	}
-	if (needs_gpus(command, &tokens)) {
-		join_tokens(&tokens, copy);
-		if (!probe_is_done(conn->daemon, conn, copy))
-			return;
-	}
-	command->run(conn, &tokens);
 }

@@ -18,6 +18,9 @@ struct conn;
  */
 void command_run(struct conn *conn, char *line);
 
+/* Whether it is a module of protocol 3, after which a verb follows. */
+bool commands_have_module(const char *word);
+
 /* Prints all commands to standard output. */
 void commands_print(void);
 

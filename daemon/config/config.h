@@ -72,6 +72,8 @@ struct config {
 	bool is_verbose;           /* the log level at the start is debug */
 	char metrics_listen[METRICS_LISTEN_MAX]; /* MPS_METRICS_LISTEN: [ADDRESS:]PORT, "": off */
 
+	unsigned protocol; /* 2 or 3: as which daemon of the vendor it starts */
+
 	/* From the command line of the daemon, too: */
 	bool is_multiuser;   /* -M: one server for all users, with this UID: */
 	uid_t server_uid;    /* MPS_SERVER_USER */

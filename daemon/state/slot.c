@@ -8,6 +8,8 @@
 
 #include "slot.h"
 
+#include <stdio.h>
+
 #include "daemon.h"
 #include "tenant.h"
 #include "daemon/config/allowances.h"
@@ -47,6 +49,14 @@ void slots_sweep(struct tenant *tenant)
 	list_each_safe (struct slot, slot, &tenant->slots, link)
 		if (slot->is_isolated && slot_is_unused(slot))
 			slot_free(slot);
+}
+
+void slot_name(const struct slot *slot, char name[SLOT_NAME_MAX])
+{
+	if (slot->is_isolated)
+		snprintf(name, SLOT_NAME_MAX, "uid_%u_program_%08x", slot->uid, slot->program);
+	else
+		snprintf(name, SLOT_NAME_MAX, "uid_%u", slot->tenant->uid);
 }
 
 bool slot_is_waiting(const struct slot *slot)

@@ -46,6 +46,10 @@ void slot_init(struct slot *slot, struct tenant *tenant);
 /* NULL if there is none. */
 struct slot *slot_find_isolated(const struct tenant *tenant, uid_t uid, uint32_t program);
 
+/* The name of its server in protocol 3: uid_1000. */
+#define SLOT_NAME_MAX 65
+void slot_name(const struct slot *slot, char name[SLOT_NAME_MAX]);
+
 /* Finds or creates the isolated slot of a program; NULL without memory. */
 struct slot *slot_get_isolated(struct tenant *tenant, uid_t uid, uint32_t program);
 

@@ -91,7 +91,8 @@ def check_commands(offer):
         for word in re.findall(r"(?<![\w-])(-{1,2}[a-z][\w-]*|[a-z]\w+)(?!\w)", usage):
             assert word in words, "%s: %s is not offered: %s" % (name, word, words)
         equal(offer(mps.CONTROL, "--strict", name, ""), words)
-    equal(offer(mps.CONTROL, "-p", ""), {"2"})
+    equal(offer(mps.CONTROL, "-p", ""), {"2", "3"})
+    assert {"list", "get", "terminate", "--server=", "--format="} <= offer(mps.CONTROL, "client", "")
     assert {"check-config", "check-directory", "cdi", "top"} <= first, first
     equal(offer(mps.CONTROL, "-c", "mps.conf", "group", ""), offer(mps.CONTROL, "group", ""))
     equal(offer(mps.CONTROL, "top", ""), {"--once", "--json", "-d", "-n"})

@@ -279,7 +279,8 @@ def test_version_and_help():
     for option in "--help", "-help", "-v", "--version":
         equal(subprocess.run([CONTROL, option, "-x"], capture_output=True, check=True).stderr, b"")
     for args in (["-x"], ["-d", "-f"], ["-d", "quit"], ["-M"], ["-S", "get_server_list"], ["-p"],
-                 ["-d", "--strict"], ["-p", "3", "get_server_list"], ["-d", "-p", "x"]):
+                 ["-d", "--strict"], ["-p", "4", "get_server_list"], ["-d", "-p", "x"], ["-q", "ps"],
+                 ["-d", "-q"], ["-p", "3", "-m"]):
         done = subprocess.run([CONTROL, *args], capture_output=True, text=True, check=False)
         equal((done.returncode, done.stdout), (1, ""), args)
         contains(done.stderr, "mps-control")
@@ -310,17 +311,17 @@ def test_options_of_the_vendor():
 
 
 def test_protocol():
-    """The variable overrides the option; any value except 2 is refused."""
+    """The variable overrides the option; any value except 2 and 3 is refused."""
     with Daemon(start=False) as daemon:
-        for words, variable, wrong in ((["-p", "3"], None, "-p"), (["-p", "2"], "3", "CUDA_MPS_PROTOCOL"),
+        for words, variable, wrong in ((["-p", "4"], None, "-p"), (["-p", "2"], "4", "CUDA_MPS_PROTOCOL"),
                                        ([], "1", "CUDA_MPS_PROTOCOL"), ([], "2x", "CUDA_MPS_PROTOCOL"),
-                                       (["-p", "3"], "2", None), (["--protocol", "2"], "", None)):
+                                       (["-p", "4"], "2", None), (["--protocol", "2"], "", None)):
             done = daemon.run("-d", *words, environment={} if variable is None else
                               {"CUDA_MPS_PROTOCOL_VERSION": variable})
             equal(done.returncode, 1 if wrong else 0, (words, variable, done.stderr))
             if wrong:
                 contains(done.stderr, wrong)
-                contains(done.stderr, "set it to 2")
+                contains(done.stderr, "set it to 2 or 3")
             else:
                 daemon.quit()
 

@@ -159,7 +159,7 @@ def test_files_in_code_exist():
 
 def test_commands_exist():
     """Each command of mps-control in code is one of the daemon or of the front end."""
-    known = set(re.findall(r'^\t\{"(\w+)", "', read(harness.ROOT + "/daemon/command/command.c"), re.M))
+    known = set(re.findall(r'^\t\{"([\w-]+)(?: [a-z]+)?",\s*"', read(harness.ROOT + "/daemon/command/command.c"), re.M))
     for path in glob.glob(harness.ROOT + "/daemon/**/*.c", recursive=True):
         known |= set(re.findall(r'is_command\(options, "([\w-]+)"\)', read(path)))
     assert len(known) > 30, known

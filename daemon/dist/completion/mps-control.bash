@@ -23,6 +23,7 @@ _mps_control_word() {
 	FILE) compgen -f ;;
 	UID) getent passwd | cut -d : -f 3 ;;
 	OPTION) echo -active_thread_percentage -device_pinned_mem_limit -priority -uid ;;
+	-*=*) printf '%s\n' "${2%%=*}=" ;;
 	-* | [a-z]*) printf '%s\n' "$2" ;;
 	esac
 }
@@ -34,7 +35,7 @@ _mps_control_candidates() {
 	while [ $# -gt 0 ]; do
 		case $1 in
 		-p | --protocol)
-			[ $# -gt 1 ] || { echo 2 && return; }
+			[ $# -gt 1 ] || { echo "2 3" && return; }
 			shift
 			;;
 		-c | --config) shift ;;

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What the commands of protocol 3 share. Loop thread.
+ *
+ * Invariant: a user does not learn the names of servers of other users.
+ */
+
+#include <string.h>
+
+#include "modules.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/slot.h"
+#include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/viewer.h"
+#include "daemon/reply/command_reply.h"
+
+/* ---- tables and fields */
+
+bool module_open_table(struct conn *conn, const struct tokens *tokens, const char *const *columns,
+	size_t n_columns, struct table *table)
+{
+	const char *format = arguments_get(tokens, "format");
+
+	if (table_init(table, columns, n_columns, format))
+		return true;
+	return command_fail(conn, "\"%s\" is not a format: --format takes " TABLE_FORMATS, format);
+}
+
+void module_reply_table(struct conn *conn, struct table *table)
+{
+	_cleanup_free_ char *text = table_close(table);
+
+	if (!text)
+		command_fail(conn, "The daemon is out of memory");
+	else if (*text)
+		command_reply_text(conn, text);
+}
+
+void module_reply_cell(struct conn *conn, struct table *table, size_t column)
+{
+	_cleanup_free_ char *rest = NULL;
+
+	if (!table->has_failed)
+		command_reply(conn, "%s", table_cell(table, column));
+	rest = table_close(table);
+	if (!rest)
+		command_fail(conn, "The daemon is out of memory");
+}
+
+static bool is_field(const char *column, const char *field)
+{
+	while (*column && (*column == *field || (*column == '-' && *field == '_'))) {
+		column++;
+		field++;
+	}
+	return !*column && !*field;
+}
+
+int module_find_field(
+	struct conn *conn, const char *const *columns, size_t n_columns, const char *field)
+{
+	char names[256] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < n_columns; i++) {
+		if (is_field(columns[i], field))
+			return (int)i;
+		used += (size_t)snprintf(
+			names + used, sizeof(names) - used, "%s%s", i > 0 ? ", " : "", columns[i]);
+	}
+	command_fail(conn, "Unknown field \"%s\": the fields are %s", field, names);
+	return -EINVAL;
+}
+
+/* ---- servers */
+
+bool module_shows_slot(const struct conn *conn, const struct slot *slot)
+{
+	return slot->server && viewer_sees_user(conn, slot->tenant->uid);
+}
+
+bool module_is_chosen(const struct slot *slot, const char *name)
+{
+	char own[SLOT_NAME_MAX];
+
+	slot_name(slot, own);
+	return !name || strcmp(own, name) == 0;
+}
+
+struct slot *module_find_slot(struct conn *conn, const char *name)
+{
+	list_each (struct tenant, tenant, &conn->daemon->tenants, link)
+		list_each (struct slot, slot, &tenant->slots, link)
+			if (module_shows_slot(conn, slot) && module_is_chosen(slot, name))
+				return slot;
+	command_fail(conn, "Server '%s' not found: see server list", name);
+	return NULL;
+}

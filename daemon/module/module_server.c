@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The module `server' of protocol 3. Loop thread. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "modules.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/slot.h"
+#include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
+#include "daemon/server/server.h"
+#include "daemon/reply/command_reply.h"
+
+/* `get' takes all but the last one. */
+static const char *const columns[] = {
+	"name",
+	"uid",
+	"pid",
+	"status",
+	"pipe-directory",
+	"allowed-devices",
+	"context-ids",
+};
+
+/* "Ready" is the vendor's word. */
+static const char *status_of(const struct server *server)
+{
+	static const char *const names[] = {
+		[SERVER_INITIALIZING] = "Initializing",
+		[SERVER_ACTIVE] = "Ready",
+		[SERVER_FAULT] = "Fault",
+		[SERVER_STOPPING] = "Stopping",
+	};
+
+	return names[server->state];
+}
+
+static void add_devices(struct table *table, const struct devices *devices)
+{
+	char text[DEVICES_MAX * DEVICE_UUID_TEXT] = "", uuid[DEVICE_UUID_TEXT];
+	size_t used = 0;
+
+	for (unsigned i = 0; i < devices->n; i++) {
+		device_uuid_text(&devices->items[i], uuid);
+		used += (size_t)snprintf(
+			text + used, sizeof(text) - used, "%s%s", i > 0 ? "," : "", uuid);
+	}
+	table_add(table, "%s", text);
+}
+
+/* The IDs of its clients, which `ps' shows, too. */
+static void add_contexts(struct table *table, const struct server *server)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+
+	if (!file) {
+		table->has_failed = true;
+		return;
+	}
+	list_each (const struct client, client, &server->clients, link)
+		if (client->n_contexts > 0)
+			fprintf(file, "%s%u", ftell(file) > 0 ? "," : "",
+				client->contexts[0].session);
+	if (fclose(file) != 0)
+		table->has_failed = true;
+	else
+		table_add(table, "%s", text);
+}
+
+static void add_row(struct table *table, const struct slot *slot)
+{
+	const struct server *server = slot->server;
+	char name[SLOT_NAME_MAX];
+
+	slot_name(slot, name);
+	table_add(table, "%s", name);
+	table_add(table, "%u", slot->tenant->uid);
+	table_add(table, "%d", server->pid);
+	table_add(table, "%s", status_of(server));
+	table_add(table, "%s", slot->tenant->daemon->config.pipe_directory);
+	add_devices(table, &server->devices);
+	add_contexts(table, server);
+}
+
+void module_server_list(struct conn *conn, const struct tokens *tokens)
+{
+	const char *name = tokens->n > 1 ? tokens->item[1] : NULL;
+	struct table table;
+
+	if (name && !module_find_slot(conn, name))
+		return;
+	if (!module_open_table(conn, tokens, columns, ARRAY_SIZE(columns), &table))
+		return;
+	list_each (const struct tenant, tenant, &conn->daemon->tenants, link)
+		list_each (const struct slot, slot, &tenant->slots, link)
+			if (module_shows_slot(conn, slot) && module_is_chosen(slot, name))
+				add_row(&table, slot);
+	module_reply_table(conn, &table);
+}
+
+void module_server_get(struct conn *conn, const struct tokens *tokens)
+{
+	const struct slot *slot = module_find_slot(conn, tokens->item[1]);
+	size_t n_fields = ARRAY_SIZE(columns) - 1;
+	struct table table;
+	int field;
+
+	if (!slot)
+		return;
+	field = module_find_field(conn, columns, n_fields, tokens->item[2]);
+	if (field < 0)
+		return;
+	table_init(&table, columns, ARRAY_SIZE(columns), NULL);
+	add_row(&table, slot);
+	module_reply_cell(conn, &table, (size_t)field);
+}
