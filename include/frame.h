@@ -53,7 +53,9 @@ enum frame_type {
 	FRAME_LEASE_RETURN,  /* daemon to server: give back what is unused; the server replies */
 	FRAME_RECEIVE,       /* server to its receiver: read a client's connection */
 	FRAME_RECEIVED,      /* receiver to its server: the reply */
-	FRAME_TYPE_MAX = FRAME_RECEIVED,
+	FRAME_SUSPEND,       /* daemon to server: hold a client's messages, or serve them again */
+	FRAME_SUSPENDED,     /* server to daemon: the reply, and again after each change */
+	FRAME_TYPE_MAX = FRAME_SUSPENDED,
 };
 
 struct frame_head {
@@ -232,6 +234,27 @@ struct frame_terminate {
 	uint64_t client;
 	uint32_t result; /* CUresult; 0: every later call of the client fails */
 	uint32_t reserved;
+};
+
+/* How far the suspension of a client is. */
+enum suspension {
+	SUSPENSION_NONE,
+	SUSPENSION_BEGUN, /* its messages are held; it has work on a GPU, or is in a call */
+	SUSPENSION_AT_REST,
+	SUSPENSION_BLOCKED, /* its messages are held; a stream waits, possibly for one of them */
+	SUSPENSION_MAX = SUSPENSION_BLOCKED,
+};
+
+/*
+ * FRAME_SUSPEND has the state SUSPENSION_NONE or SUSPENSION_BEGUN. FRAME_SUSPENDED repeats the
+ * number of the last order. The server holds the state: a new daemon gets a FRAME_SUSPENDED for
+ * each suspended client, behind its FRAME_CLIENT_HERE.
+ */
+struct frame_suspend {
+	struct frame_head head;
+	uint64_t client;
+	uint32_t state;  /* enum suspension */
+	uint32_t number; /* of the daemon's orders about this client */
 };
 
 /* FRAME_CLIENT_HERE; with only the ID, FRAME_CLIENT_GONE. */

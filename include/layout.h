@@ -150,7 +150,8 @@ struct page {
 	uint32_t n_asked;   /* counts host functions that are due, approximately; futex word */
 	uint32_t n_text;    /* counts bytes that kernels printed, read or not */
 	uint32_t n_at_work; /* clients of this server with work on a GPU, as of the last message */
-	uint8_t pad5[4096 - 6 * 64 + 52];
+	uint32_t is_suspended; /* 1: messages wait for as long as the operator wants */
+	uint8_t pad5[4096 - 6 * 64 + 48];
 	/* Written by the GPU: the progress of each stream. The low half is a futex word. */
 	uint64_t timeline[STREAMS_MAX];
 	uint64_t asked[STREAMS_MAX];  /* written by the GPU: the host function to run */

@@ -93,6 +93,10 @@ bool ring_has_more(const struct ring_receiver *receiver);
  * there. ring_interrupt() from another thread ends the sleep too.
  */
 void ring_sleep(struct ring_receiver *receiver, int timeout_ms);
+
+/* The same, but messages do not end the sleep; it may end early. */
+void ring_pause(struct ring_receiver *receiver, int timeout_ms);
+
 void ring_interrupt(struct ring_receiver *receiver);
 
 #endif

@@ -55,6 +55,8 @@ static const struct {
 	[FRAME_LEASE] = {sizeof(struct frame_lease), 0, 0},
 	[FRAME_LEASE_WANT] = {sizeof(struct frame_lease), 0, 0},
 	[FRAME_LEASE_RETURN] = {sizeof(struct frame_lease), 0, 0},
+	[FRAME_SUSPEND] = {sizeof(struct frame_suspend), 0, 0},
+	[FRAME_SUSPENDED] = {sizeof(struct frame_suspend), 0, 0},
 	[FRAME_PENDING] = {sizeof(struct frame_pending), 0, 0},
 };
 

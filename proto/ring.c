@@ -22,6 +22,11 @@ _Static_assert(sizeof(struct ring_control) <= RING_DATA_OFFSET, "control words a
 _Static_assert(sizeof(struct message_head) == 16, "wire");
 _Static_assert(sizeof(struct reply_head) == 16, "wire");
 
+/* How often to look for space in the ring; and later, as the client may be suspended. */
+#define ROOM_PAUSE_NS 20000
+#define ROOM_PATIENCE_MS 100
+#define ROOM_PAUSE_MAX_NS 2000000
+
 void ring_sender_init(
 	struct ring_sender *sender, struct ring_control __shm *ring, const struct page __shm *page)
 {
@@ -49,14 +54,16 @@ static bool sender_has_room(struct ring_sender *sender, uint32_t size)
 static int sender_wait_room(struct ring_sender *sender, uint32_t size, int timeout_ms,
 	bool (*is_alive)(void *), void *user)
 {
-	const struct timespec pause = {.tv_nsec = 20000};
-	uint64_t deadline_ms = 0;
+	struct timespec pause = {.tv_nsec = ROOM_PAUSE_NS};
+	uint64_t start_ms = 0;
 
 	while (!sender_has_room(sender, size)) {
-		if (deadline_ms == 0)
-			deadline_ms = now_ms() + (uint64_t)timeout_ms;
-		else if (now_ms() >= deadline_ms)
+		if (start_ms == 0)
+			start_ms = now_ms();
+		else if (now_ms() - start_ms >= (uint64_t)timeout_ms)
 			return -ETIMEDOUT;
+		else if (now_ms() - start_ms >= ROOM_PATIENCE_MS)
+			pause.tv_nsec = ROOM_PAUSE_MAX_NS;
 		if (is_alive && !is_alive(user))
 			return -EPIPE;
 		nanosleep(&pause, NULL);
@@ -219,6 +226,13 @@ void ring_sleep(struct ring_receiver *receiver, int timeout_ms)
 	if (!ring_has_more(receiver))
 		shm_wait(&receiver->control->tail, receiver->head, timeout_ms);
 	shm_store32(&receiver->page->worker_asleep, 0);
+}
+
+void ring_pause(struct ring_receiver *receiver, int timeout_ms)
+{
+	uint32_t __shm *tail = &receiver->control->tail;
+
+	shm_wait(tail, shm_load32(tail), timeout_ms);
 }
 
 void ring_interrupt(struct ring_receiver *receiver)

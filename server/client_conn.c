@@ -21,6 +21,7 @@
 #include "server.h"
 #include "sharer.h"
 #include "spec_hash.h"
+#include "suspension.h"
 #include "wire.h"
 #include "worker.h"
 #include "server/util/log.h"
@@ -499,6 +500,7 @@ void client_conn_note_group(struct client_conn *conn)
 void client_conn_update(struct client_conn *conn)
 {
 	notify_new_contexts(conn);
+	suspension_update(conn);
 	if (!conn->is_active && atomic_load(&conn->session->is_active)) {
 		conn->is_active = true;
 		conn->server->n_active++;

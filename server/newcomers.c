@@ -13,15 +13,19 @@
 #include "bounds.h"
 #include "client_conn.h"
 #include "server.h"
+#include "suspension.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
+#include "server/link/client.h"
+#include "server/link/daemon_link.h"
 
 struct newcomer {
 	struct newcomer *next;
 	struct frame_client client;
 	int connection;
 	uint64_t since_ms;
-	bool is_logged; /* in the log */
+	bool is_logged;               /* in the log */
+	struct frame_suspend suspend; /* the daemon's last order; zeros: none */
 };
 
 /*
@@ -91,13 +95,24 @@ static bool newcomers_has_to_wait(const struct server *server, const struct newc
 	       find_leftover(server, newcomer->since_ms);
 }
 
+static void welcome(struct server *server, const struct newcomer *newcomer)
+{
+	const struct client_conn *last = server->conns;
+
+	client_conn_new(server, &newcomer->client, newcomer->connection);
+	if (newcomer->suspend.state == SUSPENSION_NONE || server->conns == last)
+		return;
+	suspension_take(server->conns, &newcomer->suspend);
+	server_start_tick(server);
+}
+
 void newcomers_look(struct server *server)
 {
 	log_waiting_newcomers(server);
 	while (server->newcomers && !newcomers_has_to_wait(server, server->newcomers)) {
 		struct newcomer *newcomer = LIST_POP(server->newcomers);
 
-		client_conn_new(server, &newcomer->client, newcomer->connection);
+		welcome(server, newcomer);
 		free(newcomer);
 	}
 }
@@ -119,6 +134,29 @@ bool newcomers_terminate(struct server *server, uint64_t id)
 	return true;
 }
 
+/* Nothing of it runs. */
+static void notify_suspension(const struct newcomer *newcomer)
+{
+	struct frame_suspend frame = newcomer->suspend;
+
+	frame_init(&frame, FRAME_SUSPENDED, 0);
+	if (frame.state != SUSPENSION_NONE)
+		frame.state = SUSPENSION_AT_REST;
+	daemon_link_send(&frame);
+}
+
+void newcomers_suspend(struct server *server, const struct frame_suspend *order)
+{
+	struct newcomer *newcomer = server->newcomers;
+
+	while (newcomer && newcomer->client.id != order->client)
+		newcomer = newcomer->next;
+	if (!newcomer)
+		return;
+	newcomer->suspend = *order;
+	notify_suspension(newcomer);
+}
+
 void newcomers_drop(struct server *server)
 {
 	while (server->newcomers) {
@@ -134,4 +172,7 @@ void newcomers_notify(struct server *server)
 {
 	for (const struct newcomer *each = server->newcomers; each; each = each->next)
 		client_conn_notify_of(&each->client, FRAME_CLIENT_HERE);
+	for (const struct newcomer *each = server->newcomers; each; each = each->next)
+		if (each->suspend.state != SUSPENSION_NONE)
+			notify_suspension(each);
 }

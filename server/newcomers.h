@@ -31,6 +31,9 @@ void newcomers_look(struct server *server);
  */
 bool newcomers_terminate(struct server *server, uint64_t id);
 
+/* The order of the daemon about a client that may wait here: its session begins suspended. */
+void newcomers_suspend(struct server *server, const struct frame_suspend *order);
+
 /* The server ends. Closes the connections without an answer, so that the clients try again. */
 void newcomers_drop(struct server *server);
 

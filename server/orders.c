@@ -13,6 +13,7 @@
 #include "client_conn.h"
 #include "newcomers.h"
 #include "server.h"
+#include "suspension.h"
 #include "server/util/log.h"
 #include "server/session/trace_writer.h"
 #include "server/driver/driver.h"
@@ -36,18 +37,37 @@ static void take_group(struct server *server, const struct frame_group *frame)
 	group_link_look();
 }
 
-static void terminate_client(struct server *server, uint64_t id)
+static struct client_conn *find_client(const struct server *server, uint64_t id)
 {
 	struct client_conn *conn = server->conns;
 
 	while (conn && conn->id != id)
 		conn = conn->next;
+	return conn;
+}
+
+static void terminate_client(struct server *server, uint64_t id)
+{
+	struct client_conn *conn = find_client(server, id);
+
 	if (conn)
 		client_conn_terminate(conn);
 	else
 		client_conn_answer_terminate(id, newcomers_terminate(server, id)
 							 ? CUDA_SUCCESS
 							 : CUDA_ERROR_INVALID_CONTEXT);
+}
+
+/* The daemon knows already if the client has left. */
+static void suspend_client(struct server *server, const struct frame_suspend *order)
+{
+	struct client_conn *conn = find_client(server, order->client);
+
+	if (conn)
+		suspension_take(conn, order);
+	else
+		newcomers_suspend(server, order);
+	server_start_tick(server);
 }
 
 /* The workers of the trace may still be in a long call. */
@@ -83,6 +103,9 @@ static int orders_take(struct server *server, struct frame_reader *reader)
 	case FRAME_TERMINATE:
 		terminate_client(server, ((const struct frame_terminate *)frame)->client);
 		return 0;
+	case FRAME_SUSPEND:
+		suspend_client(server, frame);
+		return 0;
 	case FRAME_COUNTERS:
 		counters_report(server->conns);
 		return 0;
@@ -117,6 +140,8 @@ static void daemon_found(struct server *server)
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
 		client_conn_notify(conn, FRAME_CLIENT_HERE);
 		client_conn_notify_contexts(conn);
+		if (conn->suspension_told != SUSPENSION_NONE)
+			suspension_notify(conn);
 	}
 	newcomers_notify(server);
 	server_notify_state(server);

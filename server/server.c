@@ -18,6 +18,7 @@
 #include "newcomers.h"
 #include "orders.h"
 #include "sharer.h"
+#include "suspension.h"
 #include "worker.h"
 #include "server/util/log.h"
 #include "server/util/number.h"
@@ -252,6 +253,7 @@ static void on_tick(uv_timer_t *timer)
 		check_overdue(server, conn);
 	}
 	is_needed |= trace_control_look(server->conns);
+	is_needed |= suspensions_look(server->conns);
 	newcomers_look(server);
 	if (server->is_faulted &&
 		((server->n_conns == 0 &&

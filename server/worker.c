@@ -18,6 +18,7 @@
 #include "disable.h"
 #include "processors.h"
 #include "spin.h"
+#include "suspension.h"
 #include "server/util/log.h"
 #include "server/util/thread.h"
 #include "server/session/at_work.h"
@@ -272,6 +273,11 @@ static void worker_loop(struct session *session)
 
 		if (unlikely(trace_has_changed(session)))
 			tracer_sync(session);
+		if (suspension_is_wanted(session)) {
+			suspension_hold(session);
+			sleep_ms = SLEEP_MIN_MS;
+			continue;
+		}
 		r = worker_fetch(session);
 		if (unlikely(session_devices_reclaim_wanted(session)) && streams_poll(session))
 			session_devices_trim(session);

@@ -20,7 +20,7 @@
 
 #define TAILS_MAX 4
 #define ROOM_ROUND_MS 1000
-/* Compiling a library while it is loaded takes minutes at worst. */
+/* Compiling a library while it is loaded takes minutes at worst. Suspended time does not count. */
 #define ANSWER_MAX_NS (600ull * 1000000000ull)
 #define TURN_SLEEP_NS 50000u
 
@@ -56,7 +56,7 @@ static CUresult reply_slot_take(unsigned *ret_slot)
 		result = server_link_check(&server);
 		if (result != CUDA_SUCCESS)
 			return result;
-		if (give_up_ns == 0)
+		if (give_up_ns == 0 || server_link_is_suspended(&server))
 			give_up_ns = now_ns() + ANSWER_MAX_NS;
 		else if (now_ns() > give_up_ns)
 			return CUDA_ERROR_MPS_RPC_FAILURE;
@@ -133,6 +133,8 @@ static bool call_wait_answer(unsigned slot, uint32_t seq)
 
 		if (before != seq)
 			shm_wait(&server.page->reply[slot].head.seq, before, CALL_ROUND_MS);
+		if (server_link_is_suspended(&server))
+			give_up_ns = now_ns() + ANSWER_MAX_NS;
 		if (!is_answered(slot, seq) &&
 			(!server_link_wait_goes_on(&server) || now_ns() > give_up_ns))
 			break;

@@ -18,9 +18,13 @@
 #include "handshake.h"
 #include "lock.h"
 #include "client/util/log.h"
+#include "client/util/sleep.h"
 
 /* The server reads a frame when it reaches the frame's message, perhaps after much other work. */
 #define SEND_MS 60000
+
+/* How often to look whether the operator has resumed this process. */
+#define SUSPENDED_SLEEP_NS 10000000
 
 #define FRAME_BYTES 64
 /* After so many servers have ended, this process gives up. */
@@ -77,11 +81,19 @@ static void forget_frames(void)
 	kept.last = &kept.frames;
 }
 
+/* The server reads no frames meanwhile, and the socket takes only so many. */
+static void wait_while_suspended(struct server_link *link)
+{
+	while (server_link_is_suspended(link) && server_link_is_alive(link))
+		sleep_ns(SUSPENDED_SLEEP_NS);
+}
+
 CUresult reconnect_send_frame(struct server_link *link, const void *frame, int fd)
 {
 	bool is_kept = false;
 	int r;
 
+	wait_while_suspended(link);
 	lock_take(&kept.lock);
 	if (reconnect_is_possible(link))
 		is_kept = keep_frame(frame, fd);

@@ -68,6 +68,12 @@ static inline bool server_link_is_terminated(const struct server_link *link)
 	return shm_load32(&link->page->fault) == CUDA_ERROR_MPS_CLIENT_TERMINATED;
 }
 
+/* Whether the operator has suspended this process's work: answers take as long as that. */
+static inline bool server_link_is_suspended(const struct server_link *link)
+{
+	return shm_load32(&link->page->is_suspended);
+}
+
 /* All further calls fail; the first time, a line says who has ended the connection. */
 void server_link_give_up(struct server_link *link);
 

@@ -32,7 +32,9 @@ struct client_conn {
 	bool is_ending;     /* its work must end */
 	bool is_inactive;   /* ... and has ended, with its worker, but its process continues */
 	bool is_active;     /* counted as active */
-	uint64_t notified;  /* GPUs whose contexts the daemon knows, one bit each */
+	uint32_t suspend_number;         /* of the daemon's last order to suspend or resume it */
+	enum suspension suspension_told; /* to the daemon */
+	uint64_t notified;               /* GPUs whose contexts the daemon knows, one bit each */
 	uint64_t ending_ms;
 	uint64_t grace_from_ms; /* from when on its work, or a driver call, has MPS_GRACE_MS */
 	uint64_t seen_held;     /* what its session held at the last look, */

@@ -94,6 +94,8 @@ struct session {
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: it waits for work of other sessions */
+	atomic_bool is_suspended;     /* set by the loop: serve no message (server/suspension.h) */
+	_Atomic uint32_t suspension;  /* set by the worker: enum suspension, as far as it is */
 	_Atomic uint32_t n_unpinned;  /* set by the worker: pieces of memory, so far */
 	struct watchdog watchdog;     /* the call that the worker is in */
 	_Atomic uint64_t counters[COUNTERS]; /* see server/session/counting.h */

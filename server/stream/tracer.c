@@ -336,6 +336,18 @@ void tracer_mark(struct session *session, uint32_t stream, enum trace_kind kind)
 	trace_writer_add(&session->tracer->writer, &record, NULL);
 }
 
+void tracer_poll(struct session *session)
+{
+	struct tracer *tracer = session->tracer;
+
+	if (!tracer)
+		return;
+	if (fault_get() == CUDA_SUCCESS)
+		tracer_look(tracer, PIECES_MAX);
+	if (!tracer->pending || now_ns() - tracer->writer.written_ns > WRITE_NS)
+		trace_writer_flush(&tracer->writer);
+}
+
 void tracer_sleep(struct session *session, int timeout_ms)
 {
 	struct tracer *tracer = session->tracer;
@@ -343,10 +355,7 @@ void tracer_sleep(struct session *session, int timeout_ms)
 	int64_t left_ms;
 
 	do {
-		if (fault_get() == CUDA_SUCCESS)
-			tracer_look(tracer, PIECES_MAX);
-		if (!tracer->pending || now_ns() - tracer->writer.written_ns > WRITE_NS)
-			trace_writer_flush(&tracer->writer);
+		tracer_poll(session);
 		left_ms = (int64_t)(until_ms - now_ms());
 		if (left_ms > 0)
 			ring_sleep(&session->receiver, tracer->pending ? LOOK_MS : (int)left_ms);

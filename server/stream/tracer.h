@@ -40,6 +40,9 @@ static inline enum trace_kind trace_copy_kind(bool to_host, bool from_host)
 /* A point in time of a stream. */
 void tracer_mark(struct session *session, uint32_t stream, enum trace_kind kind);
 
+/* Checks which work has ended, if a trace runs. */
+void tracer_poll(struct session *session);
+
 /* Sleeps as ring_sleep(), and meanwhile checks which work has ended. */
 void tracer_sleep(struct session *session, int timeout_ms);
 

@@ -14,9 +14,11 @@
 #include "bounds.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
+#include "server/link/daemon_link.h"
 #include "server/client_conn.h"
 #include "server/newcomers.h"
 #include "server/server.h"
+#include "server/suspension.h"
 
 #define WELCOMED_MAX 8
 
@@ -24,13 +26,34 @@ static struct server server;
 static struct session sessions[2];
 static struct client_conn leavers[2];
 static int welcomed[WELCOMED_MAX];
-static unsigned n_welcomed, n_lines, n_closed, n_told, n_refused;
+static unsigned n_welcomed, n_lines, n_closed, n_told, n_refused, n_ticks;
+static struct client_conn comers[WELCOMED_MAX];
+static uint64_t suspended;        /* the client that was suspended as it was welcomed */
+static struct frame_suspend last; /* sent to the daemon */
 
-void client_conn_new(
-	_unused_ struct server *of, _unused_ const struct frame_client *client, int connection)
+void client_conn_new(struct server *of, const struct frame_client *client, int connection)
 {
 	assert_true(n_welcomed < WELCOMED_MAX);
+	comers[n_welcomed] = (struct client_conn){.id = client->id, .next = of->conns};
+	comers[n_welcomed].session = &sessions[1];
+	of->conns = &comers[n_welcomed];
 	welcomed[n_welcomed++] = connection;
+}
+
+void suspension_take(struct client_conn *conn, const struct frame_suspend *order)
+{
+	assert_int_equal(order->client, conn->id);
+	suspended = conn->id;
+}
+
+void server_start_tick(_unused_ struct server *of)
+{
+	n_ticks++;
+}
+
+void daemon_link_send(const void *frame)
+{
+	memcpy(&last, frame, sizeof(last));
 }
 
 void client_conn_notify_of(
@@ -70,7 +93,8 @@ static int set_up(_unused_ void **state)
 	}
 	leavers[0].next = &leavers[1];
 	server.conns = leavers;
-	n_welcomed = n_lines = n_closed = n_told = n_refused = 0;
+	n_welcomed = n_lines = n_closed = n_told = n_refused = n_ticks = 0;
+	suspended = 0;
 	return 0;
 }
 
@@ -193,6 +217,38 @@ static void test_terminated(_unused_ void **state)
 	assert_int_equal(welcomed[1], 9);
 }
 
+static void suspend(uint64_t client, enum suspension state, uint32_t number)
+{
+	const struct frame_suspend order = {.client = client, .state = state, .number = number};
+
+	last = (struct frame_suspend){0};
+	newcomers_suspend(&server, &order);
+}
+
+/* A waiting client that is suspended begins so; nothing of it runs meanwhile. */
+static void test_suspended(_unused_ void **state)
+{
+	leave(0);
+	come(7);
+	come(8);
+	suspend(6, SUSPENSION_BEGUN, 1);
+	assert_int_equal(last.client, 0);
+	suspend(7, SUSPENSION_BEGUN, 1);
+	suspend(7, SUSPENSION_NONE, 2);
+	assert_int_equal(last.state, SUSPENSION_NONE);
+	suspend(8, SUSPENSION_BEGUN, 5);
+	assert_int_equal(last.state, SUSPENSION_AT_REST);
+	assert_int_equal(last.number, 5);
+	last = (struct frame_suspend){0};
+	newcomers_notify(&server);
+	assert_int_equal(last.client, 8);
+	atomic_store(&sessions[0].has_work, false);
+	pass(1);
+	assert_int_equal(n_welcomed, 2);
+	assert_int_equal(suspended, 8);
+	assert_int_equal(n_ticks, 1);
+}
+
 /* A process that stays after its work has ended delays no other. */
 static void test_inactive(_unused_ void **state)
 {
@@ -213,6 +269,7 @@ int main(void)
 			test_not_for_those_that_leave_later, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_dropped, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_terminated, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_suspended, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_inactive, set_up, tear_down),
 	};
 
