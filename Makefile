@@ -166,7 +166,7 @@ $(BUILD)/bin/mps-control: $(call objects,daemon,daemon/main.c) $(call archives,d
 
 $(BUILD)/bin/mps-top: $(call objects,daemon,daemon/top/main.c) $(call archives,daemon proto-daemon)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(NCURSES) $(JANSSON)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(NCURSES) $(JANSSON) $(DEMANGLER)
 
 $(BUILD)/bin/mps-exporter: $(call objects,daemon,daemon/exporter/main.c) $(call archives,daemon proto-daemon)
 	@mkdir -p $(@D)

@@ -291,7 +291,7 @@ struct frame_fault {
 	uint32_t n_suspects;                  /* including those for which `clients' has no space */
 	uint64_t clients[FAULT_SUSPECTS_MAX]; /* IDs, then zeros; one ID if the client is known */
 	char result_name[64];
-	char kernel[FRAME_TEXT_MAX]; /* the known client's last launch; may be empty */
+	char kernel[FRAME_TEXT_MAX]; /* launched last by the known client; may be empty */
 };
 
 struct frame_fault_address {
@@ -311,6 +311,7 @@ struct frame_counters {
 	uint64_t counters[COUNTERS];
 	uint64_t memory[DEVICES_MAX];      /* bytes in use, by the server's ordinals */
 	uint64_t memory_peak[DEVICES_MAX]; /* the most that was ever in use */
+	char kernel[FRAME_TEXT_MAX];       /* launched last; may be empty */
 };
 
 /* One descriptor: memory of TRACE_SIZE, which the server fills (trace_file.h). */

@@ -40,6 +40,7 @@
 	LOCK(DEFERRED, "calls that are made later: server/schedule/deferred.c")                    \
 	LOCK(FAULT, "which fault came first: server/session/fault.c")                              \
 	LOCK(PRINTF, "what kernels print: server/stream/printf_capture.c")                         \
+	LOCK(LAST_LAUNCH, "the name of a session's last launch: server/session/last_launch.h")     \
 	LOCK(SERVER_LOG, "lines that wait for the daemon: server/util/log.c")                      \
 	/* The client library: locks that a thread holds while it asks the server. */              \
 	LOCK(ROUTE, "the choice of the route: client/transport/route.c")                           \

@@ -11,7 +11,6 @@
 #include "worker.h"
 
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/prctl.h>
 
 #include "bound.h"
@@ -33,7 +32,6 @@
 #include "server/stream/pending_wait.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
-#include "server/module/kernel.h"
 #include "server/launch/launch_batch.h"
 
 /* Spins after the last message: the next message of a busy client comes sooner than a wake-up. */
@@ -301,21 +299,11 @@ static void worker_loop(struct session *session)
 	}
 }
 
-/* Keeps the name for a fault report: unloading the library frees it. */
-static void keep_last_kernel_name(struct session *session)
-{
-	if (session->last_kernel)
-		memcpy(session->last_kernel_name, session->last_kernel->name,
-			sizeof(session->last_kernel_name));
-	atomic_store(&session->has_last_kernel, true);
-}
-
 void session_clean_up(struct session *session)
 {
 	bool device_lost;
 
 	atomic_store(&session->is_ending, true);
-	keep_last_kernel_name(session);
 	device_lost = fault_get() != CUDA_SUCCESS || streams_wait(session) != CUDA_SUCCESS;
 	each_part(session_parts, end, session, device_lost);
 	session_forget_objects(session);

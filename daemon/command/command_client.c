@@ -20,6 +20,7 @@
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
 #include "daemon/server/viewer.h"
+#include "daemon/watch/counting.h"
 #include "daemon/reply/command_reply.h"
 #include "daemon/reply/command_scope.h"
 
@@ -144,13 +145,15 @@ static void ps_print_row(struct conn *conn, const struct row *row, const struct 
 		(unsigned long long)row->client->pid_namespace, effective, command);
 }
 
-static json_t *ps_row_json(const struct conn *conn, const struct row *row)
+static json_t *ps_row_json(
+	const struct conn *conn, const struct row *row, const struct ps_options *options)
 {
 	const struct context *context = row->context;
+	json_t *object;
 	char uuid[DEVICE_UUID_TEXT];
 
 	device_uuid_text(row->device, uuid);
-	return json_pack("{s:o s:o s:o s:o s:o s:s s:o s:o s:o s:o s:o s:s? s:s}", "pid",
+	object = json_pack("{s:o s:o s:o s:o s:o s:s s:o s:o s:o s:o s:o s:s? s:s}", "pid",
 		json_integer(row->client->pid), "id", json_integer(context->session), "server",
 		json_integer(row->server->pid), "uid", json_integer(row->client->uid), "device",
 		json_integer(context->ordinal), "uuid", uuid, "namespace",
@@ -160,6 +163,9 @@ static json_t *ps_row_json(const struct conn *conn, const struct row *row)
 		context->memory == MEMORY_ALL ? json_null() : json_amount(context->memory),
 		"priority", json_integer(context->priority), "group",
 		client_group_name(conn, row->client), "state", client_state_name(row->client));
+	if (options->is_long)
+		json_set(&object, "kernel", json_text_or_null(row->client->kernel));
+	return object;
 }
 
 static void ps_show_client(struct conn *conn, struct row *row, const struct ps_options *options,
@@ -170,7 +176,7 @@ static void ps_show_client(struct conn *conn, struct row *row, const struct ps_o
 		/* clients_add_context() has checked the ordinal. */
 		row->device = &row->server->devices.items[row->context->ordinal];
 		if (options->is_json)
-			json_stream_add(json, ps_row_json(conn, row));
+			json_stream_add(json, ps_row_json(conn, row, options));
 		else
 			ps_print_row(conn, row, options);
 	}
@@ -207,6 +213,19 @@ static bool ps_read_options(
 	return true;
 }
 
+/* Only the long document has what servers have to be asked for. */
+static bool ps_is_fresh(
+	struct conn *conn, const struct ps_options *options, const struct server *only)
+{
+	char command[40] = "ps -l --json";
+
+	if (!options->is_long || !options->is_json)
+		return true;
+	if (only)
+		snprintf(command, sizeof(command), "ps -l --json -p %d", only->pid);
+	return counting_is_fresh(conn, command);
+}
+
 void command_ps(struct conn *conn, const struct tokens *tokens)
 {
 	const struct server *only = NULL;
@@ -218,6 +237,8 @@ void command_ps(struct conn *conn, const struct tokens *tokens)
 	if (options.pid)
 		only = scope_find_server(conn, tokens->item[0], options.pid, false);
 	if (options.pid && !only)
+		return;
+	if (!ps_is_fresh(conn, &options, only))
 		return;
 	if (options.is_json)
 		json_stream_put(&json, "{\"clients\":[");

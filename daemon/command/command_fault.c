@@ -98,19 +98,14 @@ static void reply_fault(struct conn *conn, const struct fault *fault)
 
 /* ---- JSON */
 
-static json_t *text_or_null(const char *text)
-{
-	return json_text(text[0] ? text : NULL);
-}
-
 static json_t *fault_client_json(const struct conn *conn, const struct fault_client *fault_client)
 {
 	bool may_see = may_see_client(conn, fault_client);
 
 	return json_pack("{s:o s:o s:o s:o}", "pid", json_integer(fault_client->pid), "uid",
 		json_integer(fault_client->uid), "group",
-		text_or_null(may_see ? fault_client->group : ""), "command",
-		text_or_null(may_see ? fault_client->command : ""));
+		json_text_or_null(may_see ? fault_client->group : ""), "command",
+		json_text_or_null(may_see ? fault_client->command : ""));
 }
 
 static json_t *fault_device_json(const struct fault *fault)
@@ -137,8 +132,8 @@ static json_t *fault_json(const struct conn *conn, const struct fault *fault)
 		json_integer(fault->server_uid), "device", fault_device_json(fault), "certain",
 		(int)fault_is_certain(fault), fault_is_certain(fault) ? "clients" : "suspects",
 		clients, "n_suspects", json_integer(fault->n_suspects), "known_by",
-		fault_how_text(fault), "kernel", text_or_null(fault_kernel(conn, fault)), "address",
-		fault->address ? address : NULL);
+		fault_how_text(fault), "kernel", json_text_or_null(fault_kernel(conn, fault)),
+		"address", fault->address ? address : NULL);
 }
 
 /* ---- the command */

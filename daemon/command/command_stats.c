@@ -81,10 +81,11 @@ static json_t *client_json(
 	/* The client's number is unique in the life of the daemon and its servers, other than the
 	 * PID. */
 	json_t *object = with_counters(
-		json_pack("{s:o s:o s:o s:o s:s? s:o}", "pid", json_integer(client->pid), "server",
-			json_integer(server->pid), "client", json_amount(client->id), "uid",
-			json_integer(client->uid), "group", group ? group->name : NULL, "command",
-			json_text(client->command)),
+		json_pack("{s:o s:o s:o s:o s:s? s:o s:o}", "pid", json_integer(client->pid),
+			"server", json_integer(server->pid), "client", json_amount(client->id),
+			"uid", json_integer(client->uid), "group", group ? group->name : NULL,
+			"command", json_text(client->command), "kernel",
+			json_text_or_null(client->kernel)),
 		&client->counts);
 
 	for (unsigned i = 0; i < client->n_contexts; i++)

@@ -56,7 +56,8 @@ struct client {
 	uint64_t partition[DEVICES_MAX]; /* the chunks of SMs that it named, with -S */
 	struct context contexts[DEVICES_MAX];
 	unsigned n_contexts;
-	struct counts counts; /* as of the server's last report */
+	struct counts counts;        /* as of the server's last report, as is the next */
+	char kernel[FRAME_TEXT_MAX]; /* launched last, "" if none */
 	enum termination_state termination;
 	bool is_reported; /* its server has it on its present connection: see client_report.h */
 };

@@ -46,6 +46,11 @@ json_t *json_text(const char *text)
 	return string;
 }
 
+json_t *json_text_or_null(const char *text)
+{
+	return json_text(text[0] ? text : NULL);
+}
+
 json_t *json_amount(uint64_t amount)
 {
 	return json_integer((json_int_t)MIN(amount, (uint64_t)INT64_MAX));

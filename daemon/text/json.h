@@ -17,6 +17,9 @@
 /* Any bytes: what is not UTF-8 becomes U+FFFD. NULL becomes null. */
 json_t *json_text(const char *text);
 
+/* The same, but "" becomes null. */
+json_t *json_text_or_null(const char *text);
+
 /* Numbers of a hostile process, too: larger ones than JSON's readers take become INT64_MAX. */
 json_t *json_amount(uint64_t amount);
 

@@ -11,9 +11,11 @@
 
 #include <string.h>
 
+#include "top_kernel.h"
 #include "daemon/text/amount.h"
 
 #define GRAPH_MAX 30
+#define KERNEL_MAX 40
 
 /* `rank': the columns of a high one are left out first. Those of numbers are aligned right. */
 static const struct {
@@ -24,16 +26,17 @@ static const struct {
 } columns[TOP_COLUMNS] = {
 	[TOP_PID] = {"PID", 7, 1, true, 'p'},
 	[TOP_USER] = {"USER", 8, 5, false, 'u'},
-	[TOP_GROUP] = {"GROUP", 7, 10, false, 'g'},
+	[TOP_GROUP] = {"GROUP", 7, 11, false, 'g'},
 	[TOP_SMS] = {"SM%", 3, 6, true, 's'},
 	[TOP_MEMORY] = {"MEM", 5, 3, true, 'm'},
 	[TOP_LAUNCHES] = {"LAUNCH/s", 8, 4, true, 'l'},
-	[TOP_COPIES] = {"COPY/s", 6, 8, true, 'c'},
-	[TOP_IN] = {"IN/s", 5, 11, true, 'i'},
-	[TOP_OUT] = {"OUT/s", 5, 12, true, 'o'},
+	[TOP_COPIES] = {"COPY/s", 6, 10, true, 'c'},
+	[TOP_IN] = {"IN/s", 5, 12, true, 'i'},
+	[TOP_OUT] = {"OUT/s", 5, 13, true, 'o'},
 	[TOP_BUSY] = {"BUSY%", 5, 2, true, 'b'},
 	[TOP_ERRORS] = {"ERR", 5, 7, true, 'e'},
 	[TOP_GRAPH] = {"60 SEC", 8, 9, false, 0},
+	[TOP_KERNEL] = {"KERNEL", 14, 8, false, 'k'},
 	[TOP_COMMAND] = {"COMMAND", 8, 0, false, 'n'},
 };
 
@@ -45,6 +48,12 @@ static enum top_column column_of_rank(unsigned rank)
 		if (columns[i].rank == rank)
 			return i;
 	return TOP_COMMAND;
+}
+
+static void widen(struct top_layout *layout, enum top_column column, unsigned more, unsigned most)
+{
+	if (layout->widths[column] > 0)
+		layout->widths[column] += MIN(more, most - columns[column].width);
 }
 
 void top_layout_init(struct top_layout *layout, unsigned n_columns, bool has_graph)
@@ -63,8 +72,8 @@ void top_layout_init(struct top_layout *layout, unsigned n_columns, bool has_gra
 		layout->widths[column] = columns[column].width;
 		left -= MIN(width, left);
 	}
-	if (layout->widths[TOP_GRAPH] > 0)
-		layout->widths[TOP_GRAPH] += MIN(left / 2, GRAPH_MAX - columns[TOP_GRAPH].width);
+	widen(layout, TOP_GRAPH, left / 2, GRAPH_MAX);
+	widen(layout, TOP_KERNEL, left / 4, KERNEL_MAX);
 	/* The command is last, and gets what is left. */
 	layout->widths[TOP_COMMAND] = 0;
 	layout->widths[TOP_COMMAND] =
@@ -177,6 +186,19 @@ static void put_graph(struct top_line *line, const struct top_layout *layout,
 		top_line_put(line, " ", 1);
 }
 
+/* Only the function's own name if the whole one does not fit. */
+static void put_kernel(struct top_line *line, const struct top_layout *layout, const char *kernel)
+{
+	unsigned width = layout->widths[TOP_KERNEL];
+	struct top_kernel_name name = {kernel, strlen(kernel)};
+	char text[DEMANGLED_MAX];
+
+	if (top_text_columns(kernel, width + 1) > width)
+		name = top_kernel_name(kernel);
+	snprintf(text, sizeof(text), "%.*s", (int)name.size, name.text);
+	put_cell(line, layout, TOP_KERNEL, text);
+}
+
 /* Without its folders if they do not fit. */
 static const char *command_text(const char *command, unsigned n_columns)
 {
@@ -186,24 +208,35 @@ static const char *command_text(const char *command, unsigned n_columns)
 	return fits || !slash || !slash[1] ? command : slash + 1;
 }
 
+static const char *name_text(
+	const struct top_row *row, const struct top_layout *layout, enum top_column column)
+{
+	switch (column) {
+	case TOP_USER:
+		return row->user;
+	case TOP_GROUP:
+		return row->client.group ? row->client.group : "-";
+	default:
+		return command_text(row->client.command, layout->widths[TOP_COMMAND]);
+	}
+}
+
 void top_column_row(const struct top_layout *layout, const struct top_row *row, uint64_t now_ns,
 	struct top_line *line)
 {
-	const char *command = command_text(row->client.command, layout->widths[TOP_COMMAND]);
 	char text[AMOUNT_TEXT];
 
 	top_line_init(line, layout->n_columns);
 	for (unsigned i = 0; i < TOP_COLUMNS; i++) {
 		if (i == TOP_GRAPH) {
 			put_graph(line, layout, row, now_ns);
+		} else if (i == TOP_KERNEL) {
+			put_kernel(line, layout, row->kernel);
 		} else if (columns[i].is_number) {
 			number_text(row, i, text);
 			put_cell(line, layout, i, text);
 		} else {
-			put_cell(line, layout, i,
-				i == TOP_USER    ? row->user
-				: i == TOP_GROUP ? (row->client.group ? row->client.group : "-")
-						 : command);
+			put_cell(line, layout, i, name_text(row, layout, i));
 		}
 	}
 }
@@ -246,6 +279,8 @@ static const char *name_of(enum top_column column, const struct top_row *row)
 	case TOP_GROUP:
 		/* After all names. */
 		return row->client.group ? row->client.group : "\xff";
+	case TOP_KERNEL:
+		return row->kernel;
 	case TOP_COMMAND:
 		return row->client.command;
 	default:

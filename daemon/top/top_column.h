@@ -21,6 +21,7 @@ enum top_column {
 	TOP_BUSY,
 	TOP_ERRORS,
 	TOP_GRAPH,
+	TOP_KERNEL,
 	TOP_COMMAND,
 	TOP_COLUMNS,
 };

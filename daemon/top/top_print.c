@@ -62,6 +62,7 @@ static json_t *row_json(const struct top_row *row)
 			"uid", json_integer(client->uid), "user", json_text(row->user), "group",
 			json_text(client->group), "command", json_text(client->command));
 
+	json_set(&object, "kernel", json_text(client->kernel));
 	json_set(&object, "memory", json_amount(client->memory));
 	json_set(&object, "sm_share",
 		client->n_device_sms > 0

@@ -46,6 +46,7 @@ static int read_client(struct top_client *ret, const json_t *object)
 		.uid = (uid_t)get_number(object, "uid"),
 		.group = get_text(object, "group"),
 		.command = get_text(object, "command"),
+		.kernel = get_text(object, "kernel"),
 		.launches = get_number(object, "launches") + get_number(object, "graph_launches"),
 		.copies = get_number(object, "copies_in") + get_number(object, "copies_out") +
 			  get_number(object, "copies_within"),

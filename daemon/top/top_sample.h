@@ -13,10 +13,11 @@ struct top_client {
 	int64_t server, id, pid;
 
 	uid_t uid;
-	const char *group; /* NULL: none; as `command', within the sample's document */
+	const char *group; /* NULL: none; as the next ones, within the sample's document */
 	const char *command;
-	uint64_t launches; /* of kernels and graphs */
-	uint64_t copies;   /* of all directions */
+	const char *kernel; /* launched last; NULL: none */
+	uint64_t launches;  /* of kernels and graphs */
+	uint64_t copies;    /* of all directions */
 	uint64_t bytes_in, bytes_out;
 	uint64_t busy_ns;
 	uint64_t errors;

@@ -246,7 +246,7 @@ static void draw_help(void)
 	static const char *const texts[] = {
 		"? h       these keys; any key goes back",
 		"q Ctrl-C  quit",
-		"/ f       filter: rows whose user, group, command or PID has the text",
+		"/ f       filter: rows whose user, group, kernel, command or PID has the text",
 		"          Enter keeps the filter, Escape removes it",
 		"< >       sort by the column to the left, to the right (also arrows)",
 		"r         reverse the order",
@@ -260,6 +260,7 @@ static void draw_help(void)
 		"SM%       the share of the SMs that the client may use",
 		"MEM       memory of all its GPUs      ERR     calls that returned an error",
 		"BUSY%     time with work on a GPU     60 SEC  the last minute of BUSY%",
+		"KERNEL    launched last, or (graph)",
 	};
 	struct top_line line;
 	int y = 0;

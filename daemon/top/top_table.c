@@ -75,6 +75,14 @@ static void set_user(struct top_row *row, const struct top_row *rows, size_t n)
 		snprintf(row->user, sizeof(row->user), "%u", row->client.uid);
 }
 
+static void set_kernel(struct top_row *row)
+{
+	const char *name = row->client.kernel;
+	struct demangled demangled;
+
+	snprintf(row->kernel, sizeof(row->kernel), "%s", name ? demangle(&demangled, name) : "-");
+}
+
 /* A row of the new sample, from the row of the same client in the old one if there is one. */
 static void make_row(struct top_row *row, const struct top_table *old, uint64_t time_ns)
 {
@@ -104,6 +112,7 @@ int top_table_update(struct top_table *table, struct top_sample *sample)
 	}
 	for (size_t i = 0; i < n; i++) {
 		rows[i].client = mine.clients[i];
+		set_kernel(&rows[i]);
 		make_row(&rows[i], table, mine.time_ns);
 	}
 	for (size_t i = 0; i < n; i++)

@@ -6,10 +6,12 @@
 
 #include "top_history.h"
 #include "top_sample.h"
+#include "daemon/text/demangle.h"
 
 struct top_row {
 	struct top_client client;
-	char user[64]; /* the name of the UID, or its number */
+	char user[64];              /* the name of the UID, or its number */
+	char kernel[DEMANGLED_MAX]; /* launched last, demangled; "-": none */
 
 	bool has_rates; /* the sample is not the first one */
 	/* In a second: */

@@ -167,7 +167,7 @@ bool top_view_shows(const struct top_view *view, const struct top_row *row)
 
 	snprintf(pid, sizeof(pid), "%lld", (long long)client->pid);
 	return strcasestr(client->command, view->filter) || strcasestr(row->user, view->filter) ||
-	       strcasestr(pid, view->filter) ||
+	       strcasestr(pid, view->filter) || strcasestr(row->kernel, view->filter) ||
 	       (client->group && strcasestr(client->group, view->filter));
 }
 

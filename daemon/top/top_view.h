@@ -42,7 +42,8 @@ enum top_view_action {
 /* A key has been pressed. */
 enum top_view_action top_view_press(struct top_view *view, int key);
 
-/* Whether the row's user, group, command or PID contains the filter, in any case of letters. */
+/* Whether the row's user, group, kernel, command or PID contains the filter, in any case of
+ * letters. */
 bool top_view_shows(const struct top_view *view, const struct top_row *row);
 
 /*

@@ -339,8 +339,7 @@ static CUresult graph_launch(
 	if (may_block(graph) && !pending_waits_begin(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	graph->last = stream->home;
-	/* It is unknown which of its nodes is running. */
-	session->last_kernel = NULL;
+	last_launch_note(&session->last_launch, LAST_LAUNCH_GRAPH);
 	counter_add(session, COUNTER_GRAPH_LAUNCHES, 1);
 	result = OBSERVED(session, stream, graph_launch_real(session, graph, real),
 		{.kind = TRACE_GRAPH, .count = 1, .size = graph->n_nodes, .shape = graph->id});

@@ -107,7 +107,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		result = wait_to_print(session, stream, kernel, &real);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
-	session->last_kernel = kernel;
+	last_launch_note(&session->last_launch, kernel->name);
 	queued.function = found->function;
 	queued.params_size = kernel->param_bytes;
 	/*
@@ -304,7 +304,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 		result = wait_to_print(session, stream, kernel, &config.hStream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	session->last_kernel = kernel;
+	last_launch_note(&session->last_launch, kernel->name);
 	counter_add(session, COUNTER_LAUNCHES, 1);
 	config.numAttrs = launch_attributes(attributes, msg->attr_mask, msg->cluster,
 		msg->cluster_policy, session_device_priority(stream->sdev, msg->priority));

@@ -13,6 +13,8 @@
 #include "server/session/counting.h"
 #include "server/device/device_quota.h"
 
+_Static_assert(FRAME_TEXT_MAX == KERNEL_NAME_MAX, "a frame has the whole name");
+
 /* How often the loop samples sessions with work. */
 #define SAMPLE_MS 10
 
@@ -75,7 +77,7 @@ void sampler_start(struct work_sampler *sampler)
 
 void counters_report_client(const struct client_conn *conn)
 {
-	const struct session *session = conn->session;
+	struct session *session = conn->session;
 	struct frame_counters frame = {0};
 
 	frame_init(&frame, FRAME_COUNTERS, 0);
@@ -90,6 +92,7 @@ void counters_report_client(const struct client_conn *conn)
 		frame.memory[i] = quota_used(&quota->quota);
 		frame.memory_peak[i] = atomic_load_explicit(&quota->peak, memory_order_relaxed);
 	}
+	last_launch_copy(&session->last_launch, frame.kernel);
 	daemon_link_send(&frame);
 }
 

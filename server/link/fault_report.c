@@ -117,12 +117,10 @@ void fault_report_send(const struct fault_report *report)
 	daemon_link_send(&report->frame);
 }
 
-/* Records the kernel that a client launched last. */
+/* Records what a client launched last. */
 static void take_kernel(struct fault_report *report, unsigned i, const struct client_conn *conn)
 {
-	if (atomic_load(&conn->session->has_last_kernel))
-		memcpy(report->suspects[i].kernel, conn->session->last_kernel_name,
-			sizeof(report->suspects[i].kernel));
+	last_launch_copy(&conn->session->last_launch, report->suspects[i].kernel);
 }
 
 /* One suspect is known to be the cause. */

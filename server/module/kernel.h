@@ -26,7 +26,8 @@ struct device_kernel {
 };
 
 struct kernel {
-	struct kernel *next; /* in the list of its library */
+	char name[KERNEL_NAME_MAX]; /* first: a launch notes its address at no cost */
+	struct kernel *next;        /* in the list of its library */
 	struct library *library;
 	uint32_t id;
 	bool prints; /* it can print; set with is_measured, as the next */
@@ -35,8 +36,7 @@ struct kernel {
 	bool is_measured; /* param_bytes is known, as after every successful kernel_find() */
 	uint32_t param_bytes, n_params;
 	CUkernel real;
-	CUkernel next_real; /* while its library is being reloaded (managed.c) */
-	char name[KERNEL_NAME_MAX];
+	CUkernel next_real;                /* while its library is being reloaded (managed.c) */
 	struct device_kernel on_devices[]; /* by GPU */
 };
 

@@ -191,8 +191,7 @@ void library_end(struct session *session, struct library *library)
 	while (library->kernels) {
 		struct kernel *kernel = LIST_POP(library->kernels);
 
-		if (session->last_kernel == kernel)
-			session->last_kernel = NULL;
+		last_launch_keep(&session->last_launch, kernel->name);
 		handle_remove(&session->kernels, kernel->id);
 		account_free(kernel);
 	}

@@ -86,6 +86,7 @@ int session_new(uint32_t id, struct resource_quotas *quotas,
 	session->active_threads = ACTIVE_THREADS_ALL;
 	session->n_marks = DEVICES_MAX;
 	lock_init(&session->pending_waits_lock, LOCK_PENDING_WAITS);
+	last_launch_init(&session->last_launch);
 	r = open_account(session, quotas, on_full);
 	if (r == 0)
 		r = make_memories(session, fds);
@@ -109,6 +110,7 @@ void session_free(struct session *session)
 	shm_unmap(session->ring, RING_BYTES);
 	shm_unmap(session->staging, STAGING_SIZE);
 	shm_unmap(session->page, PAGE_BYTES);
+	last_launch_fini(&session->last_launch);
 	lock_fini(&session->pending_waits_lock);
 	group_unref(session->group);
 	account_close(session->account);

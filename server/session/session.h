@@ -24,6 +24,7 @@
 #include "dispatch.h"
 #include "frame.h"
 #include "group.h"
+#include "last_launch.h"
 #include "lock.h"
 #include "ring.h"
 #include "yielder.h"
@@ -49,9 +50,6 @@ struct chain_cache;
 struct trace;
 struct tracer;
 struct waiters;
-
-/* Longest name of a kernel in messages to people; longer names are cut. */
-#define KERNEL_NAME_MAX 256
 
 /*
  * What a session may use of a GPU: the lowest of all limits, except that its group's memory
@@ -90,7 +88,6 @@ struct session {
 	_Atomic uint64_t granted;     /* set by the worker: GPUs with a valid grant, one bit each */
 	atomic_bool is_ending;        /* set by the loop: drop what is queued, clean up, end */
 	atomic_bool is_active;        /* set by the worker: it has opened a GPU */
-	atomic_bool has_last_kernel;  /* set by the worker: last_kernel_name is valid */
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: it waits for work of other sessions */
@@ -104,6 +101,7 @@ struct session {
 	_Atomic uint32_t n_marks;            /* streams from here on have never existed */
 	struct device_quota *_Atomic quotas[DEVICES_MAX]; /* see device_quotas_unref() */
 	struct lock pending_waits_lock;                   /* see pending_wait.h */
+	struct last_launch last_launch;                   /* for faults and counters */
 
 	/* The worker's. */
 	pthread_t thread;
@@ -156,8 +154,6 @@ struct session {
 	struct waiters *waiters;
 	struct pending_waits *pending_waits;
 	struct printf_capture *text;      /* what its kernels printed */
-	const struct kernel *last_kernel; /* the last one launched; NULL: a graph, or unknown */
-	char last_kernel_name[KERNEL_NAME_MAX];
 	struct classed *classed;          /* its class: foreground or background */
 	struct background *background;    /* what it has on a GPU, of a background session */
 	struct foreground *foreground;    /* what it feels, of a foreground session */

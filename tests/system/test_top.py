@@ -18,7 +18,7 @@ from terminal import BOLD, REVERSE, Terminal
 MIB = 1 << 20
 TOP = [mps.CONTROL, "top"]
 COOKED = (True, True)
-TITLES = ("    PID USER     GROUP   SM%   MEM LAUNCH/s COPY/s BUSY%   ERR 60 SEC   COMMAND")
+TITLES = "    PID USER     SM%   MEM LAUNCH/s BUSY%   ERR 60 SEC   KERNEL         COMMAND"
 
 
 def worked(service, **more):
@@ -73,7 +73,7 @@ def test_once():
         equal((done.returncode, done.stderr), (0, ""))
         lines = done.stdout.splitlines()
         equal(lines[0].split(), ["PID", "USER", "GROUP", "SM%", "MEM", "LAUNCH/s", "COPY/s", "IN/s",
-                                 "OUT/s", "BUSY%", "ERR", "COMMAND"])
+                                 "OUT/s", "BUSY%", "ERR", "KERNEL", "COMMAND"])
         rows = {line.split()[0]: line.split() for line in lines[1:]}
         equal(set(rows), {str(idle.pid), str(active.pid)})
         row = rows[str(idle.pid)]
@@ -81,7 +81,7 @@ def test_once():
         contains(row[-1], "/counted")
         equal(rows[str(active.pid)][2], "-")
         # On a busy machine, a program may do nothing for a while.
-        wait_for("work", lambda: re.search(r"^ *%d \S+ +- +100 +\S+ +[1-9].* [1-9]\d* +0 /" % active.pid,
+        wait_for("work", lambda: re.search(r"^ *%d \S+ +- +100 +\S+ +[1-9].* [1-9]\d* +0 \S.* /" % active.pid,
                                            once(service, "-d", "0.5").stdout, re.M))
         # Narrower, and without options.
         narrow = once(service, env={"COLUMNS": "40"}).stdout.splitlines()
@@ -124,6 +124,29 @@ def test_rates():
         after = json.loads(service.command("stats", "--json").stdout)
         launches = [sample["clients"][0]["launches"] for sample in (first, after)]
         assert client["launches_per_s"] <= launches[1] - launches[0], (client, launches)
+
+
+def test_kernels():
+    """What a client launched last: in top, with its demangled name if there is space, in ps and stats."""
+    scale, demangled = "_ZN1n5scaleIiEEvv", "void n::scale<int>()"
+    with mps.Service() as service:
+        process = service.popen("last_launch", stdin=subprocess.PIPE)
+        for step, kernel, shown in (("nothing", None, "-"), ("kernel", scale, demangled),
+                                    ("graph", "(graph)", "(graph)"), ("unloaded", scale, demangled)):
+            equal(process.stdout.readline(), "last_launch: %s\n" % step)
+            contains(once(service, "-d", "0.1").stdout, " 0 %s " % shown)
+            narrow = once(service, "-d", "0.1", env={"COLUMNS": "80"}).stdout
+            contains(narrow, " 0 %s " % ("scale" if shown == demangled else shown))
+            client, = json.loads(once(service, "--json", "-d", "0.1").stdout)["clients"]
+            equal(client["kernel"], kernel)
+            for words in ("stats", "--json"), ("ps", "-l", "--json"), ("ps", "-l", "--json", "-p", str(service.server())):
+                client, = json.loads(service.command(*words).stdout)["clients"]
+                equal(client["kernel"], kernel, words)
+            client, = json.loads(service.command("ps", "--json").stdout)["clients"]
+            assert "kernel" not in client, client
+            process.stdin.write("\n")
+            process.stdin.flush()
+        equal(service.finish(process)[0], 0)
 
 
 def test_failures():
@@ -179,7 +202,7 @@ def test_live():
         screen.wait_for_text("^" + re.escape(TITLES) + "$")
         active = busy(service)
         screen.wait_for_text(row_of(active, "process1"))
-        screen.wait_for_text(r"^ *%d +\S+ +- +100 +[\d.]+M +[1-9].*[▂▃▄▅▆▇█]" % active.pid)
+        screen.wait_for_text(r"^ *%d +\S+ +100 +[\d.]+M +[1-9].*[▂▃▄▅▆▇█]" % active.pid)
         screen.wait_for_text(r"^all: [1-9][\d.]*K? launches/s  .* [\d.]+M memory")
         equal(screen.modes(), (False, False))
         active.kill()
@@ -231,7 +254,7 @@ def test_resize():
     """Narrow, low, wide: the columns and rows that fit are shown."""
     with mps.Service() as service, live(service, columns=200, rows=50) as screen:
         active = busy(service)
-        screen.wait_for_text(r"IN/s OUT/s BUSY%   ERR 60 SEC {24} COMMAND$")
+        screen.wait_for_text(r"IN/s OUT/s BUSY%   ERR 60 SEC {24} KERNEL +COMMAND$")
         screen.wait_for_text(row_of(active, "/examples/process1"))
         for columns, rows in (80, 24), (40, 10), (10, 6), (1, 1), (500, 5), (80, 24):
             screen.resize(columns, rows)
@@ -264,7 +287,7 @@ def test_other_encodings():
     with mps.Service() as service, live(service, env={"LC_ALL": "C"}) as screen:
         named(service, "né日本")
         active = busy(service)
-        screen.wait_for_text(r"^ *%d .* [_.:=+*#-] process1$" % active.pid)
+        screen.wait_for_text(r"^ *%d .* [_.:=+*#-] \S.* process1$" % active.pid)
         screen.wait_for_text(r" n\?\?\?$")
         assert screen.raw.isascii(), screen.raw
 
@@ -274,14 +297,14 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\x1bc\r\n\t\x7f\x9b31m\u202e日本e\u0301" + "
 
 def test_hostile_names():
     """Control sequences, wide and combining characters in a name draw nothing but its row."""
-    with mps.Service() as service, live(service, columns=120) as screen:
+    with mps.Service() as service, live(service, columns=160) as screen:
         hostile, invalid = named(service, HOSTILE), named(service, b"\xff\xfe\x9b\xc2x")
         active = busy(service)
         row = screen.wait_for_text(row_of(hostile, "+")).group()
         contains(row, "?[2J?]0;owned??c????")
         screen.wait_for_text(row_of(active))
         screen.wait_for_text(row_of(invalid, "x"))
-        for columns in 80, 79, 78, 77, 100, 160:
+        for columns in 80, 79, 78, 77, 100, 120:
             screen.resize(columns, 24)
             screen.wait_for_text(row_of(active))
             screen.wait_for_text(row_of(hostile))
@@ -310,7 +333,7 @@ def test_daemon_goes_and_comes():
         screen.wait_for_text(row_of(active))
         service.start()
         screen.wait_for("new samples", lambda text: "no samples" not in text)
-        screen.wait_for_text(r"^ *%d +\S+ +- +100 +[\d.]+M +[1-9]" % active.pid)
+        screen.wait_for_text(r"^ *%d +\S+ +100 +[\d.]+M +[1-9]" % active.pid)
         equal(service.control_log().count("Cmd:stats --json"), 2)
 
 

@@ -13,6 +13,9 @@
 
 #define S 1000000000ull
 
+/* In 80 columns. */
+#define TITLES "    PID USER     SM%   MEM LAUNCH/s BUSY%   ERR 60 SEC   KERNEL         COMMAND"
+
 static struct top_row row(void)
 {
 	struct top_row made = {
@@ -24,6 +27,7 @@ static struct top_row row(void)
 			.n_device_sms = 132,
 			.errors = 12},
 		.user = "alice",
+		.kernel = "void n::multiply_tiles<4>(float*)",
 		.has_rates = true,
 		.launches = 12345,
 		.copies = 3.21,
@@ -53,16 +57,20 @@ static void test_widths(_unused_ void **state)
 {
 	const struct top_row shown = row();
 
-	check(&shown, 80,
-		"    PID USER     GROUP   SM%   MEM LAUNCH/s COPY/s BUSY%   ERR 60 SEC   COMMAND",
-		"  26361 alice    traini+  25  3.0M    12.3K    3.2    50    12 ======== train");
+	check(&shown, 80, TITLES,
+		"  26361 alice     25  3.0M    12.3K    50    12 ======== multiply_tiles train");
 	check(&shown, 100,
-		"    PID USER     GROUP   SM%   MEM LAUNCH/s COPY/s  IN/s OUT/s BUSY%   ERR 60 SEC "
-		"  "
-		"    COMMAND",
+		"    PID USER     GROUP   SM%   MEM LAUNCH/s COPY/s BUSY%   ERR 60 SEC     "
+		"KERNEL          COMMAND",
+		"  26361 alice    traini+  25  3.0M    12.3K    3.2    50    12 ========== "
+		"multiply_tiles  train");
+	check(&shown, 190,
+		"    PID USER     GROUP   SM%   MEM LAUNCH/s COPY/s  IN/s OUT/s BUSY%   ERR "
+		"60 SEC                         "
+		"KERNEL                             COMMAND",
 		"  26361 alice    traini+  25  3.0M    12.3K    3.2  5.0M     0    50    12 "
-		"========"
-		"==== train");
+		"============================== "
+		"void n::multiply_tiles<4>(float*)  /usr/bin/train");
 	check(&shown, 40, "    PID   MEM LAUNCH/s BUSY% COMMAND",
 		"  26361  3.0M    12.3K    50 train");
 	check(&shown, 8, "COMMAND", "train");
@@ -75,6 +83,7 @@ static void test_every_width(_unused_ void **state)
 	struct top_row shown = row();
 
 	snprintf(shown.user, sizeof(shown.user), "日本日本日本日本");
+	snprintf(shown.kernel, sizeof(shown.kernel), "a::\x1b[31m日本日本日本日本日本日本<\n");
 	shown.client.group = "\x1b[31m日本\xff\n";
 	shown.client.command =
 		"日本日本日本日本日本日本日本日本日本日本日本日本日本日本日本日本日本日本日本";
@@ -103,9 +112,9 @@ static void test_unknown(_unused_ void **state)
 	shown.client.group = NULL;
 	shown.client.n_device_sms = 0;
 	shown.has_rates = false;
-	check(&shown, 80,
-		"    PID USER     GROUP   SM%   MEM LAUNCH/s COPY/s BUSY%   ERR 60 SEC   COMMAND",
-		"  26361 alice    -         -  3.0M        -      -     -    12 ======== train");
+	snprintf(shown.kernel, sizeof(shown.kernel), "-");
+	check(&shown, 80, TITLES,
+		"  26361 alice      -  3.0M        -     -    12 ======== -              train");
 }
 
 static void test_command(_unused_ void **state)

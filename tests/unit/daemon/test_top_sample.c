@@ -13,7 +13,8 @@
 
 #define CLIENT                                                                                     \
 	"{\"pid\":7,\"server\":5,\"client\":1795592325478980554,\"uid\":1000,\"group\":\"g\","     \
-	"\"command\":\"a\\u001bb\",\"launches\":3,\"graph_launches\":2,\"copies_in\":1,"           \
+	"\"command\":\"a\\u001bb\",\"kernel\":\"_Z1fv\",\"launches\":3,\"graph_launches\":2,"      \
+	"\"copies_in\":1,"                                                                         \
 	"\"copies_out\":2,\"copies_within\":4,\"bytes_in\":10,\"bytes_out\":20,\"errors\":6,"      \
 	"\"busy_ns\":9223372036854775807,\"new\":[1],\"gpus\":["                                   \
 	"{\"sms\":10,\"device_sms\":20,\"memory\":100},{\"sms\":5,\"device_sms\":10,\"memory\":1}" \
@@ -40,6 +41,7 @@ static void test_client(_unused_ void **state)
 	assert_string_equal(client->group, "g");
 	assert_string_equal(client->command, "a\x1b"
 					     "b");
+	assert_string_equal(client->kernel, "_Z1fv");
 	assert_int_equal(client->launches, 5);
 	assert_int_equal(client->copies, 7);
 	assert_int_equal(client->bytes_in, 10);
@@ -61,6 +63,7 @@ static void test_lenient(_unused_ void **state)
 					      "\"errors\":\"x\",\"gpus\":{}}]}"),
 		0);
 	assert_null(sample.clients[0].group);
+	assert_null(sample.clients[0].kernel);
 	assert_int_equal(sample.clients[0].launches, 0);
 	assert_int_equal(sample.clients[0].errors, 0);
 	assert_int_equal(sample.clients[0].n_device_sms, 0);

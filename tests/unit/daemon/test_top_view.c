@@ -70,9 +70,9 @@ static void test_sort(_unused_ void **state)
 	assert_int_equal(view.sort, TOP_USER);
 	press(&view, "<<");
 	assert_int_equal(view.sort, TOP_COMMAND);
-	press(&view, "<");
+	press(&view, "<<");
 	assert_int_equal(view.sort, TOP_ERRORS);
-	press(&view, ">>");
+	press(&view, ">>>");
 	assert_int_equal(view.sort, TOP_PID);
 	press(&view, "zZ9");
 	assert_int_equal(view.sort, TOP_PID);
@@ -102,6 +102,9 @@ static void test_filter(_unused_ void **state)
 	check(&view, "3");
 	press(&view, "/\x15TEAM\n");
 	check(&view, "4");
+	snprintf(table.rows[2].kernel, sizeof(table.rows[2].kernel), "void n::scale<int>()");
+	press(&view, "/\x15N::SC\n");
+	check(&view, "2");
 	press(&view, "/\x1b");
 	check(&view, "43210");
 }
