@@ -33,6 +33,7 @@
 #include "daemon/watch/faults.h"
 #include "daemon/watch/kernel_log.h"
 #include "daemon/watch/standard_input.h"
+#include "daemon/watch/suspension.h"
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
 #include "daemon/command/new_conn.h"
@@ -355,6 +356,7 @@ static void adopt_recorded_servers(struct daemon *daemon)
 static const struct server_watch *const server_watches[] = {
 	&counting_watch,
 	&terminations_watch,
+	&suspensions_watch,
 	&tracing_watch,
 	&faults_watch,
 	NULL,
@@ -370,6 +372,7 @@ static void init_state(struct daemon *daemon)
 	list_init(&daemon->quit_conns);
 	list_init(&daemon->counting);
 	list_init(&daemon->tracing);
+	list_init(&daemon->suspensions);
 	list_init(&daemon->traces);
 	list_init(&daemon->partitions);
 	groups_init(&daemon->groups);

@@ -107,7 +107,13 @@ static const char *client_group_name(const struct conn *conn, const struct clien
 
 static const char *client_state_name(const struct client *client)
 {
-	return client->termination == TERMINATION_NONE ? "ACTIVE" : "TERMINATED";
+	const struct client_suspension *suspension = &client->suspension;
+
+	if (client->termination != TERMINATION_NONE)
+		return "TERMINATED";
+	if (!suspension->is_wanted)
+		return "ACTIVE";
+	return suspension->state >= SUSPENSION_AT_REST ? "SUSPENDED" : "SUSPENDING";
 }
 
 static void ps_print_header(struct conn *conn, const struct ps_options *options)

@@ -47,6 +47,10 @@ void command_get_last_fault(struct conn *conn, const struct tokens *tokens);
 /* command_terminate.c */
 void command_terminate_client(struct conn *conn, const struct tokens *tokens);
 
+/* command_suspend.c */
+void command_suspend_client(struct conn *conn, const struct tokens *tokens);
+void command_resume_client(struct conn *conn, const struct tokens *tokens);
+
 /* command_trace.c */
 void command_trace(struct conn *conn, const struct tokens *tokens);
 

@@ -18,6 +18,7 @@
 
 #include "frame.h"
 #include "daemon/text/list.h"
+#include "daemon/state/client_set.h"
 #include "daemon/state/conn_kind.h"
 #include "daemon/state/eviction.h"
 
@@ -76,19 +77,21 @@ struct conn {
 	const struct pending *pending; /* what the running command waits for, or NULL */
 	const struct pending
 		*awaited; /* what the command that runs again has waited for, or NULL */
-	struct server *awaited_server; /* not owned; terminate_client waits for it */
-	pid_t awaited_pid;             /* ... to end the work of this process */
-	bool was_queued;               /* has been CONN_QUEUED, and has not begun since */
-	bool at_end;                   /* the peer sends no more */
-	bool is_skipping;              /* the rest of a line that was too long */
-	bool wants_marks;              /* reports failures with NAK: see command_conn.h */
-	bool has_end_mark;             /* of a completed quit */
-	bool is_marked;                /* the running command has been reported as failed */
-	bool is_watching;              /* repeats stats, as top does: not logged again */
-	bool is_for_pages;             /* of mps-exporter: only `metrics' is permitted */
-	char command[48];              /* the name of the running command */
-	char *out;                     /* replies that did not fit into the socket */
-	char *retry;                   /* the command to run again after what it waits for */
+	struct server *awaited_server;     /* not owned; terminate_client waits for it */
+	pid_t awaited_pid;                 /* ... to end the work of this process */
+	struct client_set awaited_clients; /* suspend_client or resume_client waits for them, */
+	uint64_t awaited_serial;           /* as far as they were there at the command */
+	bool was_queued;                   /* has been CONN_QUEUED, and has not begun since */
+	bool at_end;                       /* the peer sends no more */
+	bool is_skipping;                  /* the rest of a line that was too long */
+	bool wants_marks;                  /* reports failures with NAK: see command_conn.h */
+	bool has_end_mark;                 /* of a completed quit */
+	bool is_marked;                    /* the running command has been reported as failed */
+	bool is_watching;                  /* repeats stats, as top does: not logged again */
+	bool is_for_pages;                 /* of mps-exporter: only `metrics' is permitted */
+	char command[48];                  /* the name of the running command */
+	char *out;                         /* replies that did not fit into the socket */
+	char *retry;                       /* the command to run again after what it waits for */
 	size_t out_size, out_room;
 
 	/* Received input: a frame, or lines. */
@@ -104,6 +107,7 @@ struct conn {
 		struct frame_device device;
 		struct frame_context context;
 		struct frame_terminate terminated;
+		struct frame_suspend suspended;
 		struct frame_fault fault;
 		struct frame_counters counters;
 		struct frame_trace_end trace_end;

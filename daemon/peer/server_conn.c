@@ -26,6 +26,7 @@
 #include "daemon/server/turns.h"
 #include "daemon/watch/counting.h"
 #include "daemon/watch/faults.h"
+#include "daemon/watch/suspension.h"
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
 
@@ -192,6 +193,8 @@ static int on_server_frame(struct server *server, struct conn *conn)
 	case FRAME_TERMINATED:
 		termination_on_answer(server, &conn->in.terminated);
 		return 0;
+	case FRAME_SUSPENDED:
+		return suspension_on_frame(server, &conn->in.suspended);
 	default:
 		return -EBADMSG;
 	}

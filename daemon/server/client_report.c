@@ -26,6 +26,8 @@ void client_report_begin(struct server *server)
 		/* The command has failed with the connection. */
 		if (client->termination != TERMINATION_DONE)
 			client->termination = TERMINATION_NONE;
+		/* The server reports it again. */
+		client->suspension = (struct client_suspension){0};
 	}
 }
 

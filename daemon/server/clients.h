@@ -43,6 +43,15 @@ enum termination_state {
 	TERMINATION_DONE, /* every call of the client fails */
 };
 
+/* What the operator wants for a client, and what its server has reported (watch/suspension.h). */
+struct client_suspension {
+	uint64_t serial;       /* of the last command */
+	bool is_wanted;        /* by that command */
+	bool is_due;           /* ... which the server was not sent yet */
+	uint32_t number;       /* of the last order; the server's reports repeat it */
+	enum suspension state; /* as reported */
+};
+
 struct client {
 	struct list link;
 	uint64_t id;
@@ -59,6 +68,7 @@ struct client {
 	struct counts counts;        /* as of the server's last report, as is the next */
 	char kernel[FRAME_TEXT_MAX]; /* launched last, "" if none */
 	enum termination_state termination;
+	struct client_suspension suspension;
 	bool is_reported; /* its server has it on its present connection: see client_report.h */
 };
 

@@ -72,9 +72,11 @@ struct daemon {
 	struct settings environment, default_file, default_commands;
 	struct groups groups;
 	struct usages usages;
-	struct list counting; /* commands that wait for counters */
-	struct list tracing;  /* ... for the end of traces */
-	struct list traces;   /* that run or were not read yet: struct trace */
+	struct list counting;     /* commands that wait for counters */
+	struct list tracing;      /* ... for the end of traces */
+	struct list suspensions;  /* ... for clients that servers suspend or resume */
+	uint64_t last_suspension; /* serial of the last such command */
+	struct list traces;       /* that run or were not read yet: struct trace */
 	uint64_t last_trace_id;
 	struct exporter *exporter;          /* NULL: the daemon does not listen for HTTP */
 	struct devices devices;             /* of the last trusted server or probe */

@@ -10,6 +10,7 @@
 #include "termination.h"
 
 #include "cuda.h"
+#include "suspension.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/pending.h"
 #include "daemon/server/clients.h"
@@ -95,6 +96,7 @@ void termination_begin(struct server *server, struct conn *conn, pid_t pid)
 			client->termination = TERMINATION_WANTED;
 	terminations_send(server);
 	terminations_check(server);
+	suspensions_check(server->daemon);
 }
 
 void termination_on_answer(struct server *server, const struct frame_terminate *frame)

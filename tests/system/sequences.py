@@ -253,7 +253,7 @@ class World:
     def step_command(self):
         """Any command except those with a separate step."""
         name, usage = self.dice.choice(sorted(self.commands.items()))
-        if name in ("quit", "shutdown_server", "terminate_client"):
+        if name in ("quit", "shutdown_server", "terminate_client", "suspend_client"):
             return
         known = {"PID": [str(pid) for pid in self.servers()]}
         line = operator_lines.line_of(self.dice, name, usage, known)
@@ -275,6 +275,14 @@ class World:
         line = "terminate_client %d %s" % (pid, self.dice.choice(clients + ["1"]))
         self.harm(line)
         self.operator.ask(line, SERVER_END_S)
+
+    def step_suspend(self):
+        if "suspend_client" not in self.commands:
+            return
+        uid = self.dice.choice(self.users)
+        self.steps.append("suspend_client -uid %d" % uid)
+        self.operator.ask("suspend_client -uid %d -t 1" % uid)
+        self.operator.ask("resume_client -uid %d" % uid, SERVER_END_S)
 
     def step_shutdown(self):
         pid = self.some_server()
@@ -339,8 +347,8 @@ class World:
 
     STEPS = ((step_client, 40), (step_work, 25), (step_end, 12), (step_kill, 8), (step_stop, 8),
              (step_fault, 2), (step_program, 6), (step_command, 25), (step_terminate, 4),
-             (step_shutdown, 3), (step_nonsense, 4), (step_kill_server, 2), (step_stop_server, 2),
-             (step_hup, 1), (step_kill_daemon, 1), (step_quit, 1))
+             (step_suspend, 3), (step_shutdown, 3), (step_nonsense, 4), (step_kill_server, 2),
+             (step_stop_server, 2), (step_hup, 1), (step_kill_daemon, 1), (step_quit, 1))
 
     # ---- a sequence
 

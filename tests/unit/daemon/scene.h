@@ -30,7 +30,11 @@
  *	S1:hello		connects, and is not ready yet
  *	S1:fault S1:fault=A1	reports a fault; the fault of a client
  *	S1:done=A1		has ended the work of a client, as it was asked to
- *	S1:exit S1:crash	its process ends with status 0; by a signal
+ *	S1:rest=A1		has suspended a client, as it was asked to, and that has no work
+	S1:blocked=A1		... or has work that waits for the client
+	S1:begun=A1		... or has not ended its work yet
+	S1:resumed=A1		has resumed a client
+	S1:exit S1:crash	its process ends with status 0; by a signal
  *	S1:nouser		... with the status of a user that does not exist
  *	S1:lost			its connection breaks
  *	S1:sleep S1:wake	it reads no frames meanwhile

@@ -157,6 +157,15 @@ static void take_terminate(const struct frame_terminate *frame)
 			scene.clients[i].is_asked = true;
 }
 
+static void take_suspend(const struct frame_suspend *frame)
+{
+	for (unsigned i = 0; i < scene.n_clients; i++)
+		if (scene.clients[i].id == frame->client) {
+			scene.clients[i].is_held = frame->state != SUSPENSION_NONE;
+			scene.clients[i].number = frame->number;
+		}
+}
+
 static void take_frame(unsigned i, const void *bytes)
 {
 	struct scene_server *server = &scene.servers[i];
@@ -166,6 +175,8 @@ static void take_frame(unsigned i, const void *bytes)
 		take_client(i, bytes);
 	else if (head->type == FRAME_TERMINATE)
 		take_terminate(bytes);
+	else if (head->type == FRAME_SUSPEND)
+		take_suspend(bytes);
 	else if (head->type == FRAME_GROUP)
 		memcpy(&scene.group, bytes, sizeof(scene.group));
 	else if (head->type == FRAME_SHUTDOWN) {

@@ -141,6 +141,36 @@ static void report_done(unsigned i, const struct scene_client *client)
 	scene_send(scene_process(i)->link, &done, sizeof(done));
 }
 
+static void report_suspension(unsigned i, const char *client, enum suspension state)
+{
+	const struct scene_client *one = scene_client(client);
+	struct frame_suspend frame = {.client = one->id, .state = state, .number = one->number};
+
+	frame_init(&frame, FRAME_SUSPENDED, 0);
+	scene_send(scene_process(i)->link, &frame, sizeof(frame));
+}
+
+/* False: the words say something else. */
+static bool do_suspension(unsigned i, const char *what)
+{
+	static const struct {
+		const char *word;
+		enum suspension state;
+	} words[] = {
+		{"rest=", SUSPENSION_AT_REST},
+		{"blocked=", SUSPENSION_BLOCKED},
+		{"begun=", SUSPENSION_BEGUN},
+		{"resumed=", SUSPENSION_NONE},
+	};
+
+	for (size_t n = 0; n < ARRAY_SIZE(words); n++)
+		if (strncmp(what, words[n].word, strlen(words[n].word)) == 0) {
+			report_suspension(i, what + strlen(words[n].word), words[n].state);
+			return true;
+		}
+	return false;
+}
+
 static void probe_answers(unsigned i, bool is_exclusive)
 {
 	const struct frame_device device = gpu_of(is_exclusive);
@@ -186,7 +216,7 @@ static void do_as_server(unsigned i, const char *what)
 		server->is_busy = true;
 	else if (strncmp(what, "gpu", 3) == 0)
 		probe_answers(i, what[3]);
-	else
+	else if (!do_suspension(i, what))
 		fail_msg("a server cannot do %s", what);
 }
 

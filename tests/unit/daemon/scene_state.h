@@ -34,6 +34,8 @@ struct scene_client {
 	unsigned server; /* that serves it */
 	uint64_t id;     /* in that server */
 	bool is_asked;   /* the server was asked to end its work */
+	bool is_held;    /* the server was asked to suspend it */
+	uint32_t number; /* of that order */
 	struct frame_limits limits;
 	struct frame_reader *reader;
 };

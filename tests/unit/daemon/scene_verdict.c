@@ -57,15 +57,31 @@ static bool is_of(const struct scene_client *client, enum fate fate, unsigned wh
 				   : fate != FATE_REFUSED || client->result == which;
 }
 
-static unsigned collect(
-	enum fate fate, unsigned which, bool is_asked, const struct scene_client **clients)
+static bool is_any(const struct scene_client *client)
+{
+	(void)client;
+	return true;
+}
+
+static bool is_asked(const struct scene_client *client)
+{
+	return client->is_asked;
+}
+
+static bool is_held(const struct scene_client *client)
+{
+	return client->is_held;
+}
+
+static unsigned collect(enum fate fate, unsigned which,
+	bool (*is_wanted)(const struct scene_client *), const struct scene_client **clients)
 {
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < scene.n_clients; i++) {
 		const struct scene_client *client = &scene.clients[i];
 
-		if (is_of(client, fate, which) && (client->is_asked || !is_asked))
+		if (is_of(client, fate, which) && is_wanted(client))
 			clients[n++] = client;
 	}
 	return n;
@@ -94,7 +110,7 @@ static const struct server *lone_server(unsigned i)
 {
 	static const struct scene_client *clients[CLIENTS_MAX];
 
-	if (i >= fake_system.n_servers || collect(FATE_SERVED, i, false, clients) > 0)
+	if (i >= fake_system.n_servers || collect(FATE_SERVED, i, is_any, clients) > 0)
 		return NULL;
 	return server_find(scene.daemon, fake_system.servers[i].pid);
 }
@@ -112,12 +128,15 @@ static unsigned last_of_range(unsigned i)
 static void add_server_clients(unsigned i)
 {
 	static const struct scene_client *clients[CLIENTS_MAX];
-	unsigned n = collect(FATE_SERVED, i, false, clients);
+	unsigned n = collect(FATE_SERVED, i, is_any, clients);
 
 	add(n > 0 ? ":" : "");
 	add_clients(clients, n);
-	n = collect(FATE_SERVED, i, true, clients);
+	n = collect(FATE_SERVED, i, is_asked, clients);
 	add(n > 0 ? ", ending" : "");
+	add_clients(clients, n);
+	n = collect(FATE_SERVED, i, is_held, clients);
+	add(n > 0 ? ", held" : "");
 	add_clients(clients, n);
 }
 
@@ -146,7 +165,7 @@ static unsigned add_server(unsigned i)
 static void add_fate(enum fate fate, unsigned result, const char *text)
 {
 	static const struct scene_client *clients[CLIENTS_MAX];
-	unsigned n = collect(fate, result, false, clients);
+	unsigned n = collect(fate, result, is_any, clients);
 
 	if (n == 0)
 		return;
