@@ -285,7 +285,15 @@ static void graphs_child(void)
 }
 CHILD(graphs, "SOFTGPU_SMS=20")
 
-/* The node of an executable graph is set in the context that is current then. */
+static uint64_t run_exec(CUgraphExec exec, CUstream stream)
+{
+	forget();
+	OK(CU(cuGraphLaunch)(exec, stream));
+	OK(CU(cuStreamSynchronize)(stream));
+	return used();
+}
+
+/* As measured with driver 580: the node of an executable graph keeps the SMs that it has. */
 static void set_node_child(void)
 {
 	CUDA_KERNEL_NODE_PARAMS params, got;
@@ -305,19 +313,70 @@ static void set_node_child(void)
 	CHECK(got.kern == bench.kernel && got.ctx == context);
 	OK(CU(cuGraphInstantiate)(&exec, graph, 0));
 	params = node_params(bench.function, NULL, NULL);
-	OK(CU(cuGraphExecKernelNodeSetParams)(exec, node, &params));
-	forget();
-	OK(CU(cuGraphLaunch)(exec, plain));
-	OK(CU(cuStreamSynchronize)(plain));
-	CHECK(used() == ALL);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, CU(cuGraphExecKernelNodeSetParams)(exec, node, &params));
+	params.ctx = context;
+	EXPECT(CUDA_ERROR_INVALID_VALUE, CU(cuGraphExecKernelNodeSetParams)(exec, node, &params));
+	CHECK(run_exec(exec, plain) == 0xff00);
 	OK(CU(cuCtxPushCurrent)(context));
+	params.ctx = bench.primary;
 	OK(CU(cuGraphExecKernelNodeSetParams)(exec, node, &params));
-	forget();
-	OK(CU(cuGraphLaunch)(exec, plain));
-	OK(CU(cuStreamSynchronize)(plain));
-	CHECK(used() == 0xff00);
+	CHECK(run_exec(exec, plain) == 0xff00);
 }
 CHILD(set_node, "SOFTGPU_SMS=20")
+
+/* The node of a clone gets the SMs of the context that is current when it is set. */
+static void clone_child(void)
+{
+	CUDA_KERNEL_NODE_PARAMS params;
+	CUgraphNode node, in_clone;
+	CUgraphExec exec, exec_clone;
+	CUgraph graph, clone;
+	CUcontext context;
+	CUstream plain;
+
+	bench_open();
+	context = context_of(green_new());
+	plain = stream_new(CU_STREAM_NON_BLOCKING);
+	params = node_params(bench.function, NULL, NULL);
+	OK(CU(cuGraphCreate)(&graph, 0));
+	OK(CU(cuGraphAddKernelNode)(&node, graph, NULL, 0, &params));
+	OK(CU(cuGraphInstantiate)(&exec, graph, 0));
+	OK(CU(cuGraphClone)(&clone, graph));
+	OK(CU(cuGraphNodeFindInClone)(&in_clone, node, clone));
+	OK(CU(cuGraphKernelNodeGetParams)(node, &params));
+	OK(CU(cuCtxPushCurrent)(context));
+	OK(CU(cuGraphKernelNodeSetParams)(in_clone, &params));
+	OK(CU(cuGraphInstantiate)(&exec_clone, clone, 0));
+	OK(CU(cuCtxPopCurrent)(NULL));
+	CHECK(run_exec(exec_clone, plain) == 0xff00);
+	CHECK(run_exec(exec, plain) == ALL);
+}
+CHILD(clone, "SOFTGPU_SMS=20")
+
+/* A cooperative launch that fits on the GPU does not fit into the green context. */
+static void cooperative_clone_child(void)
+{
+	const CUkernelNodeAttrValue cooperative = {.cooperative = 1};
+	CUDA_KERNEL_NODE_PARAMS params;
+	CUgraphNode node, in_clone;
+	CUgraph graph, clone;
+
+	bench_open();
+	params = node_params(bench.function, NULL, NULL);
+	params.blockDimX = 1024;
+	OK(CU(cuGraphCreate)(&graph, 0));
+	OK(CU(cuGraphAddKernelNode)(&node, graph, NULL, 0, &params));
+	OK(CU(cuGraphKernelNodeSetAttribute)(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative));
+	OK(CU(cuGraphClone)(&clone, graph));
+	OK(CU(cuGraphNodeFindInClone)(&in_clone, node, clone));
+	OK(CU(cuGraphKernelNodeSetParams)(in_clone, &params));
+	OK(CU(cuCtxPushCurrent)(context_of(green_new())));
+	EXPECT(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+		CU(cuGraphKernelNodeSetParams)(in_clone, &params));
+	params.gridDimX = 16;
+	OK(CU(cuGraphKernelNodeSetParams)(in_clone, &params));
+}
+CHILD(cooperative_clone, "SOFTGPU_SMS=20")
 
 static CUresult cooperate(unsigned grid, CUstream stream)
 {
@@ -358,6 +417,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(apart),
 		cmocka_unit_test(graphs),
 		cmocka_unit_test(set_node),
+		cmocka_unit_test(clone),
+		cmocka_unit_test(cooperative_clone),
 		cmocka_unit_test(cooperative),
 	};
 

@@ -14,6 +14,7 @@
 #include "graph.h"
 #include "graph_memory.h"
 #include "tests/softgpu/driver/copy/copy.h"
+#include "tests/softgpu/driver/launch/launch.h"
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/stream/channels.h"
 #include "tests/softgpu/driver/stream/context.h"
@@ -315,10 +316,21 @@ static bool copy_can_be(const struct copy_work *old, const struct copy_work *cop
 	       is_mapped(old->src) == is_mapped(copy->src);
 }
 
+/* As driver 580: the node keeps its SMs, and its attributes. */
+static CUresult kernel_can_be(const struct kernel_work *old, struct kernel_work *kernel)
+{
+	if (kernel->context != old->context)
+		return CUDA_ERROR_INVALID_VALUE;
+	kernel->is_cooperative = old->is_cooperative;
+	memcpy(kernel->cluster, old->cluster, sizeof(kernel->cluster));
+	return launch_fits(kernel);
+}
+
 CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, struct work *work)
 {
 	struct exec *exec = object_find(OBJECT_EXEC, handle);
 	struct step *step = step_of(exec, node);
+	CUresult result = CUDA_SUCCESS;
 
 	if (!step || step->type != type || type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
 		type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
@@ -329,12 +341,14 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, st
 		work_fini(work);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	/* Setting parameters does not change attributes. */
+	if (type == CU_GRAPH_NODE_TYPE_KERNEL)
+		result = kernel_can_be(&step->work.kernel, &work->kernel);
+	if (result != CUDA_SUCCESS) {
+		work_fini(work);
+		return result;
+	}
 	if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
 		exec->is_set = true;
-		work->kernel.is_cooperative = step->work.kernel.is_cooperative;
-		memcpy(work->kernel.cluster, step->work.kernel.cluster,
-			sizeof(work->kernel.cluster));
 		work->kernel.conditions = condition_values_ref(step->work.kernel.conditions);
 	}
 	work_fini(&step->work);

@@ -182,8 +182,14 @@ static CUresult node_set(
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	/* Separate calls set a kernel's attributes. */
-	if (work->kind == WORK_KERNEL)
+	if (work->kind == WORK_KERNEL) {
 		kernel_copy_attributes(&work->kernel, &node->work.kernel);
+		result = launch_fits(&work->kernel);
+	}
+	if (result != CUDA_SUCCESS) {
+		work_fini(work);
+		return result;
+	}
 	work_fini(&node->work);
 	node->work = *work;
 	free(node->param_pointers);

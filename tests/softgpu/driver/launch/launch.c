@@ -204,19 +204,26 @@ static CUresult cluster_check(const struct launch *launch, const struct ptx_kern
 	return CUDA_SUCCESS;
 }
 
-/* All blocks of a cooperative launch must fit on the GPU at once, or it is refused. */
-static CUresult cooperative_check(const struct launch *launch, unsigned n_sms)
+static CUresult cooperative_check(CUfunction function, const uint32_t grid[3],
+	const uint32_t block[3], uint32_t shared_dynamic, unsigned n_sms)
 {
-	uint64_t grid = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
-	uint32_t block = launch->block[0] * launch->block[1] * launch->block[2];
+	uint64_t n_blocks = (uint64_t)grid[0] * grid[1] * grid[2];
 	int blocks;
 	CUresult result =
-		launch_occupancy(launch->function, block, launch->shared_dynamic, &blocks);
+		launch_occupancy(function, block[0] * block[1] * block[2], shared_dynamic, &blocks);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return grid > (uint64_t)blocks * n_sms ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
-					       : CUDA_SUCCESS;
+	return n_blocks > (uint64_t)blocks * n_sms ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+						   : CUDA_SUCCESS;
+}
+
+CUresult launch_fits(const struct kernel_work *kernel)
+{
+	return kernel->is_cooperative
+		       ? cooperative_check(kernel->function, kernel->grid, kernel->block,
+				 kernel->shared_dynamic, sm_set_count(&kernel->sms))
+		       : CUDA_SUCCESS;
 }
 
 CUresult launch_work(const struct launch *launch, struct context *context, struct green *green,
@@ -235,7 +242,8 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 		result = cluster_check(launch, info);
 	kernel->sms = green_sms(green);
 	if (result == CUDA_SUCCESS && launch->is_cooperative)
-		result = cooperative_check(launch, sm_set_count(&kernel->sms));
+		result = cooperative_check(launch->function, launch->grid, launch->block,
+			launch->shared_dynamic, sm_set_count(&kernel->sms));
 	if (result == CUDA_SUCCESS)
 		result = params_new(launch, info, kernel);
 	if (result != CUDA_SUCCESS)

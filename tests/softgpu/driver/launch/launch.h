@@ -39,6 +39,9 @@ struct launch {
 CUresult launch_work(const struct launch *launch, struct context *context, struct green *green,
 	struct work *ret_work);
 
+/* All blocks of a cooperative launch must fit on its SMs at once, or it is refused. */
+CUresult launch_fits(const struct kernel_work *kernel);
+
 /* Keeps an attribute that has no effect. CUDA_ERROR_NOT_FOUND: it has one, or does not exist. */
 CUresult launch_hint(
 	struct kernel_hints *hints, CUlaunchAttributeID name, const CUlaunchAttributeValue *value);
