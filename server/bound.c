@@ -14,6 +14,7 @@
 #include "server/session/session.h"
 #include "server/device/device_quota.h"
 #include "server/graph/graph.h"
+#include "server/graph/graph_twin.h"
 
 static void bound_log(struct session *session, enum resource resource, uint64_t amount)
 {
@@ -44,10 +45,13 @@ bool bound_met(void *arg, enum resource resource, uint64_t amount, unsigned roun
 {
 	struct session *session = arg;
 
-	if (atomic_load(&session->is_ending))
+	if (atomic_load(&session->is_ending) || session->can_do_without)
 		return false;
-	if (round == 0 && graphs_wait_for_ends(session))
-		return true;
+	if (round == 0) {
+		graph_twins_reclaim(session);
+		if (graphs_wait_for_ends(session))
+			return true;
+	}
 	bound_log(session, resource, amount);
 	if (resource == RESOURCE_HOST_MEMORY)
 		bound_set_refusal(session, REFUSAL_BY_HOST, account_limit(session->account));

@@ -9,9 +9,11 @@
 
 #include "graph.h"
 
+#include "graph_twin.h"
 #include "graph_wait.h"
 #include "wire.h"
 #include "server/session/counting.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/driver/driver_facts.h"
@@ -41,6 +43,7 @@ static void graph_free(struct session *session, struct graph *graph, bool device
 		graph->previous->next = graph->next;
 	else
 		session->graph_list = graph->next;
+	graph_twins_free(graph, device_lost);
 	graph_end(graph->ending, graph->real, graph->model, graph->sdev->device->context,
 		device_lost);
 	if (graph->end && !device_lost)
@@ -186,6 +189,7 @@ CUresult do_graph_edges(_unused_ struct session *session, struct graph *graph,
 		graph->error_node = edges[0].to;
 		return CUDA_SUCCESS;
 	}
+	graph->kept += n_edges * (uint64_t)KEPT_EDGE;
 	for (uint32_t i = 0; i < n_edges && graph->result == CUDA_SUCCESS; i++) {
 		graph->result = add_edge(graph, &edges[i]);
 		if (graph->result != CUDA_SUCCESS)
@@ -242,8 +246,9 @@ CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint
 		return result;
 	part = (struct channel_part){
 		.n_channels = graph->n_nodes - graph->n_joined, .n_nodes = graph->n_nodes};
+	graph->flags = by_node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0;
 	result = graph_end_make(graph->ending, session, graph->sdev->device, &part, 0, graph->model,
-		by_node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0, &graph->real);
+		graph->flags, &graph->real);
 	graph->n_freed = session->n_freed;
 	return result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_MPS_RPC_FAILURE : result;
 }
@@ -289,8 +294,9 @@ static CUresult check_spans(struct session *session, struct graph *graph)
 	return CUDA_SUCCESS;
 }
 
-static CUresult graph_begin(
-	struct session *session, struct stream *stream, struct graph *graph, CUstream *ret_real)
+/* Whether the graph can be launched into the stream. */
+static CUresult graph_check(
+	struct session *session, const struct stream *stream, struct graph *graph)
 {
 	CUresult result;
 
@@ -303,9 +309,7 @@ static CUresult graph_begin(
 	/* A change failed, and the client has not asked for its result. */
 	result = graph->result;
 	graph->result = CUDA_SUCCESS;
-	if (result == CUDA_SUCCESS)
-		result = check_spans(session, graph);
-	return result == CUDA_SUCCESS ? stream_begin_light(session, stream, ret_real) : result;
+	return result == CUDA_SUCCESS ? check_spans(session, graph) : result;
 }
 
 /* Whether a launch may wait on the GPU for the program. */
@@ -324,16 +328,19 @@ static CUresult take_print_turn(
 }
 
 /* A launch that may block is placed already (blocked_streams.h), and must not sleep. */
-static CUresult graph_launch_real(struct session *session, const struct graph *graph, CUstream real)
+static CUresult graph_launch_real(
+	struct session *session, const struct graph *graph, CUgraphExec exec, CUstream real)
 {
 	if (may_block(graph))
-		return cuda.cuGraphLaunch(graph->real, real);
-	return LAUNCHING(session, graph->sdev->device, cuda.cuGraphLaunch(graph->real, real));
+		return cuda.cuGraphLaunch(exec, real);
+	return LAUNCHING(session, graph->sdev->device, cuda.cuGraphLaunch(exec, real));
 }
 
-static CUresult graph_launch(
-	struct session *session, struct stream *stream, struct graph *graph, CUstream real)
+/* `twin' NULL: the graph itself. */
+static CUresult graph_launch(struct session *session, struct stream *stream, struct graph *graph,
+	const struct graph_twin *twin, CUstream real)
 {
+	const CUgraphExec exec = twin ? twin->exec : graph->real;
 	CUresult result;
 
 	if (may_block(graph) && !pending_waits_begin(session, stream))
@@ -341,7 +348,7 @@ static CUresult graph_launch(
 	graph->last = stream->home;
 	last_launch_note(&session->last_launch, LAST_LAUNCH_GRAPH);
 	counter_add(session, COUNTER_GRAPH_LAUNCHES, 1);
-	result = OBSERVED(session, stream, graph_launch_real(session, graph, real),
+	result = OBSERVED(session, stream, graph_launch_real(session, graph, exec, real),
 		{.kind = TRACE_GRAPH, .count = 1, .size = graph->n_nodes, .shape = graph->id});
 	if (may_block(graph))
 		pending_waits_end(session, stream, real);
@@ -366,7 +373,7 @@ static CUresult launch_lone(
 
 	if (!quiet_lone_begin(session, device))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	result = graph_launch(session, stream, graph, real);
+	result = graph_launch(session, stream, graph, NULL, real);
 	quiet_lone_end(session, device);
 	return result;
 }
@@ -385,27 +392,61 @@ static CUresult loops_launch(
 	if (result == CUDA_SUCCESS)
 		result = has_to_be_alone(session, graph)
 				 ? launch_lone(session, stream, graph, real)
-				 : graph_launch(session, stream, graph, real);
+				 : graph_launch(session, stream, graph, NULL, real);
 	loop_turn_give(session, stream, &turn, result == CUDA_SUCCESS);
+	return result;
+}
+
+static CUresult graph_begin(
+	struct session *session, struct stream *stream, struct graph *graph, CUstream *ret_real)
+{
+	CUresult result = stream_begin_light(session, stream, ret_real);
+
+	return result == CUDA_SUCCESS ? take_print_turn(session, stream, graph, ret_real) : result;
+}
+
+static CUresult graph_launch_once(struct session *session, struct stream *stream,
+	struct graph *graph, struct graph_twin **twin)
+{
+	CUstream real;
+	CUresult result = graph_begin(session, stream, graph, &real);
+
+	if (unlikely(graph->twins) && result == CUDA_SUCCESS)
+		result = graph_twin_order(session, stream, graph, twin);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return graph->has_loops ? loops_launch(session, stream, graph, real)
+				: graph_launch(session, stream, graph, *twin, real);
+}
+
+/* Of a session that may be in the background. */
+static CUresult graph_launch_elastic(
+	struct session *session, struct stream *stream, struct graph *graph)
+{
+	struct graph_twin *twin = graph_twin_choose(session, stream, graph);
+	CUresult result = graph_launch_once(session, stream, graph, &twin);
+
+	if (twin && result != CUDA_SUCCESS && !result_is_fault(result)) {
+		graph_twin_refuse(graph, twin);
+		twin = NULL;
+		result = graph_launch_once(session, stream, graph, &twin);
+	}
+	graph_twin_launched(session, stream, graph, twin, result);
+	if (result == CUDA_SUCCESS)
+		elastic_stream_note_graph(session, stream, MAX(graph->n_nodes, 1u),
+			twin ? twin->share : elastic_shares_own(&stream->sdev->elastic));
 	return result;
 }
 
 CUresult do_graph_launch(struct session *session, struct stream *stream, struct graph *graph)
 {
-	CUstream real;
-	CUresult result;
+	struct graph_twin *twin = NULL;
+	CUresult result = graph_check(session, stream, graph);
 
-	elastic_stream_wait_graph(session, stream, MAX(graph->n_nodes, 1u));
-	result = graph_begin(session, stream, graph, &real);
-	if (result == CUDA_SUCCESS)
-		result = take_print_turn(session, stream, graph, &real);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = graph->has_loops ? loops_launch(session, stream, graph, real)
-				  : graph_launch(session, stream, graph, real);
-	if (result == CUDA_SUCCESS)
-		elastic_stream_note(session, stream, MAX(graph->n_nodes, 1u));
-	return result;
+	return classes_are_several(session) ? graph_launch_elastic(session, stream, graph)
+					    : graph_launch_once(session, stream, graph, &twin);
 }
 
 CUresult do_graph_launch_calls(struct session *session, struct stream *stream, struct graph *graph)
@@ -416,8 +457,10 @@ CUresult do_graph_launch_calls(struct session *session, struct stream *stream, s
 CUresult do_graph_upload(struct session *session, struct stream *stream, struct graph *graph)
 {
 	CUstream real;
-	CUresult result = graph_begin(session, stream, graph, &real);
+	CUresult result = graph_check(session, stream, graph);
 
+	if (result == CUDA_SUCCESS)
+		result = stream_begin_light(session, stream, &real);
 	return result == CUDA_SUCCESS ? cuda.cuGraphUpload(graph->real, real) : result;
 }
 

@@ -19,6 +19,7 @@ struct session_device;
 struct session;
 
 struct graph_former;
+struct graph_twins;
 
 struct graph_span {
 	uint64_t address, size;
@@ -39,6 +40,7 @@ struct graph_node {
 	uint64_t kept;               /* by the driver: charged to graph::ending */
 	uint32_t body;               /* of which it is a node; 0: of the graph itself */
 	bool is_followed, is_joined; /* another node continues its branch; it continues one */
+	bool is_disabled;            /* in the executable graph */
 };
 
 /* A graph within a conditional node. The driver ends it with the graph. */
@@ -53,7 +55,9 @@ struct graph {
 	struct session_device *sdev; /* not owned */
 	CUgraph model;               /* its nodes identify those of `real' */
 	CUgraphExec real;            /* NULL: not made yet */
+	unsigned flags;              /* with which it was made */
 	struct graph_end *ending;    /* owned */
+	uint64_t kept;               /* by the driver, for nodes and edges: charged to `ending' */
 	struct graph_node *nodes;
 	uint32_t n_nodes, n_nodes_max; /* in `nodes'; for how many it has space */
 	uint32_t n_joined;             /* nodes that continue a branch */
@@ -69,6 +73,8 @@ struct graph {
 	struct print_history print_history;
 	uint32_t n_waits;            /* for semaphores, in all its nodes and in `former' */
 	struct graph_former *former; /* owned: see graph_wait.h */
+	struct graph_twins *twins;   /* owned: see graph_twin.h; NULL: none so far */
+	bool is_model_old;           /* `model' lacks a change of `real' */
 	uint32_t next_wait;          /* where graph_next_wait() continues */
 	uint64_t n_freed;            /* session::n_freed when all spans were last checked */
 	CUstream last; /* stream::home of the last launch; NULL: none. Compared only */

@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "graph_change.h"
+#include "graph_twin.h"
 #include "graph_wait.h"
 #include "wire.h"
 #include "server/session/session.h"
@@ -73,9 +75,18 @@ bool graph_spans_ok(struct session *session, const struct graph *graph)
  * before. After a later failure the charge stays until the graph's end: there is at most one
  * such node.
  */
-static bool node_pay(struct graph *graph, const struct graph_node *node, uint64_t kept_before)
+static bool node_pay(struct session *session, struct graph *graph, const struct graph_node *node,
+	uint64_t kept_before)
 {
-	return node->kept <= kept_before || account_keep(graph->ending, node->kept - kept_before);
+	const uint64_t more = node->kept - MIN(node->kept, kept_before);
+
+	if (more == 0)
+		return true;
+	if (!account_keep(graph->ending, more))
+		return false;
+	graph->kept += more;
+	graph_twins_keep(session, graph, more);
+	return true;
 }
 
 CUresult graph_node_find(struct session *session, struct graph *graph, uint32_t number,
@@ -92,6 +103,7 @@ CUresult graph_node_find(struct session *session, struct graph *graph, uint32_t 
 		ret_node->real = graph->nodes[number].real;
 		ret_node->attr_mask = graph->nodes[number].attr_mask;
 		ret_node->is_by_kernel = graph->nodes[number].is_by_kernel;
+		ret_node->is_disabled = graph->nodes[number].is_disabled;
 		ret_node->body = graph->nodes[number].body;
 		kept_before = graph->nodes[number].kept;
 	} else if (graph->result != CUDA_SUCCESS) {
@@ -99,7 +111,7 @@ CUresult graph_node_find(struct session *session, struct graph *graph, uint32_t 
 	} else if (number != graph->n_nodes || (graph->body > 0 && !graph_body_may_have(type))) {
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	if (!node_pay(graph, ret_node, kept_before))
+	if (!node_pay(session, graph, ret_node, kept_before))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ret_node->kept = MAX(ret_node->kept, kept_before);
 	if (graph->real)
@@ -163,15 +175,15 @@ static CUresult set_attributes(
 	return result;
 }
 
-static CUresult kernel_put(struct graph *graph, struct graph_node *node,
+static CUresult kernel_put(struct session *session, struct graph *graph, struct graph_node *node,
 	const CUDA_KERNEL_NODE_PARAMS_v2 *params, uint32_t attr_mask,
 	const CUlaunchAttribute *attributes, unsigned n_attributes)
 {
+	const struct graph_change change = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = params};
 	CUresult result;
 
 	if (graph->real)
-		return attr_mask == node->attr_mask ? graph_end_set_kernel(graph->ending,
-							      graph->real, node->real, params)
+		return attr_mask == node->attr_mask ? graph_change(session, graph, node, &change)
 						    : CUDA_ERROR_INVALID_VALUE;
 	node->attr_mask = attr_mask;
 	result = cuda.cuGraphAddKernelNode_v2(
@@ -264,7 +276,8 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, struct ke
 			msg->cluster_policy, session_device_priority(graph->sdev, msg->priority));
 
 		all.node.func = found->function;
-		result = kernel_put(graph, &node, &all.node, msg->attr_mask, attributes, n);
+		result =
+			kernel_put(session, graph, &node, &all.node, msg->attr_mask, attributes, n);
 		node.library = kernel->library;
 		library_use(node.library);
 		graph->prints = graph->prints || kernel->prints;
@@ -281,7 +294,8 @@ static CUresult copy_context(
 			      : cuda.cuCtxGetCurrent(ret_context);
 }
 
-static CUresult copy_put(struct graph *graph, struct graph_node *node, const CUDA_MEMCPY3D *copy)
+static CUresult copy_put(struct session *session, struct graph *graph, struct graph_node *node,
+	const CUDA_MEMCPY3D *copy)
 {
 	CUcontext context = NULL;
 	CUresult result = copy_context(graph, node, &context);
@@ -289,7 +303,8 @@ static CUresult copy_put(struct graph *graph, struct graph_node *node, const CUD
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (graph->real)
-		return cuda.cuGraphExecMemcpyNodeSetParams(graph->real, node->real, copy, context);
+		return graph_change(session, graph, node,
+			&(struct graph_change){CU_GRAPH_NODE_TYPE_MEMCPY, context, .copy = copy});
 	return cuda.cuGraphAddMemcpyNode(
 		&node->real, graph_body(graph, graph->body), NULL, 0, copy, context);
 }
@@ -298,8 +313,8 @@ static CUresult copy_put(struct graph *graph, struct graph_node *node, const CUD
  * Within host memory a kernel copies. In an executable graph, a node does not change between
  * the two kinds.
  */
-static CUresult box_put(struct graph *graph, struct graph_node *node, const struct box_end *dst,
-	const struct box_end *src, const struct box_size *size)
+static CUresult box_put(struct session *session, struct graph *graph, struct graph_node *node,
+	const struct box_end *dst, const struct box_end *src, const struct box_size *size)
 {
 	const CUDA_MEMCPY3D copy = box_describe(dst, src, size);
 	bool is_by_kernel = box_is_within_host(dst, src);
@@ -310,9 +325,10 @@ static CUresult box_put(struct graph *graph, struct graph_node *node, const stru
 		return CUDA_ERROR_INVALID_VALUE;
 	node->is_by_kernel = is_by_kernel;
 	if (!is_by_kernel)
-		return copy_put(graph, node, &copy);
+		return copy_put(session, graph, node, &copy);
 	result = copy_kernel_make(dst, src, size, &launch);
-	return result == CUDA_SUCCESS ? kernel_put(graph, node, &launch.node, 0, NULL, 0) : result;
+	return result == CUDA_SUCCESS ? kernel_put(session, graph, node, &launch.node, 0, NULL, 0)
+				      : result;
 }
 
 /*
@@ -351,7 +367,7 @@ static CUresult copy_node(struct session *session, struct graph *graph, uint32_t
 			(!src->array && !span_of(session, src, size, &node.spans[1]))))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = box_put(graph, &node, dst, src, size);
+		result = box_put(session, graph, &node, dst, src, size);
 	for (unsigned i = 0; i < ARRAY_SIZE(node.arrays); i++)
 		if (result == CUDA_SUCCESS && arrays[i])
 			node.arrays[i] = array_ref(arrays[i]);
@@ -406,8 +422,8 @@ CUresult do_graph_copy_arrays(struct session *session, struct graph *graph, stru
 		session, graph, msg->node, &to, &from, &size, (struct array *const[2]){dst, src});
 }
 
-static CUresult fill_put(
-	struct graph *graph, struct graph_node *node, const CUDA_MEMSET_NODE_PARAMS *fill)
+static CUresult fill_put(struct session *session, struct graph *graph, struct graph_node *node,
+	const CUDA_MEMSET_NODE_PARAMS *fill)
 {
 	CUcontext context = NULL;
 	CUresult result = copy_context(graph, node, &context);
@@ -415,7 +431,8 @@ static CUresult fill_put(
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (graph->real)
-		return cuda.cuGraphExecMemsetNodeSetParams(graph->real, node->real, fill, context);
+		return graph_change(session, graph, node,
+			&(struct graph_change){CU_GRAPH_NODE_TYPE_MEMSET, context, .fill = fill});
 	return cuda.cuGraphAddMemsetNode(
 		&node->real, graph_body(graph, graph->body), NULL, 0, fill, context);
 }
@@ -442,11 +459,11 @@ CUresult do_graph_fill(
 			!memory_check(session, msg->dst, size) || host_cut(msg->dst, size) < size))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = fill_put(graph, &node, &fill);
+		result = fill_put(session, graph, &node, &fill);
 	return graph_node_put(session, graph, msg->node, &node, result);
 }
 
-static CUresult batch_put(struct graph *graph, struct graph_node *node,
+static CUresult batch_put(struct session *session, struct graph *graph, struct graph_node *node,
 	CUstreamBatchMemOpParams *params, uint32_t n_params)
 {
 	CUDA_BATCH_MEM_OP_NODE_PARAMS batch = {.count = n_params, .paramArray = params};
@@ -455,7 +472,9 @@ static CUresult batch_put(struct graph *graph, struct graph_node *node,
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (graph->real)
-		return cuda.cuGraphExecBatchMemOpNodeSetParams(graph->real, node->real, &batch);
+		return graph_change(session, graph, node,
+			&(struct graph_change){
+				.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, .ops = &batch});
 	return cuda.cuGraphAddBatchMemOpNode(
 		&node->real, graph_body(graph, graph->body), NULL, 0, &batch);
 }
@@ -473,7 +492,7 @@ CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t nu
 	if (result == CUDA_SUCCESS)
 		result = pending_waits_graph_call(session, call, params);
 	if (result == CUDA_SUCCESS)
-		result = batch_put(graph, &node, params, PENDING_WAIT_CALL_OPS);
+		result = batch_put(session, graph, &node, params, PENDING_WAIT_CALL_OPS);
 	graph->has_calls = graph->has_calls || result == CUDA_SUCCESS;
 	return graph_node_put(session, graph, number, &node, result);
 }
@@ -499,7 +518,7 @@ static CUresult change_ops(struct session *session, struct graph *graph, uint32_
 
 	if (!graph_former_new(session, graph, before, &former))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = batch_put(graph, node, params, node->n_ops);
+	result = batch_put(session, graph, node, params, node->n_ops);
 	if (former && result == CUDA_SUCCESS)
 		graph_former_keep(graph, former, before);
 	else
@@ -521,17 +540,16 @@ CUresult do_graph_memory_ops(struct session *session, struct graph *graph, uint3
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS)
 		result = graph->real ? change_ops(session, graph, number, &node, params)
-				     : batch_put(graph, &node, params, n_ops);
+				     : batch_put(session, graph, &node, params, n_ops);
 	return graph_node_put(session, graph, number, &node, result);
 }
 
-static CUresult event_put(struct graph *graph, struct graph_node *node, CUevent event, bool is_wait)
+static CUresult event_put(struct session *session, struct graph *graph, struct graph_node *node,
+	CUevent event, bool is_wait)
 {
 	if (graph->real)
-		return is_wait ? cuda.cuGraphExecEventWaitNodeSetEvent(
-					 graph->real, node->real, event)
-			       : cuda.cuGraphExecEventRecordNodeSetEvent(
-					 graph->real, node->real, event);
+		return graph_change(session, graph, node,
+			&(struct graph_change){.type = node->type, .event = event});
 	return is_wait ? cuda.cuGraphAddEventWaitNode(
 				 &node->real, graph_body(graph, graph->body), NULL, 0, event)
 		       : cuda.cuGraphAddEventRecordNode(
@@ -549,7 +567,7 @@ CUresult do_graph_event(struct session *session, struct graph *graph, uint32_t n
 	if (result == CUDA_SUCCESS)
 		result = event_make(event, graph->sdev);
 	if (result == CUDA_SUCCESS)
-		result = event_put(graph, &node, event->real, is_wait);
+		result = event_put(session, graph, &node, event->real, is_wait);
 	if (result == CUDA_SUCCESS) {
 		node.event = event;
 		event_use(event);
@@ -565,7 +583,6 @@ CUresult do_graph_enable(
 	if (!graph->real || number >= graph->n_nodes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = cuda.cuGraphNodeSetEnabled(
-			graph->real, graph->nodes[number].real, is_enabled);
+		result = graph_change_enabled(graph, &graph->nodes[number], is_enabled);
 	return result;
 }

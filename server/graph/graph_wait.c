@@ -22,13 +22,20 @@ struct graph_former {
 	uint32_t n_ops;
 };
 
-CUstream graph_running_on(const struct session *session, const struct graph *graph)
+struct stream *graph_last_stream(const struct session *session, const struct graph *graph)
 {
-	const struct stream *stream = session->busy;
+	struct stream *stream = session->busy;
 
 	while (stream && stream->home != graph->last)
 		stream = stream->next_busy;
-	return graph->last && stream ? stream->real : NULL;
+	return graph->last ? stream : NULL;
+}
+
+CUstream graph_running_on(const struct session *session, const struct graph *graph)
+{
+	const struct stream *stream = graph_last_stream(session, graph);
+
+	return stream ? stream->real : NULL;
 }
 
 /* ---- waits of changed nodes */

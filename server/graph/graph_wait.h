@@ -16,8 +16,10 @@ struct graph_former;
 struct graph_node;
 struct memory_op;
 struct session;
+struct stream;
 
 /* The stream of its last launch, unless that is known to be at rest; NULL: it does not run. */
+struct stream *graph_last_stream(const struct session *session, const struct graph *graph);
 CUstream graph_running_on(const struct session *session, const struct graph *graph);
 
 /*

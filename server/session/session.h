@@ -113,6 +113,7 @@ struct session {
 	uint32_t n_parts;                   /* contexts with a part of its share, so far */
 	bool has_loops;                     /* made a graph with a WHILE node, which the log says */
 	bool is_bound_logged[RESOURCES];    /* the log says that the account has met the bound */
+	bool can_do_without;                /* what is charged now: a bound is no error */
 	uint64_t n_messages;                /* served so far */
 	uint32_t n_at_work;                 /* as in the page */
 	int64_t pause_ns;                   /* between two runs of messages, on average */

@@ -61,3 +61,10 @@ unsigned elastic_shares_find(const struct elastic_shares *elastic, unsigned grou
 		found--;
 	return found;
 }
+
+CUresult elastic_shares_enter(
+	struct session *session, const struct session_device *sdev, unsigned share)
+{
+	session->current = NULL;
+	return cuda.cuCtxSetCurrent(sdev->elastic.shares[share].context);
+}

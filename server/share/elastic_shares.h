@@ -27,7 +27,20 @@ void elastic_shares_take(struct session *session, struct session_device *sdev);
 /* No work of the session is on them. */
 void elastic_shares_give(struct session_device *sdev, bool device_lost);
 
-/* The largest share with at most that many groups; `n - 1': the session's own SMs. */
+/* The largest share with at most that many groups; there are shares. */
 unsigned elastic_shares_find(const struct elastic_shares *elastic, unsigned groups);
+
+/* The last share: the session's own SMs. */
+static inline unsigned elastic_shares_own(const struct elastic_shares *elastic)
+{
+	return elastic->n > 0 ? elastic->n - 1 : 0;
+}
+
+/*
+ * Makes the context of a share that is not the last one current, for nodes of graphs that are made
+ * or changed before session_device_enter().
+ */
+CUresult elastic_shares_enter(
+	struct session *session, const struct session_device *sdev, unsigned share);
 
 #endif

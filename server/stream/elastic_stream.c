@@ -83,12 +83,27 @@ static void move(struct session *session, struct stream *stream, unsigned share)
 		elastic->at = share;
 }
 
-static void move_to(struct session *session, struct stream *stream, unsigned groups)
+static void move_to(struct session *session, struct stream *stream, unsigned share)
 {
 	/* A stream with SMs that the client chose stays. So does a stream without any work yet. */
 	if (stream->sdev->elastic.n > 0 && stream->home && !stream->green && !stream->parked &&
 		session_device_enter(session, stream->sdev) == CUDA_SUCCESS)
-		move(session, stream, elastic_shares_find(&stream->sdev->elastic, groups));
+		move(session, stream, share);
+}
+
+/* The share that the session's launches get now. */
+static unsigned share_of(const struct session *session, const struct stream *stream)
+{
+	const struct elastic_shares *elastic = &stream->sdev->elastic;
+
+	return elastic->n > 0 ? elastic_shares_find(elastic, session->background->groups) : 0;
+}
+
+void elastic_stream_change(struct session *session, struct stream *stream, unsigned share)
+{
+	/* Waits of one stream for another are dear, and may be rationed, while any is blocked. */
+	if (!blocked_any())
+		move_to(session, stream, share);
 }
 
 unsigned elastic_stream_wait_others(struct session *session, struct stream *stream, unsigned n)
@@ -96,26 +111,23 @@ unsigned elastic_stream_wait_others(struct session *session, struct stream *stre
 	if (classes_join(session) == CLASS_FOREGROUND)
 		return n;
 	n = background_wait(session, stream, 1, n);
-	/* Waits of one stream for another are dear, and may be rationed, while any is blocked. */
-	if (!blocked_any())
-		move_to(session, stream, session->background->groups);
+	elastic_stream_change(session, stream, share_of(session, stream));
 	return n;
 }
 
-void elastic_stream_wait_graph(struct session *session, struct stream *stream, unsigned n)
+unsigned elastic_stream_wait_graph(struct session *session, struct stream *stream, unsigned n)
 {
-	if (!classes_are_several(session) || classes_join(session) == CLASS_FOREGROUND)
-		return;
+	if (classes_join(session) == CLASS_FOREGROUND)
+		return elastic_shares_own(&stream->sdev->elastic);
 	background_wait(session, stream, n, n);
-	if (!blocked_any())
-		move_to(session, stream, elastic_groups_all(stream->device));
+	return share_of(session, stream);
 }
 
 bool elastic_stream_has_to_retry(struct session *session, struct stream *stream, CUresult result)
 {
 	if (result == CUDA_SUCCESS || result_is_fault(result) || elastic_stream_has_all(stream))
 		return false;
-	move_to(session, stream, elastic_groups_all(stream->device));
+	move_to(session, stream, elastic_shares_own(&stream->sdev->elastic));
 	return elastic_stream_has_all(stream);
 }
 
@@ -123,25 +135,32 @@ bool elastic_stream_has_to_retry(struct session *session, struct stream *stream,
  * A session with few SMs of its own may have less than its share: what others feel then goes to
  * the account of the share, which is all that the controller can change.
  */
-static struct background_use use_of(const struct session *session, const struct stream *stream)
+static struct background_use use_of(
+	const struct session *session, const struct stream *stream, unsigned share)
 {
 	const struct elastic_shares *elastic = &stream->sdev->elastic;
-	unsigned all = elastic_groups_all(stream->device), may = session->background->groups;
-	unsigned last = elastic->n - 1, at;
+	unsigned all = elastic_groups_all(stream->device), own = elastic_shares_own(elastic);
 
 	if (elastic->n == 0)
 		return (struct background_use){.groups = all};
-	at = stream->elastic ? stream->elastic->at : last;
 	return (struct background_use){
-		.groups = at == elastic_shares_find(elastic, may) ? may : elastic->groups[at],
-		.yielded = (elastic->groups[last] - elastic->groups[at]) * 1000 / all,
+		.groups = share == share_of(session, stream) ? session->background->groups
+							     : elastic->groups[share],
+		.yielded = (elastic->groups[own] - elastic->groups[share]) * 1000 / all,
 	};
+}
+
+void elastic_stream_note_graph(
+	struct session *session, struct stream *stream, unsigned n, unsigned share)
+{
+	if (classes_join(session) == CLASS_BACKGROUND)
+		background_note(session, stream, n, use_of(session, stream, share));
 }
 
 void elastic_stream_note_others(struct session *session, struct stream *stream, unsigned n)
 {
-	if (classes_join(session) == CLASS_BACKGROUND)
-		background_note(session, stream, n, use_of(session, stream));
+	elastic_stream_note_graph(session, stream, n,
+		stream->elastic ? stream->elastic->at : elastic_shares_own(&stream->sdev->elastic));
 }
 
 static void elastic_stream_end(struct stream *stream, bool device_lost)

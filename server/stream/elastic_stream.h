@@ -9,8 +9,7 @@
  * stream::real is the driver stream that gets the next work. It is ordered behind all work of the
  * one before it by an event, so every call that uses stream::real keeps the stream's order. A
  * stream of a green context of the client, or of one of its contexts with SMs of their own, does
- * not change. Nodes of graphs keep to the SMs of the context in which they were made, so a graph
- * runs on all SMs of the session.
+ * not change. A graph runs where its nodes were made (graph_twin.h), whatever the stream.
  *
  * The session's worker only.
  */
@@ -22,11 +21,16 @@ struct stream;
 
 /*
  * Before `n' kernels (1 or more) go to the GPU of that stream: sleeps until some may go, and
- * changes the stream to the share that they get. Returns how many may go now. A graph goes as a
- * whole.
+ * changes the stream to the share that they get. Returns how many may go now.
  */
 unsigned elastic_stream_wait_others(struct session *session, struct stream *stream, unsigned n);
-void elastic_stream_wait_graph(struct session *session, struct stream *stream, unsigned n);
+
+/*
+ * The same for a graph, which goes as a whole. Returns the share that it gets, and does not change
+ * the stream. elastic_stream_change() does, unless any stream is blocked.
+ */
+unsigned elastic_stream_wait_graph(struct session *session, struct stream *stream, unsigned n);
+void elastic_stream_change(struct session *session, struct stream *stream, unsigned share);
 
 static inline unsigned elastic_stream_wait(
 	struct session *session, struct stream *stream, unsigned n)
@@ -34,8 +38,10 @@ static inline unsigned elastic_stream_wait(
 	return classes_are_several(session) ? elastic_stream_wait_others(session, stream, n) : n;
 }
 
-/* `n' kernels went to the GPU, in that stream. */
+/* `n' kernels went to the GPU, in that stream; those of a graph with the SMs of that share. */
 void elastic_stream_note_others(struct session *session, struct stream *stream, unsigned n);
+void elastic_stream_note_graph(
+	struct session *session, struct stream *stream, unsigned n, unsigned share);
 
 static inline void elastic_stream_note(struct session *session, struct stream *stream, unsigned n)
 {

@@ -41,6 +41,7 @@ struct fake_calls {
 	unsigned remote_launches; /* in the remote domain of memory synchronisation */
 	unsigned launch_events;   /* recorded by launches */
 	unsigned programmatic_edges;
+	unsigned nodes_set_green;   /* nodes of graphs, in the context of a green context */
 	uint32_t last_param_sum;    /* of the bytes of the last kernel's parameters */
 	uint64_t last_texture_size; /* bytes of the last texture on memory without rows */
 };

@@ -277,6 +277,56 @@ static CUresult instantiate(CUgraphExec *ret, CUgraph handle, unsigned long long
 	return CUDA_SUCCESS;
 }
 
+static CUresult graph_clone(CUgraph *ret, CUgraph handle)
+{
+	const struct fake_graph *graph = (struct fake_graph *)handle;
+	struct fake_graph *copy;
+
+	BEGIN();
+	must(!graph->is_exec && graph->n_conditions == 0, "a graph that has no clone");
+	copy = fake_alloc(sizeof(*copy));
+	*copy = *graph;
+	copy->n_free_channels = graph->n;
+	copy->nodes = fake_alloc(MAX(graph->n, 1u) * sizeof(*copy->nodes));
+	for (unsigned i = 0; i < graph->n; i++)
+		copy->nodes[i] = graph->nodes[i];
+	fake_counts.graphs++;
+	*ret = (CUgraph)copy;
+	return CUDA_SUCCESS;
+}
+
+static CUresult find_in_clone(CUgraphNode *ret, CUgraphNode node, CUgraph handle)
+{
+	BEGIN();
+	must((uintptr_t)node >= 1 && (uintptr_t)node <= ((struct fake_graph *)handle)->n,
+		"a node that is not there");
+	*ret = node;
+	return CUDA_SUCCESS;
+}
+
+/* A node does not know its graph, so its parameters stay those with which it was added. */
+static CUresult get_kernel(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *params)
+{
+	BEGIN();
+	*params = (CUDA_KERNEL_NODE_PARAMS){.func = (CUfunction)node,
+		.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.ctx = (CUcontext)node};
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_kernel(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+	CUcontext context;
+
+	must(cuda.cuCtxGetCurrent(&context) == CUDA_SUCCESS, "a node in no context");
+	BEGIN();
+	must(node && params->func && !params->ctx, "an odd node");
+	fake_calls.nodes_set_green += fake_is_green(context);
+	return CUDA_SUCCESS;
+}
+
 static CUresult exec_destroy(CUgraphExec exec)
 {
 	BEGIN();
@@ -353,6 +403,10 @@ void fake_graph_start(void)
 	cuda.cuGraphAddDependencies = add_edges;
 	cuda.cuGraphAddDependencies_v2 = add_edges_with;
 	cuda.cuGraphInstantiateWithFlags = instantiate;
+	cuda.cuGraphClone = graph_clone;
+	cuda.cuGraphNodeFindInClone = find_in_clone;
+	cuda.cuGraphKernelNodeGetParams_v2 = get_kernel;
+	cuda.cuGraphKernelNodeSetParams_v2 = set_kernel;
 	cuda.cuGraphExecDestroy = exec_destroy;
 	cuda.cuGraphExecKernelNodeSetParams_v2 = exec_set_kernel;
 	cuda.cuGraphExecBatchMemOpNodeSetParams = exec_set_ops;

@@ -9,65 +9,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
-#include <unistd.h>
 #include <cmocka.h>
 
+#include "background_session.h"
 #include "block_stream.h"
-#include "server/session/at_work.h"
-#include "server/session/session_part.h"
-#include "server/device/priority.h"
 #include "server/schedule/background.h"
-#include "server/schedule/classes.h"
-#include "server/share/green.h"
 #include "server/share/session_device.h"
 #include "server/stream/elastic_stream.h"
 #include "server/stream/stream.h"
-
-static struct session *foreground;
-
-static void foreground_has_work(bool has_work)
-{
-	atomic_store(&foreground->has_work, has_work);
-	at_work_mark(foreground, 0, has_work ? MARK_WORK : 0);
-	/* The time that the foreground counts as being at work after its work. */
-	if (!has_work)
-		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-}
-
-static int open_both(void **state)
-{
-	uint64_t heap, heap_size, granularity, limits[16];
-	int32_t least, greatest;
-	int fds[FRAME_WELCOME_FDS];
-	uint32_t n_sms;
-
-	(void)state;
-	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
-	elastic_init();
-	harness_open(false);
-	harness.session->limits.priority = PRIORITY_BACKGROUND;
-	if (send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity, &least, &greatest,
-		    limits) != CUDA_SUCCESS ||
-		session_new(2, NULL, NULL, &foreground, fds) != 0)
-		return -1;
-	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
-		close(fds[i]);
-	atomic_store(&foreground->granted, 1);
-	assert_int_equal(classes_join(foreground), CLASS_FOREGROUND);
-	foreground_has_work(true);
-	return 0;
-}
-
-static int close_both(void **state)
-{
-	(void)state;
-	classes_part.end(foreground, false);
-	session_free(foreground);
-	harness_close();
-	assert_int_equal(fake_counts.greens, (int)greens_kept());
-	return 0;
-}
 
 static struct stream *own_stream(void)
 {
@@ -108,14 +57,22 @@ static void test_share(void **state)
 	assert_int_equal(fake_calls.waits, waits + 2);
 }
 
-/* A graph has all SMs: its nodes were made in the session's own context. */
+/* A graph gets the same share, but its stream changes only if the graph has a twin for it. */
 static void test_graph(void **state)
 {
+	const struct elastic_shares *elastic = &harness.session->devices[0]->elastic;
+	unsigned share;
+
 	(void)state;
 	launch();
 	assert_false(elastic_stream_has_all(own_stream()));
-	elastic_stream_wait_graph(harness.session, own_stream(), 5);
+	share = elastic_stream_wait_graph(harness.session, own_stream(), 5);
+	assert_int_not_equal(share, elastic_shares_own(elastic));
+	elastic_stream_change(harness.session, own_stream(), elastic_shares_own(elastic));
 	assert_true(elastic_stream_has_all(own_stream()));
+	foreground_has_work(false);
+	assert_int_equal(elastic_stream_wait_graph(harness.session, own_stream(), 5),
+		elastic_shares_own(elastic));
 }
 
 /* A launch that the driver refuses in a share is made again on all SMs, once. */

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 240 s
+"""Graphs of background clients whose share of the SMs changes at each launch."""
+
+import os
+import time
+
+import harness
+import mps
+from harness import equal
+from test_kill import gives_back, settle
+
+SHARES = {"MPS_TEST": "shares", "MPS_SERVER_ENV": "MPS_TEST"}
+BACKGROUND = {"CUDA_MPS_CLIENT_PRIORITY": "2"}
+# Programs that make graphs or capture them, also through a header.
+GRAPHS = r"(?m)(cu|cuda)Graph[A-Z]|#include .*(graph_driver|driver_graphs|conditional)\.h"
+ROUNDS = "6000" if os.environ.get("MPS_TEST_LONG") else "1500"
+KILLS = 24
+
+
+def test_programs():
+    """They compute the same."""
+    names = [name for name in mps.programs_that(GRAPHS) if name in mps.PROGRAMS_ONCE]
+    assert {"graph_capture", "graph_nodes", "graph_random", "graph_update"} <= set(names), names
+    with mps.Service(SHARES) as service:
+        for name in names:
+            code, out, err = service.run(name, env=BACKGROUND)
+            equal((code, out), (0, name + ": ok\n"), "%s: %s" % (name, err))
+
+
+def at_random(service, dice, rounds, env):
+    """A client with random graphs, and its seed."""
+    seed = str(dice.randrange(1 << 31))
+    return seed, service.popen("graph_random", seed, rounds, env=env)
+
+
+def test_random():
+    """Random graphs of several clients at once, one of which is in the foreground."""
+    dice = harness.dice()
+    with mps.Service(SHARES) as service:
+        for _ in range(3):
+            running = [at_random(service, dice, ROUNDS, env)
+                       for env in (BACKGROUND, BACKGROUND, None)]
+            for seed, process in running:
+                code, out, err = service.finish(process)
+                equal((code, out), (0, "graph_random: ok\n"), "graph_random %s: %s" % (seed, err))
+
+
+def test_kill():
+    """Killed at any moment, they leave nothing behind."""
+    dice = harness.dice()
+    with mps.Service(SHARES) as service:
+        service.run_ok("graph_random", "1", env=BACKGROUND)
+        server = service.server()
+        before = settle(service, server)
+        for _ in range(KILLS):
+            _, process = at_random(service, dice, "1000000", BACKGROUND)
+            time.sleep(0.3 * dice.random())
+            equal(process.poll(), None, "it should not have ended by itself")
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            process.stderr.close()
+            service.started.remove(process)
+        equal(service.servers(), [server], "the server was replaced")
+        gives_back(service, server, before)
+
+
+def test_fault():
+    """The fault of another client ends them, and the next server has working graphs."""
+    dice = harness.dice()
+    with mps.Service(SHARES) as service:
+        for _ in range(3):
+            running = [at_random(service, dice, "1000000", BACKGROUND)[1] for _ in range(2)]
+            time.sleep(0.2 + 0.3 * dice.random())
+            equal([process.poll() for process in running], [None, None])
+            service.run("fault")
+            for process in running:
+                code, _, err = service.finish(process)
+                equal(code, 1, err)
+            service.run_ok("graph_random", env=BACKGROUND)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
