@@ -267,5 +267,5 @@ const char *find_cuda_advice(void)
 		return "MPS_CUDA_LIBRARY names no CUDA driver: set it to the driver's " SONAME
 		       ", or unset it";
 	return "No NVIDIA driver was found: install it, set MPS_CUDA_LIBRARY to its " SONAME
-	       ", or use the software GPU (--software)";
+	       ", or start the daemon on the software GPU (mps-control -d --software)";
 }

@@ -17,8 +17,8 @@ from harness import Skip, contains, equal, need_root
 RUN = mps.BUILD + "/bin/mps-run"
 CONTROL = mps.BUILD + "/bin/mps-control"
 USER = 1001
-ADVICE = ("No NVIDIA driver was found: install it, set MPS_CUDA_LIBRARY to its libcuda.so.1, or use "
-          "the software GPU (--software)")
+ADVICE = ("No NVIDIA driver was found: install it, set MPS_CUDA_LIBRARY to its libcuda.so.1, or start "
+          "the daemon on the software GPU (mps-control -d --software)")
 
 
 def no_driver(**more):
