@@ -78,6 +78,11 @@ def drawn(text):
     return [line.count("#") for line in re.findall(r"(?:first|second) +([#.]{60})$", text, re.M)]
 
 
+def failures(said):
+    """Of the output of `make check': which tests failed with what output, and what is skipped."""
+    return "".join("    %s\n" % line for line in said.splitlines() if re.match("FAIL|  |setup:", line))
+
+
 def cpu_of_ended():
     """Seconds of processors of all children that have ended, and of theirs."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -141,7 +146,7 @@ class Walk:
                 if mark and re.match(mark, line):
                     steps.end(name + ": the packages", cpu_of(process.pid))
                     name += ": after the packages"
-            equal(process.wait(), 0, "%s: %s" % (command, said[-6000:]))
+            equal(process.wait(), 0, "%s: %s%s" % (command, failures(said), said[-2000:]))
         finally:
             watch.cancel()
             process.kill()
@@ -166,11 +171,9 @@ def make_demo(walk, command, comment):
 
 
 def make_check(walk, command, _):
-    """Prints what fails, and what is skipped."""
+    """Prints what is skipped."""
     said = walk.run(command + " -s", "/src", mark="Building ")
-    for line in said.splitlines():
-        if re.match("FAIL|  |setup:", line):
-            print("    " + line)
+    print(failures(said), end="")
     contains(said.splitlines()[-1], " passed, 0 failed")
 
 
