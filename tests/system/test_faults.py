@@ -201,18 +201,32 @@ def test_lines_of_others():
 
 def test_log_of_another_pid_namespace():
     """By the GPU and the name, if the PID is unknown; from a FIFO."""
+    for _ in range(5):
+        if culprit_by_an_early_line():
+            return
+    raise harness.Skip("the machine is too busy")
+
+
+def culprit_by_an_early_line():
+    """Writes the line that names the culprit, and then starts a fault. False: that took too long."""
     with service_with_log(writes=False, fifo=True) as service:
         neighbour = at_work(service)
         writer = os.open(service.kernel_log, os.O_WRONLY)
+        written = time.monotonic()
         # The neighbour has come first, so that its memory has lower addresses.
         os.write(writer, xid(4000000, "mps-server", 0x200000001000).encode())
         process = service.popen("fault", "near")
+        wait_for("the fault", lambda: re.search(r"Server \d+ is FAULT", service.control_log()))
+        # XID_MS (daemon/watch/faults.c), which begins when the daemon reads the line.
+        in_time = time.monotonic() - written < 1
         equal(service.finish(process)[0], 0)
         service.finish(neighbour)
         os.close(writer)
-        fault = wait_for("the culprit", lambda: (last_fault(service) or {}).get("certain")
-                         and last_fault(service))
-        equal([client["pid"] for client in fault["clients"]], [neighbour.pid])
+        if in_time:
+            fault = wait_for("the culprit", lambda: (last_fault(service) or {}).get("certain")
+                             and last_fault(service))
+            equal([client["pid"] for client in fault["clients"]], [neighbour.pid])
+        return in_time
 
 
 def culprit_by_a_late_line(service, pid=None, before=lambda: None):

@@ -252,7 +252,7 @@ def test_keys():
 
 def test_resize():
     """Narrow, low, wide: the columns and rows that fit are shown."""
-    with mps.Service() as service, live(service, columns=200, rows=50) as screen:
+    with mps.Service() as service, live(service, columns=300, rows=50) as screen:
         active = busy(service)
         screen.wait_for_text(r"IN/s OUT/s BUSY%   ERR 60 SEC {24} KERNEL +COMMAND$")
         screen.wait_for_text(row_of(active, "/examples/process1"))
