@@ -288,7 +288,7 @@ static int conn_new(struct daemon *daemon, int fd, struct conn **ret_conn)
 	return 0;
 }
 
-void conn_accept(struct daemon *daemon, int fd)
+void conn_accept(struct daemon *daemon, int fd, uint32_t entry)
 {
 	struct conn *conn = NULL;
 	struct tenant *tenant;
@@ -300,6 +300,7 @@ void conn_accept(struct daemon *daemon, int fd)
 		async_close(fd);
 		return;
 	}
+	conn->entry = entry;
 	tenant = conn->tenant;
 	conn_log(conn, "Accepting connection...");
 	conn_become(conn, CONN_NEW, daemon->new_conn_ops);

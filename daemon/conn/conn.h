@@ -66,7 +66,8 @@ struct conn {
 	unsigned n_handles;
 
 	struct server *handed_to; /* not owned; the server that it is handed to */
-	uint32_t group;           /* its id; 0: none */
+	uint32_t entry; /* the id of the group whose socket it came by; 0: the daemon's socket */
+	uint32_t group; /* its id; 0: none */
 
 	/* A server: */
 	struct server *server; /* not owned; NULL once it has ended */
@@ -117,7 +118,7 @@ struct conn {
 };
 
 /* A connection has been accepted. Takes `fd'. */
-void conn_accept(struct daemon *daemon, int fd);
+void conn_accept(struct daemon *daemon, int fd, uint32_t entry);
 
 /* The daemon's own end of a pair: the other end may only ask for metrics. Takes `fd'. 0 or -errno.
  */

@@ -21,18 +21,12 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "conn.h"
 #include "daemon/text/directory.h"
 #include "daemon/ask/control_socket.h"
 #include "daemon/state/daemon.h"
 
 #define LOCK_FILE "control_lock"
 #define PID_FILE "nvidia-cuda-mps-control.pid"
-/* The name of the socket until it listens. */
-#define TEMPORARY_NAME ".socket"
-
-/* Connections accepted before other events are handled. */
-#define ACCEPT_BATCH 32
 
 /*
  * How long to wait for a previous daemon to exit; and after its exit, for its
@@ -40,9 +34,6 @@
  */
 #define LOCK_MS 300
 #define LOCK_CHILDREN_MS 10000
-
-/* The pause after running out of descriptors. */
-#define PAUSE_MS 100
 
 /* Whether the process whose PID the previous daemon wrote is gone. */
 static bool last_daemon_is_gone(int directory)
@@ -161,65 +152,15 @@ static int check_socket(const struct config *config, struct error_message *error
 	return 0;
 }
 
-/*
- * From Linux 6.16 on the kernel refuses descriptors that a peer sends to the
- * connections of this socket; a server allows them again for its clients.
- */
-static void refuse_descriptors(int fd)
-{
-	const int off = 0;
-
-	setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
-}
-
-/* The temporary name has as many bytes as the final one, so that it fits into an address too. */
-static struct sockaddr_un temporary_address(const struct config *config)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-	_Static_assert(sizeof(address.sun_path) == sizeof(config->socket_path), "SOCKET_PATH_MAX");
-	_Static_assert(sizeof(TEMPORARY_NAME) == sizeof("control"), "fits where the other does");
-	memcpy(address.sun_path, config->socket_path, sizeof(address.sun_path));
-	memcpy(strrchr(address.sun_path, '/') + 1, TEMPORARY_NAME, sizeof(TEMPORARY_NAME));
-	return address;
-}
-
-/*
- * The socket is renamed once it listens, which replaces the socket of a dead
- * daemon in one step: a client that connects meets one or the other. A client
- * that found no socket would run without the service.
- */
 static int bind_socket(
 	struct listener *listener, const struct config *config, struct error_message *error)
 {
-	struct sockaddr_un address = temporary_address(config);
-	mode_t mask;
-	int r;
+	int r = check_socket(config, error);
 
-	r = check_socket(config, error);
-	if (r < 0)
-		return r;
-	unlink(address.sun_path);
-	listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (listener->fd < 0)
-		return error_message_set(
-			error, -errno, "Cannot create a socket: %s", strerror(errno));
-	/* Mode 0666 from its creation: the daemon checks the peer, not the file. */
-	mask = umask(0111);
-	r = bind(listener->fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
-	umask(mask);
-	if (r < 0)
-		return error_message_set(error, r, "Cannot create the socket %s: %s",
-			config->socket_path, strerror(-r));
-	if (listen(listener->fd, SOMAXCONN) < 0 ||
-		rename(address.sun_path, config->socket_path) < 0) {
-		r = error_message_set(error, -errno, "Cannot listen on %s: %s", config->socket_path,
-			strerror(errno));
-		unlink(address.sun_path);
-		return r;
-	}
-	listener->is_bound = true;
-	return 0;
+	if (r == 0)
+		r = listener->fd = acceptor_bind(config->socket_path, error);
+	listener->is_bound = r >= 0;
+	return MIN(r, 0);
 }
 
 /* Whether two paths name the same file. */
@@ -291,52 +232,15 @@ int listener_open(
 		   : check_passed_socket(listener, config, error);
 	if (r < 0)
 		return r;
-	refuse_descriptors(listener->fd);
+	acceptor_refuse_descriptors(listener->fd);
 	return write_pid_file(listener, config, error);
-}
-
-static void on_connection(uv_poll_t *poll, int status, int events);
-
-static void on_pause_timer(uv_timer_t *timer)
-{
-	struct daemon *daemon = timer->data;
-
-	uv_poll_start(&daemon->listener->poll, UV_READABLE, on_connection);
-}
-
-static void on_connection(uv_poll_t *poll, _unused_ int status, _unused_ int events)
-{
-	struct daemon *daemon = poll->data;
-
-	for (int i = 0; i < ACCEPT_BATCH; i++) {
-		int fd = accept4(daemon->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		int r = fd < 0 ? -errno : 0;
-
-		if (r == 0) {
-			conn_accept(daemon, fd);
-			continue;
-		}
-		if (r == -EAGAIN)
-			return;
-		if (r == -EINTR || r == -ECONNABORTED)
-			continue;
-		log_control(&daemon->logs, "Cannot accept a connection: %s", strerror(-r));
-		uv_poll_stop(poll);
-		uv_timer_start(&daemon->listener->pause, on_pause_timer, PAUSE_MS, 0);
-		return;
-	}
 }
 
 int listener_start(struct daemon *daemon)
 {
 	struct listener *listener = daemon->listener;
-	int r = uv_poll_init(&daemon->loop, &listener->poll, listener->fd);
 
-	if (r < 0)
-		return r;
-	uv_timer_init(&daemon->loop, &listener->pause);
-	listener->poll.data = listener->pause.data = daemon;
-	return uv_poll_start(&listener->poll, UV_READABLE, on_connection);
+	return acceptor_start(&listener->acceptor, daemon, listener->fd, 0);
 }
 
 void listener_remove_files(const struct listener *listener, const struct config *config)
@@ -352,8 +256,7 @@ void listener_stop(struct daemon *daemon)
 {
 	struct listener *listener = daemon->listener;
 
-	uv_close((uv_handle_t *)&listener->poll, NULL);
-	uv_close((uv_handle_t *)&listener->pause, NULL);
+	acceptor_stop(&listener->acceptor, NULL);
 	listener_remove_files(listener, &daemon->config);
 }
 

@@ -7,8 +7,7 @@
  * daemon, its PID file and the control socket.
  */
 
-#include <uv.h>
-
+#include "acceptor.h"
 #include "daemon/config/config.h"
 
 struct daemon;
@@ -19,8 +18,7 @@ struct listener {
 	bool is_locked; /* by this daemon, until it exits */
 	int fd;
 	bool is_bound; /* this daemon removes the socket */
-	uv_poll_t poll;
-	uv_timer_t pause; /* descriptors ran out: accepts again a little later */
+	struct acceptor acceptor;
 };
 
 /* Another daemon has the directory: a result of listener_open() besides 0 and -errno. */

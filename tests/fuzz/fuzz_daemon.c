@@ -297,7 +297,7 @@ static void open_connection(struct connection *connection, pid_t pid, uid_t uid)
 	*connection = (struct connection){.fd = ends[0], .uid = uid};
 	was_trusted |= daemon_trusts(daemon_, uid);
 	fake_system_set_cred(ends[1], pid, uid);
-	conn_accept(daemon_, ends[1]);
+	conn_accept(daemon_, ends[1], 0);
 }
 
 static void send_raw(const struct connection *connection, const void *bytes, size_t size)

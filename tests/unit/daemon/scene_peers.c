@@ -105,7 +105,7 @@ int scene_connect(pid_t pid, uid_t uid, const void *bytes, size_t size)
 	fake_system_set_cred(ends[1], pid, uid);
 	if (size > 0)
 		scene_send(ends[0], bytes, size);
-	conn_accept(scene.daemon, ends[1]);
+	conn_accept(scene.daemon, ends[1], 0);
 	return ends[0];
 }
 
