@@ -85,22 +85,22 @@ static int find_path(struct attempt *attempt)
 }
 
 /* One attempt to connect. A full backlog (EAGAIN) means that a daemon exists and is busy. */
-static int connect_once(struct attempt *attempt, int *ret_sock)
+static int connect_once(struct attempt *attempt, const char *path, int *ret_sock)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	_cleanup_close_ int sock =
 		descriptor_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	struct handshake *handshake = attempt->handshake;
-	int r = trust_path(attempt->path, handshake->why, handshake->why_size);
+	int r = trust_path(path, handshake->why, handshake->why_size);
 
 	if (r < 0)
 		return HANDSHAKE_UNTRUSTED;
 	if (sock < 0)
 		return sock;
-	memcpy(address.sun_path, attempt->path, strlen(attempt->path) + 1);
+	memcpy(address.sun_path, path, strlen(path) + 1);
 	if (connect(sock, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
-	r = trust_peer(sock, attempt->path, handshake->why, handshake->why_size);
+	r = trust_peer(sock, path, handshake->why, handshake->why_size);
 	if (r < 0)
 		return r == -EPERM ? HANDSHAKE_UNTRUSTED : r;
 	*ret_sock = TAKE_FD(sock);
@@ -128,13 +128,53 @@ static bool is_without_daemon(int r)
 	return r == -ENOENT || r == -ENOTDIR || r == -ECONNREFUSED || r == -EPROTOTYPE;
 }
 
+/* "/a/b/control" becomes "/a/control"; false: there is no directory above. */
+static bool move_up(char *path)
+{
+	char *end = strrchr(path, '/'), *slash;
+
+	*end = '\0';
+	slash = strrchr(path, '/');
+	if (!slash)
+		return false;
+	memcpy(slash, "/control", sizeof("/control"));
+	return true;
+}
+
+/*
+ * Whether a daemon listens in one of the two directories above: then this directory is of a server
+ * or a namespace that does not exist, and the program does not run natively by mistake.
+ */
+static bool is_below_daemon(struct attempt *attempt)
+{
+	char path[sizeof(attempt->path)];
+
+	if (!secure_getenv("CUDA_MPS_PIPE_DIRECTORY"))
+		return false;
+	memcpy(path, attempt->path, sizeof(path));
+	for (int i = 0; i < 2 && move_up(path); i++) {
+		_cleanup_close_ int sock = -EBADF;
+		int r = connect_once(attempt, path, &sock);
+
+		if (r != 0 && r != -EAGAIN)
+			continue;
+		say(attempt,
+			"no server and no namespace at %s, but a control daemon at %s: set "
+			"CUDA_MPS_PIPE_DIRECTORY to a directory that mps-control server list or "
+			"namespace list names",
+			attempt->path, path);
+		return true;
+	}
+	return false;
+}
+
 static int connect_daemon(struct attempt *attempt, int *ret_sock)
 {
 	uint64_t began = now_ms();
 	bool was_logged = false;
 	int r;
 
-	while ((r = connect_once(attempt, ret_sock)) < 0) {
+	while ((r = connect_once(attempt, attempt->path, ret_sock)) < 0) {
 		if (now_ms() - began >= patience_ms(attempt, r))
 			break;
 		if (r == -ECONNREFUSED && !was_logged)
@@ -146,6 +186,8 @@ static int connect_daemon(struct attempt *attempt, int *ret_sock)
 	}
 	if (!is_without_daemon(r))
 		return r == -EAGAIN || r == -EINTR ? -ETIMEDOUT : r;
+	if (is_below_daemon(attempt))
+		return -ENOENT;
 	if (r == -ECONNREFUSED) {
 		say(attempt,
 			"the control daemon at %s has died, and no new one started within %d s",

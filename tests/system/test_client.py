@@ -81,6 +81,19 @@ def test_require():
         service.end_everything()
 
 
+def test_directory_below_a_daemon():
+    """A directory that is missing below a daemon's is an error; below no daemon, it is a native run."""
+    with mps.Service() as service:
+        for below in "/one", "/one/two":
+            code, out, err = service.run("process1", env={"CUDA_MPS_PIPE_DIRECTORY": service.pipe + below})
+            equal(code, 1, out + err)
+            contains(out, "(805)")
+            contains(err, "no server and no namespace at %s%s/control" % (service.pipe, below))
+            contains(err, "a control daemon at %s/control" % service.pipe)
+        service.run_ok("process1", env={"CUDA_MPS_PIPE_DIRECTORY": service.pipe + "/one/two/three"})
+        service.run_ok("process1", env={"CUDA_MPS_PIPE_DIRECTORY": service.folder + "/other"})
+
+
 class Refuser:
     """Listens like a daemon and refuses every client, with a text."""
 
