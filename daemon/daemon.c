@@ -25,6 +25,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/listener.h"
 #include "daemon/conn/pending.h"
+#include "daemon/server/namespaces.h"
 #include "daemon/server/probe.h"
 #include "daemon/server/server.h"
 #include "daemon/server/state_text.h"
@@ -115,6 +116,7 @@ static void close_everything(struct daemon *daemon)
 	list_each (struct tenant, tenant, &daemon->tenants, link)
 		list_each_safe (struct conn, conn, &tenant->conns, link)
 			conn_close(conn);
+	named_servers_close(daemon);
 	tenants_sweep(daemon);
 	uv_close((uv_handle_t *)&daemon->quit_timer, NULL);
 	uv_close((uv_handle_t *)&daemon->retry_timer, NULL);
@@ -212,6 +214,12 @@ static void watch_retry(struct daemon *daemon)
 		uv_timer_start(&daemon->retry_timer, on_retry_timer, RETRY_MS, 0);
 }
 
+static void progress(struct daemon *daemon)
+{
+	slots_progress(daemon);
+	named_servers_sweep(daemon);
+}
+
 /*
  * In this order: a shutdown prevents what follows, new facts about GPUs decide which server may
  * start, and the record is about the servers that then run.
@@ -222,7 +230,7 @@ static const struct {
 } actions[] = {
 	{WANT_QUIT, quit},
 	{WANT_PROBE, probe_again},
-	{WANT_PROGRESS, slots_progress},
+	{WANT_PROGRESS, progress},
 	{WANT_TURN_NOTICES, slots_notify_turns},
 	{WANT_RECORD, servers_record},
 };
@@ -326,6 +334,8 @@ static struct slot *find_recorded_slot(struct daemon *daemon, const struct recor
 	struct tenant *tenant =
 		daemon_serves(daemon, record->uid) ? tenant_get(daemon, record->uid, -EBADF) : NULL;
 
+	if (tenant && *record->name)
+		return named_server_restore(tenant, record->name, NULL);
 	if (!tenant || !record->is_isolated)
 		return tenant ? &tenant->shared : NULL;
 	return slot_get_isolated(tenant, record->client_uid, record->program);

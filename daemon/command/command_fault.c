@@ -25,7 +25,7 @@
 
 static bool may_see_client(const struct conn *conn, const struct fault_client *fault_client)
 {
-	return daemon_trusts(conn->daemon, conn->cred.uid) || fault_client->uid == conn->cred.uid;
+	return conn_is_trusted(conn) || fault_client->uid == conn->cred.uid;
 }
 
 /* The kernel that caused the fault, or "" if the connection may not see it. */

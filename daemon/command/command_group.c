@@ -197,6 +197,11 @@ static void group_delete(struct conn *conn, const struct tokens *tokens)
 
 	if (!group)
 		return;
+	if (group->namespace) {
+		command_fail(
+			conn, "Group %s is a namespace: namespace delete ends it", group->name);
+		return;
+	}
 	if (n > 0) {
 		command_fail(conn, "Group %s has %u clients: end them first", group->name, n);
 		return;

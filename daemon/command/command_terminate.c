@@ -40,7 +40,7 @@ static uid_t find_client_owner(const struct server *server, uint64_t pid)
 static bool may_terminate(
 	struct conn *conn, const char *name, const struct server *server, uint64_t pid)
 {
-	return conn->cred.uid == server->tenant->uid ||
+	return conn_owns(conn, server->tenant->uid) ||
 	       scope_permits(conn, name, find_client_owner(server, pid));
 }
 

@@ -172,7 +172,7 @@ static void release_group(
 {
 	unsigned n = clients_count_group(daemon, group->id);
 
-	if (n == 0 && !settings_are_any(&group->commands)) {
+	if (n == 0 && !group->namespace && !settings_are_any(&group->commands)) {
 		config_report(report, "group %s: deleted", group->name);
 		group_shares_remove(&daemon->groups, group);
 		return;

@@ -82,6 +82,10 @@
 /* Isolated programs of one account, each with a server and its contexts. */
 #define ISOLATED_MAX 8
 
+/* Named servers of one account of a guest, and namespaces of one of its servers. */
+#define NAMED_SERVERS_MAX 8
+#define NAMESPACES_MAX 32
+
 /*
  * How long the server of an isolated program stays without clients: the
  * program has ended or restarts.

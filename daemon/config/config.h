@@ -134,9 +134,10 @@ const char *config_metrics_address(const struct config *config);
 
 /*
  * The environment of a server, as execve() takes it: an explicit list of
- * variables. The caller owns it; NULL without memory.
+ * variables. `devices' are its GPUs, NULL: those of the daemon. The caller owns
+ * it; NULL without memory.
  */
-char **config_environment(const struct config *config);
+char **config_environment(const struct config *config, const char *devices);
 void config_environment_free(char **environment);
 
 #endif

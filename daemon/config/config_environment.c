@@ -95,7 +95,7 @@ const char *config_subuid_path(void)
 	return path && *path ? path : "/etc/subuid";
 }
 
-char **config_environment(const struct config *config)
+char **config_environment(const struct config *config, const char *devices)
 {
 	_cleanup_(strings_fini) struct strings strings = {0};
 	const char *names = config_key_text(CONFIG_SERVER_ENV, config->file);
@@ -105,7 +105,9 @@ char **config_environment(const struct config *config)
 		strings_add(&strings, "CUDA_MODULE_LOADING", "LAZY") < 0)
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++) {
-		const char *value = server_variable(config, passed_on[i]);
+		bool is_devices = strcmp(passed_on[i], "CUDA_VISIBLE_DEVICES") == 0;
+		const char *value =
+			is_devices && devices ? devices : server_variable(config, passed_on[i]);
 
 		if (value && strings_add(&strings, passed_on[i], value) < 0)
 			return NULL;

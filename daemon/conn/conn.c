@@ -87,6 +87,22 @@ void conn_close(struct conn *conn)
 		ops->on_close(conn);
 }
 
+/* Whether it may come from a container whose root is not that of the machine. */
+static bool is_of_container(const struct conn *conn)
+{
+	return conn->entry && conn->daemon->config.is_multiuser;
+}
+
+bool conn_is_trusted(const struct conn *conn)
+{
+	return daemon_trusts(conn->daemon, conn->cred.uid) && !is_of_container(conn);
+}
+
+bool conn_owns(const struct conn *conn, uid_t uid)
+{
+	return conn->cred.uid == uid && (uid != 0 || !is_of_container(conn));
+}
+
 static bool is_client_conn(const struct conn *conn)
 {
 	if (conn->kind == CONN_NEW)

@@ -160,6 +160,15 @@ int conn_fill_frame(struct conn *conn, size_t wanted);
 /* The same for one whole frame, which has the size of its type. */
 int conn_read_frame(struct conn *conn);
 
+/*
+ * Whether the user of the connection is trusted with everything. The server of all users has
+ * clients of root in containers: these are not, if they come by the socket of a namespace.
+ */
+bool conn_is_trusted(const struct conn *conn);
+
+/* Whether the user of the connection owns what belongs to that UID. */
+bool conn_owns(const struct conn *conn, uid_t uid);
+
 /* Logs a line to control.log that this connection caused; a guest has a limit of lines. */
 void conn_log(struct conn *conn, const char *format, ...) _printf_(2, 3);
 

@@ -6,6 +6,8 @@
  * Invariant: a user does not learn the names of servers of other users.
  */
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "modules.h"
@@ -13,6 +15,8 @@
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
+#include "daemon/server/namespaces.h"
+#include "daemon/server/server.h"
 #include "daemon/server/viewer.h"
 #include "daemon/reply/command_reply.h"
 
@@ -78,15 +82,64 @@ int module_find_field(
 
 bool module_shows_slot(const struct conn *conn, const struct slot *slot)
 {
-	return slot->server && viewer_sees_user(conn, slot->tenant->uid);
+	return (slot->server || *slot->name || !list_empty(&slot->namespaces)) &&
+	       viewer_sees_user(conn, slot->tenant->uid);
 }
 
 bool module_is_chosen(const struct slot *slot, const char *name)
 {
-	char own[SLOT_NAME_MAX];
+	char own[SERVER_NAME_MAX];
 
 	slot_name(slot, own);
 	return !name || strcmp(own, name) == 0;
+}
+
+/* "Ready" is the vendor's word. A named server that has ended starts again with its next client. */
+const char *module_status(const struct slot *slot)
+{
+	static const char *const names[] = {
+		[SERVER_INITIALIZING] = "Initializing",
+		[SERVER_ACTIVE] = "Ready",
+		[SERVER_FAULT] = "Fault",
+		[SERVER_STOPPING] = "Stopping",
+	};
+
+	return slot->server ? names[slot->server->state] : "Stopped";
+}
+
+/* A client of uid_1000 connects in the daemon's own directory. */
+void module_directory(const struct slot *slot, char text[MODULE_DIRECTORY_MAX])
+{
+	snprintf(text, MODULE_DIRECTORY_MAX, "%s%s%s", slot->tenant->daemon->config.pipe_directory,
+		*slot->name ? "/" : "", slot->name);
+}
+
+struct namespace *module_find_namespace(
+	struct conn *conn, const struct slot *slot, const char *name)
+{
+	struct namespace *namespace = namespace_find(slot, name);
+	char server[SERVER_NAME_MAX];
+
+	if (namespace)
+		return namespace;
+	slot_name(slot, server);
+	command_fail(
+		conn, "Namespace '%s' of server '%s' not found: see namespace list", name, server);
+	return NULL;
+}
+
+/* The vendor's sentence. */
+bool module_permits(struct conn *conn, const struct tokens *tokens, const struct slot *slot)
+{
+	char command[sizeof(conn->command)];
+
+	if (viewer_sees_user(conn, slot->tenant->uid))
+		return true;
+	snprintf(command, sizeof(command), "%s", tokens->item[0]);
+	for (char *c = command; *c; c++)
+		*c = (char)toupper((unsigned char)*c);
+	return command_fail(conn, "Insufficient privileges for UID %u. '%s' requires server owner.",
+		conn->cred.uid, command);
 }
 
 struct slot *module_find_slot(struct conn *conn, const char *name)

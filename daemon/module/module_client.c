@@ -14,6 +14,7 @@
 #include "daemon/text/escape.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
+#include "daemon/state/namespace.h"
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
@@ -60,22 +61,25 @@ static void add_device(struct table *table, const struct server *server,
 		table_add(table, "%s", device ? device->pci_bus_id : "");
 }
 
-/* SERVER/NAMESPACE, as in the vendor's list; a client that has none is in `default'. */
+/* SERVER/NAMESPACE, as in the vendor's list; a client without one is in `default'. */
 static void add_namespace(
 	struct table *table, const struct server *server, const struct client *client)
 {
 	const struct group *group = groups_get(&server->daemon->groups, client->group);
-	char name[SLOT_NAME_MAX];
+	char name[SERVER_NAME_MAX];
 
 	slot_name(server->slot, name);
-	table_add(table, "%s/%s (0)", name, group ? group->name : "default");
+	if (group && group->namespace)
+		table_add(table, "%s (0)", group->name);
+	else
+		table_add(table, "%s/" NAMESPACE_DEFAULT " (0)", name);
 }
 
 static void add_row(struct table *table, const struct server *server, const struct client *client,
 	const struct context *context)
 {
 	bool is_list = table->columns == list_columns;
-	char name[SLOT_NAME_MAX], command[COMMAND_TEXT];
+	char name[SERVER_NAME_MAX], command[COMMAND_TEXT];
 
 	slot_name(server->slot, name);
 	escape_word(client->command, command, sizeof(command));

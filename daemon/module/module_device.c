@@ -42,10 +42,11 @@ static void add_devices(struct table *table, const char *server, const struct de
 
 static void add_slot(struct table *table, const struct slot *slot)
 {
-	char name[SLOT_NAME_MAX];
+	char name[SERVER_NAME_MAX];
 
 	slot_name(slot, name);
-	add_devices(table, name, &slot->server->devices);
+	if (slot->server)
+		add_devices(table, name, &slot->server->devices);
 }
 
 /* Without a server, the list has the GPUs that one would have. */

@@ -7,6 +7,7 @@
 
 #include "modules.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/namespace.h"
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
@@ -25,21 +26,10 @@ static const char *const columns[] = {
 	"context-ids",
 };
 
-/* "Ready" is the vendor's word. */
-static const char *status_of(const struct server *server)
+static void add_devices(struct table *table, const struct slot *slot)
 {
-	static const char *const names[] = {
-		[SERVER_INITIALIZING] = "Initializing",
-		[SERVER_ACTIVE] = "Ready",
-		[SERVER_FAULT] = "Fault",
-		[SERVER_STOPPING] = "Stopping",
-	};
-
-	return names[server->state];
-}
-
-static void add_devices(struct table *table, const struct devices *devices)
-{
+	static const struct devices none;
+	const struct devices *devices = slot->server ? &slot->server->devices : &none;
 	char text[DEVICES_MAX * DEVICE_UUID_TEXT] = "", uuid[DEVICE_UUID_TEXT];
 	size_t used = 0;
 
@@ -48,7 +38,7 @@ static void add_devices(struct table *table, const struct devices *devices)
 		used += (size_t)snprintf(
 			text + used, sizeof(text) - used, "%s%s", i > 0 ? "," : "", uuid);
 	}
-	table_add(table, "%s", text);
+	table_add(table, "%s", slot->devices ? slot->devices : text);
 }
 
 /* The IDs of its clients, which `ps' shows, too. */
@@ -62,10 +52,11 @@ static void add_contexts(struct table *table, const struct server *server)
 		table->has_failed = true;
 		return;
 	}
-	list_each (const struct client, client, &server->clients, link)
-		if (client->n_contexts > 0)
-			fprintf(file, "%s%u", ftell(file) > 0 ? "," : "",
-				client->contexts[0].session);
+	if (server)
+		list_each (const struct client, client, &server->clients, link)
+			if (client->n_contexts > 0)
+				fprintf(file, "%s%u", ftell(file) > 0 ? "," : "",
+					client->contexts[0].session);
 	if (fclose(file) != 0)
 		table->has_failed = true;
 	else
@@ -75,15 +66,19 @@ static void add_contexts(struct table *table, const struct server *server)
 static void add_row(struct table *table, const struct slot *slot)
 {
 	const struct server *server = slot->server;
-	char name[SLOT_NAME_MAX];
+	char name[SERVER_NAME_MAX], directory[MODULE_DIRECTORY_MAX];
 
 	slot_name(slot, name);
+	module_directory(slot, directory);
 	table_add(table, "%s", name);
 	table_add(table, "%u", slot->tenant->uid);
-	table_add(table, "%d", server->pid);
-	table_add(table, "%s", status_of(server));
-	table_add(table, "%s", slot->tenant->daemon->config.pipe_directory);
-	add_devices(table, &server->devices);
+	if (server)
+		table_add(table, "%d", server->pid);
+	else
+		table_add(table, "-");
+	table_add(table, "%s", module_status(slot));
+	table_add(table, "%s", directory);
+	add_devices(table, slot);
 	add_contexts(table, server);
 }
 
@@ -118,4 +113,17 @@ void module_server_get(struct conn *conn, const struct tokens *tokens)
 	table_init(&table, columns, ARRAY_SIZE(columns), NULL);
 	add_row(&table, slot);
 	module_reply_cell(conn, &table, (size_t)field);
+}
+
+/* The limits of a server are those of its namespace `default'. */
+void module_server_set(struct conn *conn, const struct tokens *tokens)
+{
+	const struct slot *slot = module_find_slot(conn, tokens->item[1]);
+	const struct namespace *namespace;
+
+	if (!slot || !module_permits(conn, tokens, slot))
+		return;
+	namespace = module_find_namespace(conn, slot, NAMESPACE_DEFAULT);
+	if (namespace)
+		module_set_limits(conn, tokens, namespace->group);
 }

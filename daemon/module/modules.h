@@ -7,15 +7,33 @@
  * command.c has checked the number of tokens, and the names of the options. Loop thread.
  */
 
+#include <limits.h>
+
 #include "daemon/text/arguments.h"
 #include "daemon/text/table.h"
+#include "daemon/state/server_name.h"
 
 struct conn;
+struct group;
+struct namespace;
 struct slot;
 
 /* module_server.c */
 void module_server_list(struct conn *conn, const struct tokens *tokens);
 void module_server_get(struct conn *conn, const struct tokens *tokens);
+
+void module_server_set(struct conn *conn, const struct tokens *tokens);
+
+/* module_namespace.c */
+void module_namespace_create(struct conn *conn, const struct tokens *tokens);
+void module_namespace_delete(struct conn *conn, const struct tokens *tokens);
+void module_namespace_list(struct conn *conn, const struct tokens *tokens);
+void module_namespace_set(struct conn *conn, const struct tokens *tokens);
+void module_namespace_get(struct conn *conn, const struct tokens *tokens);
+
+/* module_server_create.c */
+void module_server_create(struct conn *conn, const struct tokens *tokens);
+void module_server_delete(struct conn *conn, const struct tokens *tokens);
 
 /* module_client.c */
 void module_client_list(struct conn *conn, const struct tokens *tokens);
@@ -24,6 +42,19 @@ void module_client_terminate(struct conn *conn, const struct tokens *tokens);
 
 /* module_device.c */
 void module_device_list(struct conn *conn, const struct tokens *tokens);
+
+/* ---- limits of a namespace (module_limit.c) */
+
+/* The options of the limits. */
+#define MODULE_LIMITS                                                                              \
+	" [--pinned-memory-limit=SIZE] [--active-thread-percentage=PERCENTAGE]"                    \
+	" [--client-priority=PRIORITY]"
+
+/* Sets what the options say: all of it or, if a value is wrong, nothing. */
+void module_set_limits(struct conn *conn, const struct tokens *tokens, struct group *group);
+
+/* The cells of the three limits. */
+void module_add_limits(struct table *table, const struct group *group);
 
 /* ---- what they share (module.c) */
 
@@ -49,6 +80,20 @@ int module_find_field(
  * connection is answered.
  */
 struct slot *module_find_slot(struct conn *conn, const char *name);
+
+/* Whether the user may change the server; false: the connection is answered. */
+bool module_permits(struct conn *conn, const struct tokens *tokens, const struct slot *slot);
+
+/* The vendor's word for the state of the slot's server. */
+const char *module_status(const struct slot *slot);
+
+/* The directory in which clients of the slot's server connect. */
+#define MODULE_DIRECTORY_MAX (PATH_MAX + SERVER_NAME_MAX)
+void module_directory(const struct slot *slot, char text[MODULE_DIRECTORY_MAX]);
+
+/* The namespace of the slot; NULL: there is none, and the connection is answered. */
+struct namespace *module_find_namespace(
+	struct conn *conn, const struct slot *slot, const char *name);
 
 /* Whether a list shows the server of the slot to the connection's user. */
 bool module_shows_slot(const struct conn *conn, const struct slot *slot);

@@ -37,7 +37,7 @@ static void scope_refuse(struct conn *conn, const char *command, uid_t owner)
 
 bool scope_permits(struct conn *conn, const char *command, uid_t owner)
 {
-	if (conn->cred.uid == owner || daemon_trusts(conn->daemon, conn->cred.uid))
+	if (conn_owns(conn, owner) || conn_is_trusted(conn))
 		return true;
 	scope_refuse(conn, command, owner);
 	return false;
@@ -118,7 +118,7 @@ bool scope_find(struct conn *conn, const struct tokens *tokens, bool is_to_set, 
 	if (!server)
 		return false;
 	ret->server = server;
-	ret->is_wish = !daemon_trusts(conn->daemon, conn->cred.uid);
+	ret->is_wish = !conn_is_trusted(conn);
 	ret->layer = ret->is_wish ? &server->wish : &server->commands;
 	if (server->devices.n > 0)
 		ret->devices = &server->devices;

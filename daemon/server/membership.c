@@ -17,6 +17,7 @@
 #include "daemon/text/process.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
+#include "daemon/state/namespace.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 
@@ -108,6 +109,11 @@ static bool find_group_by_name(struct conn *conn, const char *name, struct group
 			"Group \"%.60s\" (MPS_GROUP) does not exist: the operator creates it with "
 			"\"mps-control group create %.60s\"",
 			name, name);
+	if (group->namespace)
+		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
+			"MPS_GROUP=%.60s names a namespace: set CUDA_MPS_PIPE_DIRECTORY to its "
+			"directory instead",
+			name);
 	if (!group_is_for(group, conn->cred.uid))
 		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"The group \"%.60s\" (MPS_GROUP) is for UID %u: the operator creates one "
@@ -117,21 +123,47 @@ static bool find_group_by_name(struct conn *conn, const char *name, struct group
 	return true;
 }
 
+/* The group of the namespace by whose socket the client has come. */
+static bool find_group_by_entry(struct conn *conn, struct group **ret_group)
+{
+	struct group *group = groups_get(&conn->daemon->groups, conn->entry);
+
+	if (!group || !group->namespace || group->namespace->slot->is_deleted)
+		return conn_refuse(conn, CUDA_ERROR_MPS_CONNECTION_FAILED,
+			"The namespace of this CUDA_MPS_PIPE_DIRECTORY has been deleted");
+	if (!group_is_for(group, conn->cred.uid))
+		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
+			"The namespace %.140s is of a server of UID %u, but this client runs as "
+			"UID %u",
+			group->name, group->uid, conn->cred.uid);
+	*ret_group = group;
+	return true;
+}
+
+/* The group that the client cannot choose: of its directory, or of its cgroup. NULL: none. */
+static bool find_given_group(struct conn *conn, struct group **ret_group)
+{
+	*ret_group = NULL;
+	if (conn->entry)
+		return find_group_by_entry(conn, ret_group);
+	return !conn->daemon->config.groups_by_cgroup || find_group_by_cgroup(conn, ret_group);
+}
+
 static bool find_client_group(struct conn *conn, struct group **ret_group)
 {
 	const struct frame_variable *variable = &conn->in.hello.group;
 	const char *name = variable->is_set && variable->value[0] ? variable->value : NULL;
 
-	*ret_group = NULL;
-	if (conn->daemon->config.groups_by_cgroup && !find_group_by_cgroup(conn, ret_group))
+	if (!find_given_group(conn, ret_group))
 		return false;
 	if (!*ret_group)
 		return !name || find_group_by_name(conn, name, ret_group);
 	if (name && strcmp(name, (*ret_group)->name) != 0)
 		conn_log(conn,
-			"Client %d of user %u stays in the group %s of its cgroup: its MPS_GROUP "
-			"has no effect",
-			conn->cred.pid, conn->cred.uid, (*ret_group)->name);
+			"Client %d of user %u stays in the group %s of its %s: its MPS_GROUP has "
+			"no effect",
+			conn->cred.pid, conn->cred.uid, (*ret_group)->name,
+			conn->entry ? "directory" : "cgroup");
 	return true;
 }
 

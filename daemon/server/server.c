@@ -409,7 +409,7 @@ int server_start(struct slot *slot, struct error_message *error)
 	int r;
 
 	r = spawn_server(&daemon->config, tenant->uid, tenant->has_gid ? &tenant->gid : NULL,
-		&spawned, error);
+		slot->devices, &spawned, error);
 	if (r < 0)
 		return r;
 	log_control_about(&daemon->logs,
@@ -537,8 +537,7 @@ void server_on_link_lost(struct server *server)
 struct record server_record(const struct server *server)
 {
 	const struct slot *slot = server->slot;
-
-	return (struct record){
+	struct record record = {
 		.pid = server->pid,
 		.uid = server->tenant->uid,
 		.start_time = server->start_time,
@@ -546,6 +545,9 @@ struct record server_record(const struct server *server)
 		.program = slot->program,
 		.client_uid = slot->uid,
 	};
+
+	memcpy(record.name, slot->name, sizeof(record.name));
+	return record;
 }
 
 uint64_t server_end_ms(const struct server *server)
@@ -592,7 +594,7 @@ void server_check_idle(struct server *server)
 
 	if (is_isolated && (idle_s == 0 || idle_s > ISOLATED_IDLE_S))
 		idle_s = ISOLATED_IDLE_S;
-	if (idle_s == 0 || !server_is_idle(server) ||
+	if (*server->slot->name || idle_s == 0 || !server_is_idle(server) ||
 		uv_now(&server->daemon->loop) - server->idle_ms < (uint64_t)idle_s * 1000)
 		return;
 	server_log(server, "Server %d of user %u has had no clients for %u s%s", server->pid,

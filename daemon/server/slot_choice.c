@@ -6,6 +6,7 @@
 
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/namespace.h"
 #include "daemon/state/quarantine.h"
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
@@ -32,6 +33,7 @@ static struct slot *choose_isolated(
 struct slot *slot_choose(struct conn *client, struct error_message *error)
 {
 	const struct frame_hello *hello = &client->in.hello;
+	const struct group *group = groups_get(&client->daemon->groups, client->group);
 	struct tenant *tenant = slots_tenant(client->daemon, client->cred.uid);
 
 	if (!tenant) {
@@ -39,6 +41,9 @@ struct slot *slot_choose(struct conn *client, struct error_message *error)
 			"The MPS daemon is out of memory: it cannot serve another user");
 		return NULL;
 	}
+	/* A named server has its own GPUs, and keeps its clients apart from others already. */
+	if (group && group->namespace && *group->namespace->slot->name)
+		return group->namespace->slot;
 	if (!hello->is_isolated && !quarantine_holds(client->tenant, hello->program))
 		return &tenant->shared;
 	return choose_isolated(tenant, client, error);

@@ -191,11 +191,11 @@ static void environment_freep(char ***environment)
 	config_environment_free(*environment);
 }
 
-/* Runs mps-server with these arguments; sets argv[0]. */
-static int spawn_process(
-	const struct config *config, char **argv, struct spawned *ret, struct error_message *error)
+/* Runs mps-server with these arguments; sets argv[0]. `devices': its GPUs; NULL: the daemon's. */
+static int spawn_process(const struct config *config, char **argv, const char *devices,
+	struct spawned *ret, struct error_message *error)
 {
-	_cleanup_(environment_freep) char **environment = config_environment(config);
+	_cleanup_(environment_freep) char **environment = config_environment(config, devices);
 	_cleanup_close_ int output = -EBADF, input = -EBADF;
 	/* Static, as the caller keeps its argv. */
 	static char name[PATH_MAX + 32];
@@ -238,11 +238,11 @@ int spawn_probe(const struct config *config, struct spawned *ret, struct error_m
 {
 	char *argv[] = {NULL, "--devices", NULL};
 
-	return spawn_process(config, argv, ret, error);
+	return spawn_process(config, argv, NULL, ret, error);
 }
 
-int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struct spawned *ret,
-	struct error_message *error)
+int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, const char *devices,
+	struct spawned *ret, struct error_message *error)
 {
 	char uid_text[16], gid_text[16];
 	char *argv[7] = {NULL, "--uid", uid_text};
@@ -256,5 +256,5 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struc
 	}
 	if (config->is_multiuser && uid == config->server_uid)
 		argv[n++] = "--multiuser";
-	return spawn_process(config, argv, ret, error);
+	return spawn_process(config, argv, devices, ret, error);
 }

@@ -63,7 +63,8 @@ static struct server *find_idle_server(const struct daemon *daemon, const struct
 
 	list_each (struct server, server, &daemon->servers, link_in_daemon) {
 		if (daemon_trusts(daemon, server->tenant->uid) || slot_is_waiting(server->slot) ||
-			!server_is_idle(server) || (account && server->slot->account != account))
+			*server->slot->name || !server_is_idle(server) ||
+			(account && server->slot->account != account))
 			continue;
 		if (!found || server->idle_ms < found->idle_ms)
 			found = server;

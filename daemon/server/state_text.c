@@ -15,12 +15,15 @@
 
 #include "bounds.h"
 #include "limit_text.h"
+#include "namespaces.h"
 #include "server.h"
 #include "daemon/text/tokenize.h"
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/partitions.h"
 #include "daemon/state/record.h"
+#include "daemon/state/slot.h"
+#include "daemon/state/tenant.h"
 #include "daemon/conn/listener.h"
 
 /* ---- format */
@@ -48,7 +51,7 @@ static void write_servers(FILE *file, const struct daemon *daemon)
 static void write_groups(FILE *file, const struct daemon *daemon)
 {
 	list_each (const struct group, group, &daemon->groups.list, link) {
-		if (group->is_of_file && !settings_are_any(&group->commands))
+		if (group->namespace || (group->is_of_file && !settings_are_any(&group->commands)))
 			continue;
 		fprintf(file, "group %s ", group->name);
 		if (group->has_uid && !group->is_uid_of_file)
@@ -57,6 +60,35 @@ static void write_groups(FILE *file, const struct daemon *daemon)
 			fputc('-', file);
 		write_limits(file, &group->commands);
 	}
+}
+
+/* The oldest namespace first, as each one becomes the first of the list. */
+static void write_namespaces(FILE *file, const struct slot *slot)
+{
+	char server[SERVER_NAME_MAX];
+
+	slot_name(slot, server);
+	for (const struct list *link = slot->namespaces.prev; link != &slot->namespaces;
+		link = link->prev) {
+		const struct namespace *namespace =
+			container_of(link, const struct namespace, link);
+
+		fprintf(file, "namespace %s %u %s", server, slot->tenant->uid, namespace->name);
+		write_limits(file, &namespace->group->commands);
+	}
+}
+
+static void write_named_servers(FILE *file, const struct daemon *daemon)
+{
+	list_each (const struct tenant, tenant, &daemon->tenants, link)
+		list_each (const struct slot, slot, &tenant->slots, link) {
+			if (slot->is_deleted)
+				continue;
+			if (*slot->name)
+				fprintf(file, "named %s %u %s\n", slot->name, tenant->uid,
+					slot->devices ? slot->devices : "-");
+			write_namespaces(file, slot);
+		}
 }
 
 static void write_partitions(FILE *file, const struct daemon *daemon)
@@ -83,6 +115,7 @@ char *state_text_format(const struct daemon *daemon)
 	}
 	write_servers(file, daemon);
 	write_groups(file, daemon);
+	write_named_servers(file, daemon);
 	write_partitions(file, daemon);
 	if (fclose(file) == 0)
 		return text;
@@ -169,6 +202,58 @@ static void parse_group(struct daemon *daemon, char *rest)
 	group->commands = settings;
 }
 
+/* The tenant of the next word, a UID; NULL: there is none. */
+static struct tenant *read_tenant(struct daemon *daemon, char **rest)
+{
+	uint64_t uid;
+
+	if (parse_number(next_word(rest), UINT32_MAX - 1, &uid) < 0 ||
+		!daemon_serves(daemon, (uid_t)uid))
+		return NULL;
+	return tenant_get(daemon, (uid_t)uid, -EBADF);
+}
+
+static void parse_named(struct daemon *daemon, char *rest)
+{
+	const char *name = next_word(&rest);
+	struct tenant *tenant = read_tenant(daemon, &rest);
+	const char *devices = next_word(&rest);
+
+	if (tenant)
+		named_server_restore(
+			tenant, name, strcmp(devices, "-") == 0 ? NULL : strdup(devices));
+}
+
+/* The slot of that server, which the lines before have made. */
+static struct slot *find_server_slot(
+	const struct daemon *daemon, struct tenant *tenant, const char *server)
+{
+	char shared[SERVER_NAME_MAX];
+
+	slot_name(&tenant->shared, shared);
+	return strcmp(server, shared) == 0 ? &tenant->shared : slot_find_named(daemon, server);
+}
+
+static void parse_namespace(struct daemon *daemon, char *rest)
+{
+	const char *server = next_word(&rest);
+	struct tenant *tenant = read_tenant(daemon, &rest);
+	struct slot *slot = tenant ? find_server_slot(daemon, tenant, server) : NULL;
+	const char *name = next_word(&rest);
+	struct namespace *namespace;
+	struct error_message error;
+	struct settings settings;
+
+	if (!slot || slot->tenant != tenant || !server_name_ok(name) ||
+		!read_limits(&rest, &settings))
+		return;
+	if (namespace_create(slot, name, &namespace, &error) < 0)
+		log_control(&daemon->logs, "Namespace %s of server %s is not restored: %s", name,
+			server, error.text);
+	else
+	namespace->group->commands = settings;
+}
+
 static bool is_hex(const char *text, size_t n_max)
 {
 	size_t n = strspn(text, "0123456789abcdef");
@@ -197,6 +282,8 @@ static void parse_line(struct daemon *daemon, char *line)
 		{"default", parse_default},
 		{"server", parse_server},
 		{"group", parse_group},
+		{"named", parse_named},
+		{"namespace", parse_namespace},
 		{"partition", parse_partition},
 	};
 	const char *word = next_word(&line);

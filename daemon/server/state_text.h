@@ -4,12 +4,15 @@
 
 /*
  * What the operator has set by commands, as lines of text for the record
- * (record.h): partitions, groups, limits of the defaults and of servers. Loop
+ * (record.h): partitions, groups, named servers and namespaces, limits of the defaults and of
+ * servers. Loop
  * thread.
  *
  *     default LIMITS
  *     server PID LIMITS
  *     group NAME UID LIMITS      UID: a number, or -
+ *     named SERVER UID GPUS      GPUS: as CUDA_VISIBLE_DEVICES takes them, or -
+ *     namespace SERVER UID NAME LIMITS
  *     partition UUID CHUNKS      both hexadecimal
  *
  * LIMITS are the share in thousandths of a percent, the priority, and for each

@@ -12,24 +12,24 @@
 
 bool viewer_sees_server(const struct conn *conn, const struct server *server)
 {
-	return server->tenant->uid == conn->cred.uid || daemon_trusts(conn->daemon, conn->cred.uid);
+	return conn_owns(conn, server->tenant->uid) || conn_is_trusted(conn);
 }
 
 bool viewer_sees_client(
 	const struct conn *conn, const struct server *server, const struct client *client)
 {
-	if (daemon_trusts(conn->daemon, conn->cred.uid))
+	if (conn_is_trusted(conn))
 		return true;
 	/* Another user's server may claim that its clients are this user's. */
-	return viewer_sees_server(conn, server) && client->uid == conn->cred.uid;
+	return viewer_sees_server(conn, server) && conn_owns(conn, client->uid);
 }
 
 bool viewer_sees_all(const struct conn *conn)
 {
-	return daemon_trusts(conn->daemon, conn->cred.uid);
+	return conn_is_trusted(conn);
 }
 
 bool viewer_sees_user(const struct conn *conn, uid_t uid)
 {
-	return uid == conn->cred.uid || viewer_sees_all(conn);
+	return conn_owns(conn, uid) || viewer_sees_all(conn);
 }

@@ -30,7 +30,7 @@ struct account {
 	uid_t uid; /* of the owner, or the first of the owner's subordinate UIDs */
 	unsigned n_refs;
 	struct list tenants;
-	unsigned n_tenants, n_conns, n_servers, n_isolated, n_sessions;
+	unsigned n_tenants, n_conns, n_servers, n_isolated, n_named, n_sessions;
 	unsigned n_conns_of[CONN_KINDS]; /* of each kind */
 	struct rate_limit starts;
 	struct line_limit control_lines, server_lines;

@@ -16,6 +16,8 @@
 #include "daemon/text/list.h"
 #include "daemon/config/settings.h"
 
+struct namespace;
+
 struct group {
 	struct list link;
 	uint32_t id; /* not 0, and not an id of an earlier daemon, which its servers may know */
@@ -27,6 +29,7 @@ struct group {
 	struct settings file, commands; /* its layers: the section, and commands of the operator */
 	struct list shares;             /* of its servers (group_shares.h) */
 	struct counts ended;            /* the sum of its clients that have ended */
+	struct namespace *namespace;    /* whose group it is; NULL: of none */
 	char name[GROUP_NAME_MAX];
 };
 

@@ -83,9 +83,10 @@ static int write_records(int directory, const struct record *records, size_t n, 
 		return -errno;
 	fprintf(file, TITLE "%s\n", boot);
 	for (size_t i = 0; i < n; i++)
-		fprintf(file, "%d %u %llu %u %u %u\n", records[i].pid, records[i].uid,
+		fprintf(file, "%d %u %llu %u %u %u%s%s\n", records[i].pid, records[i].uid,
 			(unsigned long long)records[i].start_time, records[i].is_isolated,
-			records[i].program, records[i].client_uid);
+			records[i].program, records[i].client_uid, *records[i].name ? " " : "",
+			records[i].name);
 	fputs(state, file);
 	if (fflush(file) != 0)
 		return -errno;
@@ -131,7 +132,7 @@ static FILE *open_record_file(int directory)
 	return file;
 }
 
-/* An earlier daemon may have been of a build that wrote three numbers. */
+/* An earlier daemon may have been of a build that wrote three numbers, or no name. */
 static bool parse_record(const char *line, struct record *record)
 {
 	unsigned long long start_time;
@@ -139,9 +140,9 @@ static bool parse_record(const char *line, struct record *record)
 	int n;
 
 	*record = (struct record){0};
-	n = sscanf(line, "%d %u %llu %u %u %u\n", &record->pid, &record->uid, &start_time,
-		&is_isolated, &record->program, &record->client_uid);
-	if ((n != 3 && n != 6) || record->pid <= 0)
+	n = sscanf(line, "%d %u %llu %u %u %u %64s\n", &record->pid, &record->uid, &start_time,
+		&is_isolated, &record->program, &record->client_uid, record->name);
+	if ((n != 3 && n < 6) || record->pid <= 0)
 		return false;
 	record->start_time = start_time;
 	record->is_isolated = is_isolated;
@@ -163,7 +164,7 @@ static char *read_state(FILE *file)
 int record_load(int directory, struct record *records, size_t n_max, char **ret_state)
 {
 	_cleanup_fclose_ FILE *file = open_record_file(directory);
-	char line[128], title[128], boot[64];
+	char line[256], title[128], boot[64];
 	size_t n = 0;
 	long at;
 

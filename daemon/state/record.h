@@ -14,7 +14,7 @@
 
 #include <sys/types.h>
 
-#include "base.h"
+#include "server_name.h"
 
 struct record {
 	pid_t pid;
@@ -23,6 +23,7 @@ struct record {
 	bool is_isolated;    /* serves only that program of that user */
 	uint32_t program;
 	uid_t client_uid;
+	char name[SERVER_NAME_MAX]; /* of a named server; else "" */
 };
 
 /* Replaces the whole file, or removes it if there is nothing to record. 0 or -errno. */

@@ -21,6 +21,8 @@ static void init_for(struct slot *slot, struct tenant *tenant, struct account *a
 	slot->account = account_ref(account);
 	list_init(&slot->clients);
 	list_init(&slot->starters);
+	list_init(&slot->enders);
+	list_init(&slot->namespaces);
 	list_add_tail(&tenant->slots, &slot->link);
 }
 
@@ -33,7 +35,9 @@ static void slot_free(struct slot *slot)
 {
 	list_remove(&slot->link);
 	slot->account->n_isolated -= slot->is_isolated;
+	slot->account->n_named -= *slot->name != '\0';
 	account_unref(slot->account);
+	free(slot->devices);
 	if (slot != &slot->tenant->shared)
 		free(slot);
 }
@@ -51,12 +55,44 @@ void slots_sweep(struct tenant *tenant)
 			slot_free(slot);
 }
 
-void slot_name(const struct slot *slot, char name[SLOT_NAME_MAX])
+void slot_name(const struct slot *slot, char name[SERVER_NAME_MAX])
 {
-	if (slot->is_isolated)
-		snprintf(name, SLOT_NAME_MAX, "uid_%u_program_%08x", slot->uid, slot->program);
+	if (*slot->name)
+		snprintf(name, SERVER_NAME_MAX, "%s", slot->name);
+	else if (slot->is_isolated)
+		snprintf(name, SERVER_NAME_MAX, "uid_%u_program_%08x", slot->uid, slot->program);
 	else
-		snprintf(name, SLOT_NAME_MAX, "uid_%u", slot->tenant->uid);
+		snprintf(name, SERVER_NAME_MAX, "uid_%u", slot->tenant->uid);
+}
+
+struct slot *slot_find_named(const struct daemon *daemon, const char *name)
+{
+	list_each (struct tenant, tenant, &daemon->tenants, link)
+		list_each (struct slot, slot, &tenant->slots, link)
+			if (*slot->name && strcmp(slot->name, name) == 0)
+				return slot;
+	return NULL;
+}
+
+struct slot *slot_new_named(struct tenant *tenant, const char *name, char *devices)
+{
+	struct slot *slot = calloc(1, sizeof(*slot));
+
+	if (!slot) {
+		free(devices);
+		return NULL;
+	}
+	snprintf(slot->name, sizeof(slot->name), "%s", name);
+	slot->devices = devices;
+	slot->is_new = true;
+	init_for(slot, tenant, tenant->account);
+	slot->account->n_named++;
+	return slot;
+}
+
+void slot_free_named(struct slot *slot)
+{
+	slot_free(slot);
 }
 
 bool slot_is_waiting(const struct slot *slot)
@@ -79,13 +115,15 @@ unsigned slot_count_restarts(struct slot *slot)
 
 bool slot_is_unused(struct slot *slot)
 {
-	return !slot->server && !slot_is_waiting(slot) && slot_count_restarts(slot) == 0;
+	return !slot->server && !slot_is_waiting(slot) && list_empty(&slot->namespaces) &&
+	       slot_count_restarts(slot) == 0;
 }
 
 bool slots_are_needed(const struct tenant *tenant)
 {
 	list_each (const struct slot, slot, &tenant->slots, link)
-		if (slot->server || slot_is_waiting(slot))
+		if (slot->server || slot_is_waiting(slot) || *slot->name ||
+			!list_empty(&slot->namespaces))
 			return true;
 	return false;
 }

@@ -5,7 +5,8 @@
 /*
  * A slot holds one server process, and the connections that wait for it. The
  * programs of a tenant share a slot; an isolated program (quarantine.h) has
- * its own. With -M one slot serves the programs of all tenants.
+ * its own. With -M one slot serves the programs of all tenants. A named slot
+ * (server create) serves the programs that connect in its directory.
  *
  * Loop thread.
  */
@@ -13,6 +14,7 @@
 #include <sys/types.h>
 
 #include "bounds.h"
+#include "server_name.h"
 #include "daemon/text/error_message.h"
 #include "daemon/text/list.h"
 
@@ -28,9 +30,15 @@ struct slot {
 	bool is_isolated;        /* it serves only this program of this user: */
 	uint32_t program;
 	uid_t uid;
-	struct server *server; /* NULL while there is none */
-	struct list clients;   /* connections that wait to be handed over */
-	struct list starters;  /* connections whose start_server waits */
+	char name[SERVER_NAME_MAX]; /* of a named slot; else "" */
+	char *devices;              /* its GPUs, as CUDA_VISIBLE_DEVICES takes them; NULL: all */
+	bool is_new;                /* named, and its server has not been ready yet */
+	bool is_deleted;            /* named, and freed when its server has ended */
+	struct list namespaces;     /* of protocol 3 (namespaces.h) */
+	struct server *server;      /* NULL while there is none */
+	struct list clients;        /* connections that wait to be handed over */
+	struct list starters;       /* connections whose start_server waits */
+	struct list enders;         /* connections whose server delete waits */
 
 	/* The end of the previous server, if it failed: */
 	bool has_failed;
@@ -46,9 +54,17 @@ void slot_init(struct slot *slot, struct tenant *tenant);
 /* NULL if there is none. */
 struct slot *slot_find_isolated(const struct tenant *tenant, uid_t uid, uint32_t program);
 
-/* The name of its server in protocol 3: uid_1000. */
-#define SLOT_NAME_MAX 65
-void slot_name(const struct slot *slot, char name[SLOT_NAME_MAX]);
+/* The name of its server in protocol 3: its own, or uid_1000. */
+void slot_name(const struct slot *slot, char name[SERVER_NAME_MAX]);
+
+/* The named slot of that name; NULL if there is none. */
+struct slot *slot_find_named(const struct daemon *daemon, const char *name);
+
+/* Creates a named slot; takes `devices'. NULL without memory. */
+struct slot *slot_new_named(struct tenant *tenant, const char *name, char *devices);
+
+/* Frees a named slot without a server, a namespace and waiting connections. */
+void slot_free_named(struct slot *slot);
 
 /* Finds or creates the isolated slot of a program; NULL without memory. */
 struct slot *slot_get_isolated(struct tenant *tenant, uid_t uid, uint32_t program);

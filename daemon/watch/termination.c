@@ -99,6 +99,14 @@ void termination_begin(struct server *server, struct conn *conn, pid_t pid)
 	suspensions_check(server->daemon);
 }
 
+void termination_of_group(struct server *server, uint32_t group)
+{
+	list_each (struct client, client, &server->clients, link)
+		if (client->group == group && client->termination == TERMINATION_NONE)
+			client->termination = TERMINATION_WANTED;
+	terminations_send(server);
+}
+
 void termination_on_answer(struct server *server, const struct frame_terminate *frame)
 {
 	struct client *client = clients_find(server, frame->client);

@@ -7,15 +7,32 @@
 
 #include <string.h>
 
+#include "../../daemon/conn/endpoint.h"
+#include "../../daemon/server/namespaces.h"
 #include "../../daemon/server/server.h"
 #include "../../daemon/server/state_text.h"
 #include "../../daemon/state/daemon.h"
 #include "../../daemon/state/partitions.h"
+#include "../../daemon/state/slot.h"
+#include "../../daemon/state/tenant.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct daemon daemon_; /* "daemon" is a function of libc's */
 static struct server server = {.pid = 1};
+
+/* No file is made. */
+int endpoint_open(_unused_ struct daemon *daemon, _unused_ const char *directory,
+	_unused_ const char *name, _unused_ uint32_t entry, struct endpoint **ret_endpoint,
+	_unused_ struct error_message *error)
+{
+	*ret_endpoint = NULL;
+	return 0;
+}
+
+void endpoint_close(_unused_ struct endpoint *endpoint, _unused_ bool is_forgotten)
+{
+}
 
 static void must(bool condition)
 {
@@ -44,6 +61,11 @@ static void check_daemon(void)
 		check_settings(&group->commands);
 		n_groups++;
 	}
+	list_each (const struct tenant, tenant, &daemon_.tenants, link)
+		list_each (const struct slot, slot, &tenant->slots, link)
+			list_each (const struct namespace, namespace, &slot->namespaces, link)
+				must(server_name_ok(namespace->name) &&
+					namespace->group->namespace == namespace);
 	must(daemon_.groups.n == n_groups && n_groups <= GROUPS_MAX);
 	list_each (const struct partition, one, &daemon_.partitions, link) {
 		must(one->chunks != 0);
@@ -59,8 +81,12 @@ static char *read_and_write(char *text)
 {
 	char *written;
 
-	daemon_ = (struct daemon){0};
+	/* The daemon of user 1, which serves no other one, and has no log. */
+	daemon_ = (struct daemon){.config.uid = 1, .is_over = true};
+	daemon_.logs.control.fd = daemon_.logs.server.fd = -EBADF;
 	list_init(&daemon_.servers);
+	list_init(&daemon_.tenants);
+	accounts_init(&daemon_.accounts, "/dev/null");
 	list_init(&daemon_.partitions);
 	groups_init(&daemon_.groups);
 	settings_init(&daemon_.default_commands);
@@ -70,6 +96,9 @@ static char *read_and_write(char *text)
 	check_daemon();
 	written = state_text_format(&daemon_);
 	must(written);
+	named_servers_close(&daemon_);
+	tenants_sweep(&daemon_);
+	accounts_fini(&daemon_.accounts);
 	groups_fini(&daemon_.groups);
 	partitions_free(&daemon_.partitions);
 	return written;

@@ -97,6 +97,104 @@ def test_long_path():
         contains(done.stderr, "has %d bytes, more than the system's limit of 107" % len(path + "/control"))
 
 
+# ---- named servers and namespaces
+
+def csv(service, *words):
+    return service.command(*words, "--format=csv,noheader").stdout
+
+
+def refused(service, said, *words):
+    done = service.command(*words, check=False)
+    equal(done.returncode, 1, words)
+    contains(done.stdout, said)
+
+
+def run_in(service, *names, program="process1", **more):
+    env = dict(service.client_env(), CUDA_MPS_PIPE_DIRECTORY="/".join((service.pipe, *names)), **more)
+    return service.popen(program, "--seconds", "20", env=env)
+
+
+def wait_listed(service, process):
+    wait_for("the client", lambda: "%d," % process.pid in csv(service, "client", "list"))
+
+
+def test_named_servers():
+    """Several at once; a client chooses by its directory; a wrong one is an error."""
+    with mps.Service({"SOFTGPU_DEVICES": "2"}) as service:
+        uuids = re.findall(r"GPU-[-0-9a-f]{36}", csv(service, "device", "list"))
+        service.command("server", "create", "training", "--allowed-devices=1")
+        service.command("server", "create", "serving")
+        lines = csv(service, "server", "list").splitlines()
+        equal(len(lines), 2)
+        contains(lines, "training,%d,%s,Ready,%s/training,%s,-" % (
+            UID, service.command("server", "get", "training", "pid").stdout.strip(), service.pipe, uuids[1]))
+        refused(service, "already exists", "server", "create", "training")
+        refused(service, "the devices are 0", "server", "create", "x", "--allowed-devices=7")
+        refused(service, "not a name", "server", "create", "Training-2")
+        refused(service, "is taken", "server", "create", "uid_5")
+        equal(len(csv(service, "server", "list").splitlines()), 2)
+
+        first, other = run_in(service, "training"), run_in(service, "serving", "default")
+        for process, name in (first, "training"), (other, "serving"):
+            wait_listed(service, process)
+            equal(service.command("client", "get", str(process.pid), "server").stdout, name + "\n")
+            equal(service.command("client", "get", str(process.pid), "maws-ns").stdout, name + "/default (0)\n")
+        equal(service.command("client", "get", str(first.pid), "device").stdout, uuids[1] + "\n")
+        refused(service, "has 1 client", "server", "delete", "training")
+        service.command("server", "delete", "training", "--force")
+        equal(os.path.exists(service.pipe + "/training"), False)
+        contains(str(service.finish(first)), "process1")
+        refused(service, "not found", "server", "list", "training")
+
+        out = str(service.finish(run_in(service, "training")))
+        contains(out, "no server and no namespace at %s/training/control" % service.pipe)
+        contains(out, "805")
+        out = str(service.finish(run_in(service, "serving", "small")))
+        contains(out, "no server and no namespace at %s/serving/small/control" % service.pipe)
+        service.command("client", "terminate", str(other.pid))
+        service.finish(other)
+        wait_for("its end", lambda: csv(service, "client", "list") == "")
+        service.command("server", "delete", "serving")
+        equal(csv(service, "server", "list"), "")
+
+
+def test_namespaces():
+    """Limits bind; memory at once, also for clients that are there."""
+    with mps.Service() as service:
+        service.command("server", "create", "pool")
+        service.command("namespace", "create", "small", "--server=pool")
+        service.command("namespace", "create", "large", "--server=pool")
+        refused(service, "already exists", "namespace", "create", "small", "--server=pool")
+        service.command("namespace", "set", "small", "--server=pool", "--pinned-memory-limit=64M",
+                        "--active-thread-percentage=50")
+        service.command("server", "set", "pool", "--active-thread-percentage=25")
+        equal(csv(service, "namespace", "list", "--server=pool"),
+              "large,pool,Ready,unlimited,100.00,0,%s/pool/large\n"
+              "small,pool,Ready,64M,50.00,0,%s/pool/small\n"
+              "default,pool,Ready,unlimited,25.00,0,%s/pool/default\n" % ((service.pipe,) * 3))
+        equal(service.command("namespace", "get", "small", "pool", "pipe-directory").stdout,
+              service.pipe + "/pool/small\n")
+        equal(service.command("namespace", "get", "small", "pool", "pinned_memory_limit").stdout, "64M\n")
+        refused(service, "needs a limit", "namespace", "set", "small", "--server=pool")
+        process = run_in(service, "pool", "small")
+        wait_listed(service, process)
+        row = [line for line in service.command("ps", "-l").stdout.splitlines() if str(process.pid) in line][0]
+        contains(row, "pool/small")
+        contains(row, "64M")
+        refused(service, "has 1 client", "namespace", "delete", "small", "--server=pool")
+        service.command("namespace", "set", "small", "--server=pool", "--pinned-memory-limit=128M")
+
+        service.restart_killed()
+        contains(csv(service, "namespace", "list"), "small,pool,Ready,128M,50.00,0,")
+        wait_listed(service, process)
+        again = run_in(service, "pool", "large")
+        wait_listed(service, again)
+        service.command("namespace", "delete", "small", "--server=pool", "--force")
+        contains(str(service.finish(process)), "810")
+        equal(os.path.exists(service.pipe + "/pool/small"), False)
+        service.command("server", "delete", "pool", "--force")
+
+
 # ---- commands
 
 def test_exit_status():
@@ -127,14 +225,11 @@ def test_lists():
         wait_for("the client", lambda: str(process.pid) in service.command("ps").stdout)
         server = str(service.server())
 
-        def csv(*words):
-            return service.command(*words, "--format=csv,noheader").stdout
-
-        uuid = re.search(r"GPU-[-0-9a-f]{36}", csv("device", "list"))[0]
-        contains(csv("server", "list"), "%s,%d,%s,Ready," % (name, UID, server))
-        contains(csv("device", "list", "--server=" + name), "0,%s," % name)
+        uuid = re.search(r"GPU-[-0-9a-f]{36}", csv(service, "device", "list"))[0]
+        contains(csv(service, "server", "list"), "%s,%d,%s,Ready," % (name, UID, server))
+        contains(csv(service, "device", "list", "--server=" + name), "0,%s," % name)
         # One GPU of the service's is in use.
-        contains(csv("client", "list"), "%d,%s,%s,%s/default (0)," % (process.pid, name, uuid, name))
+        contains(csv(service, "client", "list"), "%d,%s,%s,%s/default (0)," % (process.pid, name, uuid, name))
         lines = service.command("client", "list").stdout.splitlines()
         equal(lines[0].split(), ["PID", "SERVER", "DEVICE", "MAWS", "NS", "CMD"])
         equal(lines[1].split()[0], str(process.pid))
@@ -151,12 +246,12 @@ def test_help_names_all():
         with open(os.path.join(harness.ROOT, *path), encoding="utf-8") as file:
             return file.read()
 
-    usages = {words + usage for words, usage in re.findall(
-        r'^\t\{"([a-z-]+ [a-z]+)",\s*"([^"]*)"', read("daemon", "command", "command.c"), re.M)}
-    assert len(usages) > 5, usages
+    names = set(re.findall(r'^\t\{"([a-z-]+ [a-z]+)",', read("daemon", "command", "command.c"), re.M))
+    assert len(names) > 5, names
     listed = subprocess.run([mps.CONTROL, "-h"], capture_output=True, text=True, check=True).stdout
-    for usage in usages:
-        contains(listed, "\n  %s  " % usage)
+    usages = {usage for usage in re.findall(r"^  (\S.*?)  ", listed, re.M)
+              if " ".join(usage.split()[:2]) in names}
+    equal({" ".join(usage.split()[:2]) for usage in usages}, names)
     page = read("docs", "v3.md").partition("\n## Commands\n")[2].partition("\n## ")[0]
     equal({cell.replace("\\|", "|") for cell in re.findall(r"^\| `([^`]+)` \|", page, re.M)}, usages)
     section = read("docs", "man", "mps-control.1").partition(".SH COMMANDS OF PROTOCOL 3")[2].partition(".SH ")[0]

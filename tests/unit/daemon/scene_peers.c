@@ -94,7 +94,7 @@ void scene_send(int fd, const void *bytes, size_t size)
 }
 
 /* The peer's end of a new connection with its first bytes; negative: the daemon accepts none. */
-int scene_connect(pid_t pid, uid_t uid, const void *bytes, size_t size)
+int scene_connect(pid_t pid, uid_t uid, uint32_t entry, const void *bytes, size_t size)
 {
 	int ends[2];
 
@@ -105,7 +105,7 @@ int scene_connect(pid_t pid, uid_t uid, const void *bytes, size_t size)
 	fake_system_set_cred(ends[1], pid, uid);
 	if (size > 0)
 		scene_send(ends[0], bytes, size);
-	conn_accept(scene.daemon, ends[1], 0);
+	conn_accept(scene.daemon, ends[1], entry);
 	return ends[0];
 }
 

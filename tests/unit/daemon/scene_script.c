@@ -22,7 +22,16 @@
 
 /* ---- clients */
 
-/* `how' is what follows the name: the program, or the group. */
+/* The namespace in whose directory the client connects. */
+static uint32_t entry_of(const char *how)
+{
+	const struct group *group =
+		*how == '/' ? groups_find(&scene.daemon->groups, how + 1) : NULL;
+
+	return group ? group->id : *how == '/' ? UINT32_MAX : 0;
+}
+
+/* `how' is what follows the name: the program, the group or the namespace. */
 static void say_hello(struct scene_client *client, const char *how)
 {
 	struct frame_hello hello = {0};
@@ -36,7 +45,7 @@ static void say_hello(struct scene_client *client, const char *how)
 	if (*how == '@')
 		snprintf(hello.group.value, sizeof(hello.group.value), "%s", how + 1);
 	snprintf(hello.command, sizeof(hello.command), "%s", client->name);
-	client->fd = scene_connect(client->pid, client->uid, &hello, sizeof(hello));
+	client->fd = scene_connect(client->pid, client->uid, entry_of(how), &hello, sizeof(hello));
 	client->reader = scene_new_reader();
 	if (client->fd < 0)
 		client->fate = FATE_CLOSED;
@@ -103,7 +112,7 @@ static void be_server(unsigned i)
 	frame_init(&frame, FRAME_SERVER, 0);
 	frame.uid = process->uid;
 	frame.pid = (uint64_t)process->pid;
-	process->link = scene_connect(process->pid, process->uid, &frame, sizeof(frame));
+	process->link = scene_connect(process->pid, process->uid, 0, &frame, sizeof(frame));
 }
 
 static struct frame_device gpu_of(bool is_exclusive)
@@ -243,7 +252,7 @@ static void add_command(char letter, const char *line)
 
 	assert_true(scene.n_commands < COMMANDS_MAX);
 	*command = (struct scene_command){.letter = letter};
-	command->fd = scene_connect(FAKE_PID_FIRST + 400, scene_uid(letter), line, strlen(line));
+	command->fd = scene_connect(FAKE_PID_FIRST + 400, scene_uid(letter), 0, line, strlen(line));
 	command->is_silent = !strchr(line, '\n');
 	if (command->fd < 0)
 		command->answer = ANSWER_CLOSED;

@@ -90,7 +90,7 @@ struct frame_reader *scene_new_reader(void);
 void scene_free_reader(struct frame_reader **reader);
 
 /* The peer's end of a new connection with its first bytes; negative: the daemon accepts none. */
-int scene_connect(pid_t pid, uid_t uid, const void *bytes, size_t size);
+int scene_connect(pid_t pid, uid_t uid, uint32_t entry, const void *bytes, size_t size);
 
 void scene_send(int fd, const void *bytes, size_t size);
 

@@ -132,7 +132,7 @@ static void test_server_environment(_unused_ void **state)
 	setenv("MINE", "two", 1);
 	setenv("MPS_SERVER_ENV", ",MINE,LD_PRELOAD,,ABSENT,", 1);
 	assert_int_equal(config_load(&config, NULL, &error), 0);
-	environment = config_environment(&config);
+	environment = config_environment(&config, NULL);
 	assert_non_null(environment);
 	assert_string_equal(value_of(environment, "CUDA_MPS_PIPE_DIRECTORY"), "/run/mps");
 	assert_string_equal(value_of(environment, "CUDA_VISIBLE_DEVICES"), "");
@@ -177,7 +177,7 @@ static void test_file(_unused_ void **state)
 	assert_true(config_key_is_in_environment(CONFIG_SERVERS_MAX));
 	assert_false(config_key_is_in_environment(CONFIG_GRACE_MS));
 
-	environment = config_environment(&config);
+	environment = config_environment(&config, NULL);
 	assert_string_equal(value_of(environment, "CUDA_MPS_PIPE_DIRECTORY"), "/run/file");
 	assert_string_equal(value_of(environment, "MPS_GRACE_MS"), "500");
 	assert_string_equal(value_of(environment, "MPS_CLIENT_HOST_MIB"), "64");
@@ -186,7 +186,7 @@ static void test_file(_unused_ void **state)
 	assert_string_equal(value_of(environment, "OTHER"), "2");
 	config_environment_free(environment);
 	setenv("CUDA_VISIBLE_DEVICES", "", 1);
-	environment = config_environment(&config);
+	environment = config_environment(&config, NULL);
 	assert_string_equal(value_of(environment, "CUDA_VISIBLE_DEVICES"), "");
 	config_environment_free(environment);
 

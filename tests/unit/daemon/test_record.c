@@ -36,8 +36,8 @@ static int remove_folder(_unused_ void **state)
 
 static const struct record some[] = {
 	{.pid = 1, .start_time = 77},
-	{4194304, 4294967294u, UINT64_MAX, true, UINT32_MAX, 4294967293u},
-	{.pid = 5, .uid = 1000},
+	{4194304, 4294967294u, UINT64_MAX, true, UINT32_MAX, 4294967293u, ""},
+	{.pid = 5, .uid = 1000, .name = "training"},
 };
 
 /* What record_load() returns, without the state. */
@@ -64,6 +64,7 @@ static void test_round_trip(_unused_ void **state)
 			assert_int_equal(got[i].is_isolated, some[i].is_isolated);
 			assert_int_equal(got[i].program, some[i].program);
 			assert_int_equal(got[i].client_uid, some[i].client_uid);
+			assert_string_equal(got[i].name, some[i].name);
 		}
 	}
 	assert_int_equal(fstatat(directory, "control_servers", &st, 0), 0);

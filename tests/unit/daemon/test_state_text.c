@@ -19,6 +19,7 @@ static void begin(void)
 {
 	daemon_of_test = (struct daemon){0};
 	list_init(&daemon_of_test.servers);
+	list_init(&daemon_of_test.tenants);
 	list_init(&daemon_of_test.partitions);
 	groups_init(&daemon_of_test.groups);
 	settings_init(&daemon_of_test.default_commands);
@@ -94,6 +95,11 @@ static void test_hostile_lines(_unused_ void **state)
 		("partition " UUID " -1"),
 		("partition 0" UUID " 1"),
 		"partition gg112233445566778899aabbccddeeff 1",
+		"named training",
+		"named training x -",
+		"named training 4294967295 -",
+		"namespace training",
+		"namespace training x small 0 -1",
 		"unknown 1 2 3",
 	};
 

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The module `namespace' of protocol 3. Loop thread. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+#include "modules.h"
+#include "daemon/config/allowances.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/groups.h"
+#include "daemon/state/namespace.h"
+#include "daemon/state/slot.h"
+#include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
+#include "daemon/server/namespaces.h"
+#include "daemon/server/server.h"
+#include "daemon/watch/termination.h"
+#include "daemon/reply/command_reply.h"
+
+static const char *const columns[] = {
+	"name",
+	"server",
+	"server-status",
+	"pinned-memory-limit",
+	"active-thread-percentage",
+	"client-priority",
+	"pipe-directory",
+};
+
+/* The slot that --server names, which the user may change; NULL: the connection is answered. */
+static struct slot *find_own_slot(struct conn *conn, const struct tokens *tokens)
+{
+	const char *server = arguments_get(tokens, "server");
+	struct slot *slot = NULL;
+
+	if (!server)
+		command_fail(conn, "%s needs --server=SERVER", tokens->item[0]);
+	else
+		slot = module_find_slot(conn, server);
+	return slot && module_permits(conn, tokens, slot) ? slot : NULL;
+}
+
+/* ---- create and delete */
+
+static bool has_space(struct conn *conn, const struct slot *slot)
+{
+	unsigned n = 0;
+
+	list_each (const struct namespace, namespace, &slot->namespaces, link)
+		n++;
+	if (daemon_trusts_server(conn->daemon, slot->tenant->uid) || n < NAMESPACES_MAX)
+		return true;
+	return command_fail(
+		conn, "The server has %u namespaces, which is the maximum: delete one", n);
+}
+
+void module_namespace_create(struct conn *conn, const struct tokens *tokens)
+{
+	const char *name = tokens->item[1];
+	struct slot *slot = find_own_slot(conn, tokens);
+	struct namespace *namespace;
+	struct error_message error;
+
+	if (!slot)
+		return;
+	if (!server_name_ok(name) || server_name_is_taken(name))
+		command_fail(conn,
+			"\"%s\" is not a name of a namespace: it must have " SERVER_NAME_ACCEPTED
+			", and neither be log nor begin with control",
+			name);
+	else if (namespace_find(slot, name))
+		command_fail(conn, "Namespace '%s' already exists", name);
+	else if (has_space(conn, slot) && namespace_create(slot, name, &namespace, &error) < 0)
+		command_fail(conn, "%s", error.text);
+	else
+		daemon_want(conn->daemon, WANT_RECORD);
+}
+
+/* Its clients that wait for their server, and those that the server has. */
+static void end_clients(const struct namespace *namespace)
+{
+	struct slot *slot = namespace->slot;
+
+	list_each_safe (struct conn, conn, &slot->clients, wait)
+		if (conn->group == namespace->group->id)
+			conn_refuse(conn, CUDA_ERROR_MPS_CONNECTION_FAILED,
+				"The namespace %.140s is deleted", namespace->group->name);
+	list_each (struct server, server, &slot->tenant->daemon->servers, link_in_daemon)
+		termination_of_group(server, namespace->group->id);
+}
+
+void module_namespace_delete(struct conn *conn, const struct tokens *tokens)
+{
+	const struct slot *slot = find_own_slot(conn, tokens);
+	struct namespace *namespace =
+		slot ? module_find_namespace(conn, slot, tokens->item[1]) : NULL;
+	unsigned n = namespace ? clients_count_group(conn->daemon, namespace->group->id) : 0;
+
+	if (!namespace)
+		return;
+	if (*slot->name && strcmp(namespace->name, NAMESPACE_DEFAULT) == 0) {
+		command_fail(conn, "The namespace " NAMESPACE_DEFAULT " ends with its server only");
+		return;
+	}
+	if (n > 0 && !arguments_get(tokens, "force")) {
+		command_fail(conn, "Namespace '%s' has %u client%s: end them first, or use --force",
+			namespace->name, n, n > 1 ? "s" : "");
+		return;
+	}
+	end_clients(namespace);
+	namespace_delete(namespace);
+	daemon_want(conn->daemon, WANT_RECORD);
+}
+
+/* ---- list and get */
+
+static void add_row(struct table *table, const struct namespace *namespace)
+{
+	const struct config *config = &namespace->slot->tenant->daemon->config;
+	char server[SERVER_NAME_MAX];
+
+	slot_name(namespace->slot, server);
+	table_add(table, "%s", namespace->name);
+	table_add(table, "%s", server);
+	table_add(table, "%s", module_status(namespace->slot));
+	module_add_limits(table, namespace->group);
+	table_add(table, "%s/%s/%s", config->pipe_directory, server, namespace->name);
+}
+
+static void add_slot(struct table *table, const struct slot *slot, const char *name)
+{
+	list_each (const struct namespace, namespace, &slot->namespaces, link)
+		if (!name || strcmp(namespace->name, name) == 0)
+			add_row(table, namespace);
+}
+
+void module_namespace_list(struct conn *conn, const struct tokens *tokens)
+{
+	const char *name = tokens->n > 1 ? tokens->item[1] : NULL;
+	const char *server = arguments_get(tokens, "server");
+	struct table table;
+
+	if (server && !module_find_slot(conn, server))
+		return;
+	if (!module_open_table(conn, tokens, columns, ARRAY_SIZE(columns), &table))
+		return;
+	list_each (const struct tenant, tenant, &conn->daemon->tenants, link)
+		list_each (const struct slot, slot, &tenant->slots, link)
+			if (module_shows_slot(conn, slot) && module_is_chosen(slot, server))
+				add_slot(&table, slot, name);
+	if (name && table.n_cells == 0)
+		command_fail(conn, "Namespace '%s' not found: see namespace list", name);
+	else
+		module_reply_table(conn, &table);
+}
+
+void module_namespace_get(struct conn *conn, const struct tokens *tokens)
+{
+	const struct slot *slot = module_find_slot(conn, tokens->item[2]);
+	const struct namespace *namespace =
+		slot ? module_find_namespace(conn, slot, tokens->item[1]) : NULL;
+	struct table table;
+	int field;
+
+	if (!namespace)
+		return;
+	field = module_find_field(conn, columns, ARRAY_SIZE(columns), tokens->item[3]);
+	if (field < 0)
+		return;
+	table_init(&table, columns, ARRAY_SIZE(columns), NULL);
+	add_row(&table, namespace);
+	module_reply_cell(conn, &table, (size_t)field);
+}
+
+/* ---- set */
+
+void module_namespace_set(struct conn *conn, const struct tokens *tokens)
+{
+	const struct slot *slot = find_own_slot(conn, tokens);
+	const struct namespace *namespace =
+		slot ? module_find_namespace(conn, slot, tokens->item[1]) : NULL;
+
+	if (namespace)
+		module_set_limits(conn, tokens, namespace->group);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NAMESPACE_H
+#define NAMESPACE_H
+
+/*
+ * A namespace of protocol 3: a group whose clients are those that connect in its directory,
+ * DIRECTORY/SERVER/NAME. The name of the group is SERVER/NAME. Loop thread.
+ */
+
+#include "server_name.h"
+#include "daemon/text/list.h"
+
+struct endpoint;
+struct group;
+struct slot;
+
+#define NAMESPACE_DEFAULT "default"
+
+struct namespace
+{
+	struct list link;          /* in its slot's namespaces, the newest first */
+	struct slot *slot;         /* whose server it belongs to */
+	struct group *group;       /* owned */
+	struct endpoint *endpoint; /* owned */
+	char name[SERVER_NAME_MAX];
+};
+
+#endif
