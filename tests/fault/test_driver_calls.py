@@ -127,9 +127,8 @@ def test_each_call_in_the_background():
     It has its own SMs where the server cannot have a share, so it is told of few errors.
     """
     for result in (OUT_OF_MEMORY, INVALID_VALUE) if IS_LONG else (OUT_OF_MEMORY,):
-        sweep("graph_update", result,
-              {"MPS_TEST": "shares", "MPS_SERVER_ENV": "SOFTGPU_SWITCH,MPS_TEST"},
-              {"CUDA_MPS_CLIENT_PRIORITY": "2"}, told=1)
+        sweep("graph_update", result, {"MPS_TEST": "shares"}, {"CUDA_MPS_CLIENT_PRIORITY": "2"},
+              told=1)
 
 
 def test_each_call_between_gpus():

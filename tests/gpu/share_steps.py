@@ -9,10 +9,13 @@ import typing
 
 import compare
 import copies
+import harness
 import judge
 import mps
 import test_active_threads
+import test_graph_shares
 import test_memory_limits
+import test_priorities
 import ways
 from examples import numbers, values
 from group import Group
@@ -25,6 +28,8 @@ ALL_GROUPS = test_active_threads.share("99.9")
 # host needs for it, even beside other programs.
 SATURATE = ("--seconds", "0.7", "--blocks", "4224", "--turns", "5000")
 WAYS = ("plain", "burst", "graph")
+# ... of smids, whose kernels can keep to a share.
+SHARED_WAYS = ("plain", "stream", "burst", "graph", "captured")
 # So many rounds are to count, of so many at most.
 ROUNDS, MOST_ROUNDS = 2, 5
 
@@ -126,6 +131,49 @@ def step_shares():
         (every, *_), = test_active_threads.Together(service, [ALL_GROUPS]).ways()
         need("they have as many SMs together as the GPU has in groups",
              len(set.union(*found)) == min(len(every), sum(map(len, found))), (found, every))
+
+
+def within_share(service, everything):
+    """The SMs of each way of launching beside a foreground client; not at once, perhaps."""
+    for _ in range(10):
+        found = test_priorities.background(service, "--fewer")
+        if all(0 < found[way] < everything[way] for way in SHARED_WAYS):
+            break
+    return found
+
+
+def speeds_in_share(service):
+    """Of a background client alone, and beside a foreground client; and its SMs there."""
+    everything = test_priorities.sms_of(service.run_ok("smids")[0])
+    alone = numbers(service, "saturate", *SATURATE, env=test_graph_shares.BACKGROUND)
+    foreground = service.popen("stuck", "busy")
+    equal(foreground.stdout.readline(), "stuck: running\n")
+    found = within_share(service, everything)
+    beside = numbers(service, "saturate", *SATURATE, env=test_graph_shares.BACKGROUND)
+    foreground.kill()
+    service.finish(foreground)
+    return everything, found, {way: beside[way] / alone[way] for way in WAYS}
+
+
+def step_background():
+    """Graphs of a background client run within its share, and compute the same in each share."""
+    with mps.Service(library=None) as service:
+        everything, found, speeds = speeds_in_share(service)
+        for way in SHARED_WAYS:
+            row("SMs of a background client beside another, %s" % way, found[way],
+                "below %d" % everything[way], 0 < found[way] < everything[way])
+        for way in WAYS:
+            row("... its speed / alone, %s" % way, "%.2f" % speeds[way])
+        save(service, "background")
+    dice = harness.dice()
+    with mps.Service(test_graph_shares.SHARES, library=None) as service:
+        for _ in range(5):
+            seed, process = test_graph_shares.at_random(
+                service, dice, "5000", test_graph_shares.BACKGROUND)
+            code, out, err = service.finish(process)
+            need("random graphs while the share changes, seed %s" % seed,
+                 (code, out) == (0, "graph_random: ok\n"), out + err)
+        save(service, "background_random")
 
 
 # ---- memory
@@ -256,4 +304,5 @@ def step_sleeps():
     return None
 
 
-STEPS = [(step_shares, 120), (step_memory_limits, 200), (step_footprint, 120), (step_sleeps, 240)]
+STEPS = [(step_shares, 120), (step_background, 120), (step_memory_limits, 200), (step_footprint, 120),
+         (step_sleeps, 240)]

@@ -8,10 +8,11 @@ import time
 
 import harness
 import mps
-from harness import equal
+from harness import contains, equal
 from test_kill import gives_back, settle
+from test_priorities import sms_of
 
-SHARES = {"MPS_TEST": "shares", "MPS_SERVER_ENV": "MPS_TEST"}
+SHARES = {"MPS_TEST": "shares"}
 BACKGROUND = {"CUDA_MPS_CLIENT_PRIORITY": "2"}
 # Programs that make graphs or capture them, also through a header.
 GRAPHS = r"(?m)(cu|cuda)Graph[A-Z]|#include .*(graph_driver|driver_graphs|conditional)\.h"
@@ -47,6 +48,19 @@ def test_random():
                 equal((code, out), (0, "graph_random: ok\n"), "graph_random %s: %s" % (seed, err))
 
 
+def test_limit():
+    """A percentage is an upper bound: graphs of a client with half of the SMs keep to these."""
+    half = dict(BACKGROUND, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="50")
+    numbers = set()
+    with mps.Service(SHARES) as service:
+        for _ in range(8):
+            # The program fails if a way of launching uses more.
+            found = sms_of(service.run_ok("smids", "--fewer", "--sms", "66", env=half)[0])
+            numbers |= {found["graph"], found["captured"]}
+        service.run_ok("graph_random", str(harness.dice().randrange(1 << 31)), env=half)
+    assert len(numbers) > 1, numbers
+
+
 def test_kill():
     """Killed at any moment, they leave nothing behind."""
     dice = harness.dice()
@@ -80,6 +94,7 @@ def test_fault():
                 code, _, err = service.finish(process)
                 equal(code, 1, err)
             service.run_ok("graph_random", env=BACKGROUND)
+        contains(service.server_log(), "MPS_TEST=shares: the share of background clients changes")
 
 
 if __name__ == "__main__":
