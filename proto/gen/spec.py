@@ -87,6 +87,7 @@ class Message:
     op: int
     is_sync: bool
     answers_always: bool
+    needs_memory: bool = True
     fields: list = field(default_factory=list)
 
     def of(self, is_in, is_tail):
@@ -285,9 +286,10 @@ class Parser:
         self.block.align = max(self.block.align, size)
 
     def read_message(self, text):
-        match = re.fullmatch(r"message\s+([a-z]\w*)\s*=\s*(0x[0-9a-fA-F]+)\s+(async|sync|sync always)", text)
+        match = re.fullmatch(r"message\s+([a-z]\w*)\s*=\s*(0x[0-9a-fA-F]+)\s+(async|sync|sync always)"
+                             r"( away)?", text)
         if not match:
-            self.fail("expected: message NAME = OPCODE async|sync|sync always")
+            self.fail("expected: message NAME = OPCODE async|sync|sync always [away]")
         name, op = match.group(1), int(match.group(2), 16)
         self.claim(name, "message")
         if not 0 < op <= 0xffff:
@@ -296,7 +298,7 @@ class Parser:
             self.fail(f"{self.ops[op]} already has the opcode {match.group(2)}")
         self.ops[op] = name
         self.block = Message(self.line, name, op, match.group(3) != "async",
-                             match.group(3) == "sync always")
+                             match.group(3) == "sync always", not match.group(4))
         self.spec.messages.append(self.block)
 
     # ---- fields

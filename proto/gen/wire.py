@@ -69,6 +69,8 @@ def gen_wire_h(spec):
         out.append("")
     out.append("/* The name of a message, for log lines; never NULL. */")
     out.append("const char *op_name(uint16_t op);\n")
+    out.append("/* Whether the message can use device memory of its client. */")
+    out.append("bool op_needs_memory(uint16_t op);\n")
     out.append("/* The name of a CUresult in cuda.h; NULL if cuda.h does not have it. */")
     out.append("const char *cuda_result_name(uint32_t result);\n")
     out.append("#endif")
@@ -91,11 +93,20 @@ def gen_wire_c(spec, headers):
         out.append(f"\tcase {op_macro(message)}:")
         out.append(f'\t\treturn "{message.name}";')
     out.append('\tdefault:\n\t\treturn "unknown";\n\t}\n}\n')
+    out += needs_memory(spec)
     out.append("static const struct {\n\tuint32_t value;\n\tconst char *name;\n} results[] = {")
     out += [f'\t{{{value}, "{name}"}},' for name, value in headers.results]
     out.append("};\n")
     out.append(RESULT_NAME)
     return "\n".join(out)
+
+
+def needs_memory(spec):
+    away = [f"\tcase {op_macro(one)}:" for one in spec.messages if not one.needs_memory]
+    if not away:
+        return ["bool op_needs_memory(_unused_ uint16_t op)\n{\n\treturn true;\n}\n"]
+    return ["bool op_needs_memory(uint16_t op)\n{\n\tswitch (op) {", *away,
+            "\t\treturn false;\n\tdefault:\n\t\treturn true;\n\t}\n}\n"]
 
 
 RESULT_NAME = """\

@@ -50,6 +50,16 @@ const char *op_name(uint16_t op)
 	}
 }
 
+bool op_needs_memory(uint16_t op)
+{
+	switch (op) {
+	case OP_POKE:
+		return false;
+	default:
+		return true;
+	}
+}
+
 static const struct {
 	uint32_t value;
 	const char *name;

@@ -105,6 +105,9 @@ _Static_assert(sizeof(struct reply_try) == 8, "wire");
 /* The name of a message, for log lines; never NULL. */
 const char *op_name(uint16_t op);
 
+/* Whether the message can use device memory of its client. */
+bool op_needs_memory(uint16_t op);
+
 /* The name of a CUresult in cuda.h; NULL if cuda.h does not have it. */
 const char *cuda_result_name(uint32_t result);
 
