@@ -47,6 +47,13 @@
 #define BACKGROUND_FLOOR_DEFAULT 10u
 #define BACKGROUND_FLOOR_MAX 100u
 
+/*
+ * Clients whose memory does not fit together take turns: how many seconds each stays at least
+ * (MPS_OVERSUBSCRIBE_STAY).
+ */
+#define OVERSUBSCRIBE_STAY_DEFAULT 5u
+#define OVERSUBSCRIBE_STAY_MAX 3600u
+
 /* A dead client's kernels may run this long; then the server ends (MPS_GRACE_MS). */
 #define GRACE_MS_DEFAULT 10000
 

@@ -143,13 +143,20 @@ struct frame_server_state {
 /* Shares of SMs are in thousandths of a percent. */
 #define ACTIVE_THREADS_ALL 100000u
 
+/* Whether a client's memory may leave GPUs while it is idle, and that of others for it. */
+enum oversubscribe {
+	OVERSUBSCRIBE_UNSET, /* no: nobody has said so; of a group: what holds for the client */
+	OVERSUBSCRIBE_NO,
+	OVERSUBSCRIBE_YES,
+};
+
 /* The operator's limits for a client, or for all clients of a group together. */
 struct frame_limits {
-	uint32_t active_threads;      /* 1 to ACTIVE_THREADS_ALL */
-	int32_t priority;             /* 0 normal, 1 below normal, 2 background */
-	uint64_t memory[DEVICES_MAX]; /* bytes, by the server's ordinals; UINT64_MAX: no limit */
-	uint32_t is_partitioned;      /* 1: its SMs are exactly those of `partition' */
-	uint32_t reserved;
+	uint32_t active_threads;         /* 1 to ACTIVE_THREADS_ALL */
+	int32_t priority;                /* 0 normal, 1 below normal, 2 background */
+	uint64_t memory[DEVICES_MAX];    /* bytes, by the server's ordinals; UINT64_MAX: no limit */
+	uint32_t is_partitioned;         /* 1: its SMs are exactly those of `partition' */
+	uint32_t oversubscribe;          /* enum oversubscribe */
 	uint64_t partition[DEVICES_MAX]; /* chunks of each GPU, one bit each; 0: none */
 };
 

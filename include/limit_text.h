@@ -12,6 +12,11 @@
 /* A decimal number of at most `max', without anything before or after it. 0 or -EINVAL. */
 int parse_number(const char *text, uint64_t max, uint64_t *ret_number);
 
+#define SWITCH_ACCEPTED "yes or no, or 1 or 0"
+
+/* 0 or -EINVAL. */
+int parse_switch(const char *text, bool *ret_is_on);
+
 #define PERCENTAGE_ACCEPTED "a number of percent above 0, at most 100, such as 25 or 12.5"
 
 /* Thousandths of a percent, 1 to ACTIVE_THREADS_ALL: "12.5" is 12500. Further decimals are cut

@@ -44,6 +44,16 @@ static uint32_t take_decimals(const char **text)
 	return n;
 }
 
+int parse_switch(const char *text, bool *ret_is_on)
+{
+	bool is_on = strcmp(text, "yes") == 0 || strcmp(text, "1") == 0;
+
+	if (!is_on && strcmp(text, "no") != 0 && strcmp(text, "0") != 0)
+		return -EINVAL;
+	*ret_is_on = is_on;
+	return 0;
+}
+
 int parse_number(const char *text, uint64_t max, uint64_t *ret_number)
 {
 	uint64_t number = 0;

@@ -60,10 +60,10 @@ static int set_number(const struct key *key, struct config *config, const char *
 static int set_switch(const struct key *key, struct config *config, const char *value,
 	struct error_message *error)
 {
-	bool is_on = strcmp(value, "yes") == 0 || strcmp(value, "1") == 0;
+	bool is_on;
 
-	if (!is_on && strcmp(value, "no") != 0 && strcmp(value, "0") != 0)
-		return error_message_set(error, -EINVAL, "it takes yes or no, or 1 or 0");
+	if (parse_switch(value, &is_on) < 0)
+		return error_message_set(error, -EINVAL, "it takes " SWITCH_ACCEPTED);
 	*(bool *)((char *)config + key->offset) = is_on;
 	return 0;
 }
@@ -228,6 +228,12 @@ static const struct key keys[CONFIG_KEYS] = {
 	[CONFIG_BACKGROUND_FLOOR] = {"background_floor", "MPS_BACKGROUND_FLOOR", NULL,
 		.effect = CONFIG_FOR_NEW_SERVERS, .set = set_number, .is_passed_on = true,
 		.unit = "percent", .min = BACKGROUND_FLOOR_MIN, .max = BACKGROUND_FLOOR_MAX},
+	[CONFIG_OVERSUBSCRIBE_HOST] = {"oversubscribe_host", "MPS_OVERSUBSCRIBE_HOST", NULL,
+		.effect = CONFIG_FOR_NEW_SERVERS, .set = set_number, .is_passed_on = true,
+		.unit = "MiB", .max = HOST_MIB_MAX},
+	[CONFIG_OVERSUBSCRIBE_STAY] = {"oversubscribe_stay", "MPS_OVERSUBSCRIBE_STAY", NULL,
+		.effect = CONFIG_FOR_NEW_SERVERS, .set = set_number, .is_passed_on = true,
+		.unit = "seconds", .max = OVERSUBSCRIBE_STAY_MAX},
 	[CONFIG_CUDA_LIBRARY] = {"cuda_library", "MPS_CUDA_LIBRARY", NULL,
 		.effect = CONFIG_AFTER_RESTART, .set = set_file, .is_passed_on = true},
 	[CONFIG_VISIBLE_DEVICES] = {"visible_devices", "CUDA_VISIBLE_DEVICES", NULL,

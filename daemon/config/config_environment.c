@@ -26,6 +26,8 @@ static const char *const passed_on[] = {
 	"MPS_CUDA_LIBRARY",
 	"MPS_DISABLE",
 	"MPS_GRACE_MS",
+	"MPS_OVERSUBSCRIBE_HOST",
+	"MPS_OVERSUBSCRIBE_STAY",
 	"PATH",
 };
 

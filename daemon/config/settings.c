@@ -26,6 +26,8 @@ bool setting_is_set(const struct settings *settings, enum setting setting)
 		return settings->active_threads > 0;
 	case SETTING_PRIORITY:
 		return settings->priority >= 0;
+	case SETTING_OVERSUBSCRIBE:
+		return settings->oversubscribe != OVERSUBSCRIBE_UNSET;
 	default:
 		return settings->n_memory > 0;
 	}
@@ -46,6 +48,8 @@ void settings_unset(struct settings *settings, enum setting setting)
 		settings->active_threads = 0;
 	else if (setting == SETTING_PRIORITY)
 		settings->priority = -1;
+	else if (setting == SETTING_OVERSUBSCRIBE)
+		settings->oversubscribe = OVERSUBSCRIBE_UNSET;
 	else
 		settings->n_memory = 0;
 }
@@ -145,6 +149,8 @@ void settings_lower(
 	if (settings->active_threads > 0)
 		limits->active_threads = MIN(limits->active_threads, settings->active_threads);
 	limits->priority = MAX(limits->priority, settings->priority);
+	if (settings->oversubscribe != OVERSUBSCRIBE_UNSET)
+		limits->oversubscribe = settings->oversubscribe;
 	memset(memory, 0xff, sizeof(memory));
 	for (unsigned i = 0; i < settings->n_memory; i++)
 		if (devices_find(devices, settings->memory[i].device, &device) == 0)
@@ -162,6 +168,7 @@ static const struct {
 		"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"},
 	[SETTING_MEMORY] = {"device_pinned_mem_limit", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"},
 	[SETTING_PRIORITY] = {"client_priority", "CUDA_MPS_CLIENT_PRIORITY"},
+	[SETTING_OVERSUBSCRIBE] = {"oversubscribe", "MPS_OVERSUBSCRIBE"},
 };
 
 const char *setting_name(enum setting setting)
@@ -227,6 +234,17 @@ static int read_memory(struct settings *settings, const char *text, struct error
 		"is " DEVICE_NAME_ACCEPTED ", SIZE is " SIZE_ACCEPTED);
 }
 
+static int read_oversubscribe(
+	struct settings *settings, const char *text, struct error_message *error)
+{
+	bool is_on;
+
+	if (parse_switch(text, &is_on) < 0)
+		return error_message_set(error, -EINVAL, "it takes " SWITCH_ACCEPTED);
+	settings->oversubscribe = is_on ? OVERSUBSCRIBE_YES : OVERSUBSCRIBE_NO;
+	return 0;
+}
+
 int settings_read(struct settings *settings, enum setting setting, const char *text,
 	struct error_message *error)
 {
@@ -239,6 +257,8 @@ int settings_read(struct settings *settings, enum setting setting, const char *t
 		if (parse_priority(text, &settings->priority) == 0)
 			return 0;
 		return error_message_set(error, -EINVAL, "it " PRIORITY_ACCEPTED);
+	case SETTING_OVERSUBSCRIBE:
+		return read_oversubscribe(settings, text, error);
 	default:
 		return read_memory(settings, text, error);
 	}
@@ -246,7 +266,8 @@ int settings_read(struct settings *settings, enum setting setting, const char *t
 
 int settings_load(struct settings *settings, struct error_message *error)
 {
-	*settings = (struct settings){.active_threads = ACTIVE_THREADS_ALL};
+	*settings = (struct settings){
+		.active_threads = ACTIVE_THREADS_ALL, .oversubscribe = OVERSUBSCRIBE_NO};
 	for (enum setting setting = 0; setting < SETTINGS; setting++) {
 		const char *value = environment_text(setting);
 		struct error_message why;
@@ -285,6 +306,9 @@ void setting_format(
 		format_percentage(settings->active_threads, text, SETTING_TEXT_MAX);
 	else if (setting == SETTING_PRIORITY && settings->priority >= 0)
 		snprintf(text, SETTING_TEXT_MAX, "%d", settings->priority);
+	else if (setting == SETTING_OVERSUBSCRIBE && setting_is_set(settings, setting))
+		snprintf(text, SETTING_TEXT_MAX, "%s",
+			settings->oversubscribe == OVERSUBSCRIBE_YES ? "yes" : "no");
 }
 
 static bool has_memory_of(const struct settings *settings, const struct settings *other,
@@ -305,6 +329,8 @@ bool setting_is_equal(const struct settings *one, const struct settings *other,
 		return one->active_threads == other->active_threads;
 	case SETTING_PRIORITY:
 		return one->priority == other->priority;
+	case SETTING_OVERSUBSCRIBE:
+		return one->oversubscribe == other->oversubscribe;
 	default:
 		return has_memory_of(one, other, devices) && has_memory_of(other, one, devices);
 	}

@@ -29,6 +29,7 @@ struct memory_limit {
 struct settings {
 	uint32_t active_threads; /* thousandths of a percent; 0: not set */
 	int32_t priority;        /* negative: not set */
+	uint32_t oversubscribe;  /* enum oversubscribe */
 	unsigned n_memory;
 	struct memory_limit memory[DEVICES_MAX];
 };
@@ -38,6 +39,7 @@ enum setting {
 	SETTING_ACTIVE_THREADS,
 	SETTING_MEMORY,
 	SETTING_PRIORITY,
+	SETTING_OVERSUBSCRIBE,
 	SETTINGS,
 };
 
@@ -45,9 +47,9 @@ enum setting {
 void settings_init(struct settings *settings);
 
 /*
- * The lowest layer, which sets the share and the priority: no limits, except those of
- * CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT and
- * CUDA_MPS_CLIENT_PRIORITY. 0 or -EINVAL with an error message.
+ * The lowest layer, which sets all but the memory: no limits, and no oversubscription, except for
+ * CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
+ * CUDA_MPS_CLIENT_PRIORITY and MPS_OVERSUBSCRIBE. 0 or -EINVAL with an error message.
  */
 int settings_load(struct settings *settings, struct error_message *error);
 
@@ -98,7 +100,7 @@ void format_percentage(uint32_t thousandths, char *text, size_t size);
 /* No limits. */
 void limits_init(struct frame_limits *limits);
 
-/* A value as text: "50.0", "0=1G,1=512M", "2", "none". */
+/* A value as text: "50.0", "0=1G,1=512M", "2", "yes", "none". */
 #define SETTING_TEXT_MAX 512
 void setting_format(
 	const struct settings *settings, enum setting setting, char text[SETTING_TEXT_MAX]);

@@ -27,6 +27,8 @@ void settings_take(struct settings *settings, const struct settings *from,
 		settings->active_threads = from->active_threads;
 	if (setting_is_set(about, SETTING_PRIORITY))
 		settings->priority = from->priority;
+	if (setting_is_set(about, SETTING_OVERSUBSCRIBE))
+		settings->oversubscribe = from->oversubscribe;
 	for (unsigned i = 0; i < about->n_memory; i++)
 		take_memory(settings, from, devices, about->memory[i].device);
 }

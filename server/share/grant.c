@@ -36,6 +36,8 @@ void grant_set(struct session *session, const struct frame_limits *limits, struc
 	if (group) {
 		own->active_threads = MIN(own->active_threads, group->limits.active_threads);
 		own->priority = MAX(own->priority, group->limits.priority);
+		if (group->limits.oversubscribe != OVERSUBSCRIBE_UNSET)
+			own->oversubscribe = group->limits.oversubscribe;
 	}
 	shm_store32(&session->page->active_threads, own->active_threads);
 	if (own->is_partitioned)

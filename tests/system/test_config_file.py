@@ -397,7 +397,7 @@ def keys_in_sources():
     daemon = set(re.findall(r'\[CONFIG_\w+\] = \{"(\w+)"', source))
     settings = document("daemon/config", "settings.c")
     limits = set(re.findall(r'\[SETTING_\w+\] = \{"(\w+)"', settings))
-    assert len(daemon) > 10 and len(limits) == 3, (daemon, limits)
+    assert len(daemon) > 10 and len(limits) == 4, (daemon, limits)
     return daemon, limits | {"uid"}
 
 
@@ -423,7 +423,8 @@ def test_documents():
             "%s = %s\n" % (key, value) for key, value in defaults.items()
             if key in daemon - {"pipe_directory", "log_directory", "visible_devices",
                                 "device_order", "cuda_library", "server_env", "server_user",
-                                "client_host_mib", "foreground_slowdown", "background_floor"} - overridden))
+                                "client_host_mib", "foreground_slowdown", "background_floor",
+                                "oversubscribe_host", "oversubscribe_stay"} - overridden))
         equal(service.reload(), "")
         in_page = page.partition(".SH EXAMPLE")[2].partition(".EX\n")[2].partition(".EE")[0]
         service.write(in_page.replace("alice", "root").replace("bob", "nobody"))

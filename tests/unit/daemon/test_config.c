@@ -225,6 +225,8 @@ static void test_values(_unused_ void **state)
 	check_values(CONFIG_CLIENT_HOST_MIB, VALUES("1", "16777216"), VALUES("0", "16777217"));
 	check_values(CONFIG_FOREGROUND_SLOWDOWN, VALUES("1", "1000"), VALUES("0", "1001", "5%"));
 	check_values(CONFIG_BACKGROUND_FLOOR, VALUES("1", "100"), VALUES("0", "101"));
+	check_values(CONFIG_OVERSUBSCRIBE_HOST, VALUES("0", "16777216"), VALUES("16777217", "1G"));
+	check_values(CONFIG_OVERSUBSCRIBE_STAY, VALUES("0", "3600"), VALUES("3601", "5 s"));
 	check_values(CONFIG_GROUP_BY_CGROUP, VALUES("yes", "no", "1", "0"), VALUES("on", "2"));
 	check_values(CONFIG_CUDA_LIBRARY, VALUES("/usr/lib/libcuda.so.1"), VALUES("libcuda.so.1"));
 	check_values(CONFIG_VISIBLE_DEVICES, VALUES("0", "0,1", "GPU-536f6674", "MIG-0"),
