@@ -35,6 +35,8 @@
 	LOCK(IPC_EVENTS, "events that sessions share: server/stream/ipc_event.c")                  \
 	LOCK(IPC_MEMORY, "memory that sessions share: server/memory/ipc.c")                        \
 	LOCK(IMAGES, "images of code: server/util/image.c")                                        \
+	LOCK(EVICTIONS, "sessions whose memory may leave: server/share/eviction.c")                \
+	LOCK(HOST_STORE, "slots for evicted bytes: server/share/host_store.c")                     \
 	LOCK(LEASES, "leases of memory: server/session/lease.c")                                   \
 	LOCK(RECEIVER, "the process that receives descriptors: server/session/receiver.c")         \
 	LOCK(DEFERRED, "calls that are made later: server/schedule/deferred.c")                    \

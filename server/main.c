@@ -35,6 +35,7 @@
 #include "server/util/sigbus_guard.h"
 #include "server/session/receiver.h"
 #include "server/schedule/elastic.h"
+#include "server/share/eviction.h"
 #include "server/stream/printf_capture.h"
 #include "server/link/device_frame.h"
 
@@ -166,6 +167,7 @@ int main(int argc, char **argv)
 	report_unknown_words();
 	worker_init();
 	elastic_init();
+	eviction_init();
 	if (printf_capture_init() < 0)
 		log_line(
 			"Cannot capture the output of kernels, which is lost: %s", strerror(errno));

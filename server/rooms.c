@@ -12,6 +12,7 @@
 #include "server/share/arena.h"
 
 const struct session_part *const session_parts[] = {
+	&evictions_part, /* has no end function: session_devices_part ends it */
 	&classes_part,
 	&background_part,
 	&foreground_part,

@@ -19,6 +19,7 @@
 #include "server/schedule/blocked_streams.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
+#include "server/memory/away.h"
 #include "server/link/client.h"
 #include "server/link/daemon_link.h"
 
@@ -129,6 +130,8 @@ void suspension_hold(struct session *session)
 		enum suspension state = look(session);
 
 		publish(session, state);
+		if (state == SUSPENSION_AT_REST && atomic_load(&session->memory_wanted))
+			away_serve(session);
 		tracer_poll(session);
 		ring_pause(&session->receiver, state == SUSPENSION_AT_REST ? REST_MS : sleep_ms);
 		sleep_ms = MIN(2 * sleep_ms, LOOK_MAX_MS);

@@ -28,10 +28,12 @@
 #include "server/schedule/background.h"
 #include "server/schedule/deferred.h"
 #include "server/schedule/foreground.h"
+#include "server/share/eviction.h"
 #include "server/share/session_devices.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
+#include "server/memory/away.h"
 #include "server/launch/launch_batch.h"
 
 /* Spins after the last message: the next message of a busy client comes sooner than a wake-up. */
@@ -85,7 +87,8 @@ static bool is_launch(uint32_t op)
 }
 
 /* Executes a message; session->reply is the result. */
-static int worker_execute(struct session *session, const struct message_head *msg)
+static inline __attribute__((always_inline)) int worker_execute(
+	struct session *session, const struct message_head *msg)
 {
 	const char *why = "";
 	CUresult failed = fault_get();
@@ -111,8 +114,12 @@ static int worker_execute(struct session *session, const struct message_head *ms
 	return 0;
 }
 
-/* Executes the run that was fetched. 0, or -EBADMSG. */
-static int execute_run(struct session *session)
+/*
+ * Executes the run that was fetched. 0, or -EBADMSG. `is_away': memory of the session may be away,
+ * and has to come back before a message that can use it.
+ */
+static inline __attribute__((always_inline)) int execute_run(
+	struct session *session, const bool is_away)
 {
 	const struct message_head *msg;
 	int r;
@@ -121,6 +128,8 @@ static int execute_run(struct session *session)
 		if (atomic_load_explicit(&session->is_ending, memory_order_relaxed))
 			return 0;
 		watchdog_begin(&session->watchdog, msg->op);
+		if (is_away && op_needs_memory(msg->op))
+			(void)away_return(session);
 		r = worker_execute(session, msg);
 		watchdog_end(&session->watchdog);
 		if (r < 0)
@@ -147,13 +156,14 @@ static bool worker_spin(struct session *session, struct spin spin)
 }
 
 /* Fetches a run and executes it. 1: it has. 0: the ring was empty. -EBADMSG. */
-static int fetch_run(struct session *session)
+static inline __attribute__((always_inline)) int fetch_run(
+	struct session *session, const bool is_away)
 {
 	int r = ring_fetch(&session->receiver);
 
 	if (r < 0)
 		log_malformed(session, "ring", "more than it holds");
-	if (r > 0 && execute_run(session) < 0)
+	if (r > 0 && execute_run(session, is_away) < 0)
 		r = -EBADMSG;
 	if (r < 0 || atomic_load(&session->is_ending))
 		session->batch->n = 0;
@@ -170,11 +180,34 @@ int worker_fetch(struct session *session)
 	if (unlikely(session->has_pending_seqnos))
 		streams_poll(session);
 	do
-		r = fetch_run(session);
+		r = fetch_run(session, false);
 	while (r > 0 && unlikely(launch_batch_is_held(session->batch)) &&
 		worker_spin(session, (struct spin){.length_ns = HELD_NS}));
 	if (unlikely(session->batch->n > 0))
 		launch_batch_flush(session);
+	return r;
+}
+
+/* The same while something is wanted of the session's memory. */
+static __attribute__((noinline)) int worker_fetch_wanted(struct session *session)
+{
+	unsigned wanted = atomic_load(&session->memory_wanted);
+	int r;
+
+	if (wanted & WANTED_RETURN || atomic_load(&session->eviction->is_held)) {
+		if (session->has_pending_seqnos)
+			streams_poll(session);
+		r = fetch_run(session, true);
+		if (session->batch->n > 0)
+			launch_batch_flush(session);
+	} else
+		r = worker_fetch(session);
+	if (r == 0)
+		away_serve(session);
+	else if (r > 0 && wanted & WANTED_EVICTION)
+		away_refuse(session);
+	if (r > 0 && wanted & WANTED_TRIM && streams_poll(session))
+		session_devices_trim(session);
 	return r;
 }
 
@@ -244,6 +277,8 @@ static void worker_rest(struct session *session, int *sleep_ms)
 {
 	if (!session->busy && !session->has_pending_seqnos && session_parts_are_settled(session)) {
 		session_set_at_work(session, false);
+		if (unlikely(eviction_is_test()))
+			away_leave(session);
 		worker_sleep(session, SLEEP_MS);
 		return;
 	}
@@ -276,9 +311,9 @@ static void worker_loop(struct session *session)
 			sleep_ms = SLEEP_MIN_MS;
 			continue;
 		}
-		r = worker_fetch(session);
-		if (unlikely(session_devices_reclaim_wanted(session)) && streams_poll(session))
-			session_devices_trim(session);
+		r = unlikely(atomic_load_explicit(&session->memory_wanted, memory_order_relaxed))
+			    ? worker_fetch_wanted(session)
+			    : worker_fetch(session);
 		if (r < 0) {
 			session_drop(session);
 			return;
@@ -292,8 +327,10 @@ static void worker_loop(struct session *session)
 			publish_n_at_work(session);
 			continue;
 		}
-		if (idle_since_ns == 0)
+		if (idle_since_ns == 0) {
 			idle_since_ns = now_ns();
+			eviction_note_idle(session, idle_since_ns);
+		}
 		if (!worker_spin(session, choose_spin(session)))
 			worker_rest(session, &sleep_ms);
 	}

@@ -74,6 +74,16 @@ static bool ipc_is_open(uint64_t address, uint64_t size)
 	return is_open_locked(address, size);
 }
 
+static bool ipc_is_offered(uint64_t address, uint64_t size)
+{
+	lock_hold(&lock);
+
+	for (const struct share *share = shares; share; share = share->next)
+		if (share->address < address + size && address < share->address + share->size)
+			return true;
+	return false;
+}
+
 /* Frees what no session has open any more, and keeps the rest. Takes `remains'. */
 static void ipc_settle(struct remains *remains)
 {
@@ -405,6 +415,7 @@ const struct session_part ipc_part = {
 
 const struct arena_sharing ipc_sharing = {
 	.is_open = ipc_is_open,
+	.is_offered = ipc_is_offered,
 	.keep = ipc_keep_arena,
 	.grant_access = ipc_grant_access,
 };

@@ -17,6 +17,7 @@
 #include "server/device/device_quota.h"
 #include "server/schedule/deferred.h"
 #include "server/schedule/gate.h"
+#include "server/share/eviction.h"
 #include "server/share/session_devices.h"
 #include "server/stream/stream.h"
 
@@ -138,6 +139,21 @@ static void apply_limits(
 	*free = MIN(*free, *total);
 }
 
+/*
+ * Where clients oversubscribe the GPU, each may have as much as if it were alone: others make space
+ * for it.
+ */
+static uint64_t free_if_alone(const struct session *session, const struct session_device *sdev,
+	uint64_t free, uint64_t total)
+{
+	uint64_t used = quota_used(&sdev->memory->quota);
+	uint64_t away = sdev->arena.away + sdev->allocations_away;
+
+	free += eviction_others(session, sdev->device->ordinal);
+	free -= MIN(free, away);
+	return MIN(free, total - MIN(total, used - MIN(used, sdev->arena.unused_bytes)));
+}
+
 CUresult do_memory_info(
 	struct session *session, uint32_t device, uint64_t *ret_free, uint64_t *ret_total)
 {
@@ -148,6 +164,8 @@ CUresult do_memory_info(
 		return result;
 	memory_wait_for_ends(session);
 	result = device_memory_info(sdev->device, ret_free, ret_total);
+	if (result == CUDA_SUCCESS && eviction_is_allowed(session))
+		*ret_free = free_if_alone(session, sdev, *ret_free, *ret_total);
 	if (result == CUDA_SUCCESS)
 		apply_limits(session, sdev, ret_free, ret_total);
 	return result;

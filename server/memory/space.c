@@ -11,12 +11,15 @@
 
 #include <time.h>
 
+#include "clock.h"
 #include "virtual.h"
+#include "server/util/log.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/device/device_quota.h"
 #include "server/schedule/deferred.h"
 #include "server/schedule/gate.h"
+#include "server/share/eviction.h"
 #include "server/share/session_devices.h"
 #include "server/stream/stream.h"
 
@@ -27,6 +30,14 @@
 /* Rounds that ask for a larger lease of the group's limit (lease.h) before they make space here. */
 #define LEASE_ROUNDS 2
 #define SLEEP_MS 10
+
+/*
+ * How long new memory waits until another session can evict some: for the end of its work. Less
+ * if the session has work itself, which may wait for a message that comes after this one.
+ */
+#define EVICTION_ROUNDS 100
+#define EVICTION_NS UINT64_C(10000000000)
+#define EVICTION_AT_WORK_NS UINT64_C(1000000000)
 
 static bool wait_until_idle(struct session *session)
 {
@@ -79,19 +90,69 @@ static unsigned rounds_of(
 		       : 0;
 }
 
+/* What cuMemCreate() lacks for `size' bytes. 0: more than the GPU has, whoever leaves. */
+static uint64_t lack(const struct session_device *sdev, uint64_t size)
+{
+	uint64_t own = quota_used(&sdev->memory->quota), total = sdev->device->facts.total_memory;
+	size_t n_free = 0, n_total = 0;
+
+	if (own > total || size > total - own)
+		return 0;
+	if (cuda.cuMemGetInfo_v2(&n_free, &n_total) != CUDA_SUCCESS || n_free >= size)
+		return sdev->device->granularity;
+	return size - n_free;
+}
+
+static void log_full_store(struct session *session, const struct session_device *sdev)
+{
+	if (session->is_full_store_logged)
+		return;
+	session->is_full_store_logged = true;
+	log_line("Client " SESSION_NAME " gets CUDA_ERROR_OUT_OF_MEMORY: memory of idle clients "
+		 "cannot leave device %u, because too little of the store is free: %llu of %llu "
+		 "MiB (MPS_OVERSUBSCRIBE_HOST)",
+		SESSION_NAME_ARGS(session), sdev->device->ordinal,
+		(unsigned long long)(host_store_limit() - host_store_used()) >> 20,
+		(unsigned long long)host_store_limit() >> 20);
+}
+
+/* Idle sessions evict memory. Returns whether any has left. */
+static bool evict_others(struct session *session, struct session_device *sdev, uint64_t size)
+{
+	struct gate_wait wait = gate_wait(GATE_SPACE, session);
+	enum eviction_stay stay = STAY_NOTHING;
+	uint64_t bytes = lack(sdev, size), given = 0;
+
+	if (bytes == 0 || atomic_load(&session->is_ending))
+		return false;
+	wait.end_ns = now_ns() + (streams_poll(session) ? EVICTION_NS : EVICTION_AT_WORK_NS);
+	eviction_set_busy(session, true, 0);
+	do
+		given = eviction_make_space(session, sdev->device->ordinal, bytes, 0, &stay);
+	while (given == 0 && stay == STAY_AT_WORK && gate_again(&wait));
+	eviction_set_busy(session, false, 0);
+	gate_end(&wait);
+	if (given == 0 && stay == STAY_STORE)
+		log_full_store(session, sdev);
+	return given > 0;
+}
+
 /* `is_own': the session's own limit refuses, so memory of other sessions is of no use. */
-static bool make_space(
-	struct session *session, struct session_device *sdev, bool is_own, unsigned round)
+static bool make_space(struct session *session, struct session_device *sdev, uint64_t size,
+	bool is_own, unsigned round)
 {
 	unsigned n_rounds;
 
 	if (round < LEASE_ROUNDS && shrink(session, sdev, is_own))
 		return true;
+	if (!is_own && eviction_is_allowed(session) && round < EVICTION_ROUNDS &&
+		evict_others(session, sdev, size))
+		return true;
 	n_rounds = rounds_of(session, sdev, is_own);
 	if (n_rounds == 0 || round > n_rounds || atomic_load(&session->is_ending))
 		return false;
 	if (round <= 1 && !is_own)
-		session_devices_reclaim();
+		eviction_ask_for_unused();
 	if (round <= 1)
 		deferred_reclaim();
 	nanosleep(&(struct timespec){.tv_nsec = SLEEP_MS * 1000000L}, NULL);
@@ -105,7 +166,7 @@ bool space_make(struct session *session, struct session_device *sdev, uint64_t s
 	if (!is_at_own && round < LEASE_ROUNDS &&
 		lease_extend(session, sdev->device->ordinal, size))
 		return session_device_enter(session, sdev) == CUDA_SUCCESS;
-	if (!make_space(session, sdev, is_at_own, round))
+	if (!make_space(session, sdev, size, is_at_own, round))
 		return false;
 	virtual_poll(session);
 	return session_device_enter(session, sdev) == CUDA_SUCCESS;

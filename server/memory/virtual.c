@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "async_close.h"
+#include "mapping.h"
 #include "space.h"
 #include "wire.h"
 #include "server/util/log.h"
@@ -22,34 +23,6 @@
 #include "server/session/session_part.h"
 #include "server/driver/va_space.h"
 #include "server/schedule/gate.h"
-#include "server/stream/fence.h"
-
-struct allocation {
-	uint32_t id;
-	CUmemGenericAllocationHandle handle;
-	uint64_t size;               /* 0: imported, only the driver knows */
-	struct device_quota *memory; /* a reference; NULL: imported, its owner pays */
-	const struct device *device;
-	uint32_t n_mappings;
-	bool is_released; /* by the client: ends with its last mapping */
-	bool is_exported; /* a descriptor of it may exist longer than the allocation */
-};
-
-struct mapping {
-	uint64_t address, size;
-	struct allocation *allocation;
-	uint64_t readers; /* GPUs with access, one bit per ordinal */
-	bool is_closing;
-	struct fence fence; /* for one that is closing */
-};
-
-struct region {
-	struct region *next;
-	uint64_t base, size;
-	uint32_t va_window, n_va_windows; /* the first one; how many */
-	struct mapping *mappings;
-	uint32_t n, n_max;
-};
 
 static struct region *virtual_region_find(
 	const struct session *session, uint64_t address, uint64_t size)
@@ -61,8 +34,7 @@ static struct region *virtual_region_find(
 	return region;
 }
 
-/* The first mapping that ends after `address'. */
-static uint32_t mapping_at(const struct region *region, uint64_t address)
+uint32_t mapping_at(const struct region *region, uint64_t address)
 {
 	uint32_t low = 0, high = region->n;
 
@@ -116,8 +88,9 @@ void virtual_set_exported(struct session *session, uint64_t address, uint64_t si
 
 static void allocation_free(struct allocation *allocation, bool device_lost)
 {
-	if (!device_lost)
+	if (!device_lost && !allocation->is_away)
 		cuda.cuMemRelease(allocation->handle);
+	host_store_give(&allocation->stored);
 	if (allocation->is_exported)
 		device_quota_keep(allocation->memory, allocation->size);
 	else
@@ -138,7 +111,7 @@ static void mapping_end(
 {
 	struct mapping *mapping = &region->mappings[i];
 
-	if (!device_lost)
+	if (!device_lost && !mapping->allocation->is_away)
 		va_space_unmap(mapping->address, mapping->size);
 	fence_fini(&mapping->fence, device_lost);
 	account_unkeep(region, KEPT_MAPPING);
@@ -273,7 +246,7 @@ CUresult do_address_region_end(struct session *session, uint64_t address)
 
 /* Takes the handle, on failure too. */
 static CUresult allocation_add(struct session *session, uint32_t id, uint64_t size,
-	const struct device *device, struct device_quota *memory,
+	const struct device *device, struct device_quota *memory, const CUmemAllocationProp *prop,
 	CUmemGenericAllocationHandle handle)
 {
 	struct allocation *allocation;
@@ -290,6 +263,7 @@ static CUresult allocation_add(struct session *session, uint32_t id, uint64_t si
 		.size = size,
 		.memory = device_quota_ref(memory),
 		.device = device,
+		.prop = *prop,
 	};
 	return CUDA_SUCCESS;
 }
@@ -333,7 +307,7 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 	uint32_t is_exportable, uint32_t properties, uint32_t *ret_granted)
 {
 	CUmemGenericAllocationHandle handle;
-	CUmemAllocationProp prop;
+	CUmemAllocationProp prop, asked;
 	struct session_device *sdev;
 	CUresult result = session_device_get_entered(session, device, &sdev);
 
@@ -348,6 +322,7 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 		prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
 	if (properties & WIRE_ALLOCATION_RDMA)
 		prop.allocFlags.gpuDirectRDMACapable = 1;
+	asked = prop;
 	result = virtual_create(sdev, size, &prop, &handle);
 	for (unsigned i = 0;
 		result == CUDA_ERROR_OUT_OF_MEMORY && space_make(session, sdev, size, i); i++)
@@ -357,7 +332,8 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 	if (properties)
 		result = virtual_ask(handle, &prop);
 	if (result == CUDA_SUCCESS)
-		result = allocation_add(session, id, size, sdev->device, sdev->memory, handle);
+		result = allocation_add(
+			session, id, size, sdev->device, sdev->memory, &asked, handle);
 	if (result != CUDA_SUCCESS)
 		device_quota_refund(sdev->memory, size);
 	else
@@ -461,10 +437,12 @@ CUresult do_allocation_access(
 			mapping->address, mapping->size, gpu->handle, (CUmemAccess_flags)flags);
 		if (result != CUDA_SUCCESS)
 			break;
-		if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
-			mapping->readers &= ~(1ull << gpu->ordinal);
-		else
+		mapping->readers &= ~(1ull << gpu->ordinal);
+		mapping->writers &= ~(1ull << gpu->ordinal);
+		if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
 			mapping->readers |= 1ull << gpu->ordinal;
+		if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			mapping->writers |= 1ull << gpu->ordinal;
 	}
 	return result;
 }
@@ -511,6 +489,7 @@ CUresult do_allocation_import(
 {
 	CUmemGenericAllocationHandle handle;
 	_cleanup_(async_closep) int fd = -EBADF;
+	const CUmemAllocationProp none = {0};
 	struct device *device;
 	uint32_t properties;
 	CUresult result;
@@ -519,7 +498,7 @@ CUresult do_allocation_import(
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = virtual_import(fd, &handle, &device, &properties);
 	if (result == CUDA_SUCCESS)
-		result = allocation_add(session, id, 0, device, NULL, handle);
+		result = allocation_add(session, id, 0, device, NULL, &none, handle);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_device = device->ordinal;

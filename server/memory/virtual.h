@@ -8,9 +8,12 @@
  */
 
 #include "base.h"
+#include "cuda_api.h"
 
 struct device;
+struct mover;
 struct session;
+struct session_device;
 
 /* Whether all these bytes, in a region of the session, are mapped with some access. */
 bool virtual_has(const struct session *session, uint64_t address, uint64_t size);
@@ -23,5 +26,15 @@ void virtual_set_exported(struct session *session, uint64_t address, uint64_t si
 
 /* Ends the closing mappings whose work is done. */
 void virtual_poll(struct session *session);
+
+/*
+ * Allocations of the mover's GPU leave it and come back, as chunks of an arena do: arena_evict(),
+ * arena_return() and arena_returned(). session_device::allocations_away counts their bytes.
+ * (virtual_evict.c)
+ */
+uint64_t virtual_evict(
+	struct session *session, struct mover *mover, uint64_t bytes, unsigned *stays);
+CUresult virtual_return(struct session *session, struct mover *mover);
+void virtual_returned(struct session *session, struct session_device *sdev, CUresult result);
 
 #endif

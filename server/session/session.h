@@ -35,6 +35,7 @@
 
 struct aliases;
 struct device_quota;
+struct eviction;
 struct pending_waits;
 struct host_region;
 struct opened;
@@ -90,6 +91,7 @@ struct session {
 	atomic_bool is_active;        /* set by the worker: it has opened a GPU */
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
+	atomic_uint memory_wanted;    /* bits of eviction.h: what its worker has to look at */
 	atomic_bool waits_for_others; /* set by the worker: it waits for work of other sessions */
 	atomic_bool is_suspended;     /* set by the loop: serve no message (server/suspension.h) */
 	_Atomic uint32_t suspension;  /* set by the worker: enum suspension, as far as it is */
@@ -114,6 +116,7 @@ struct session {
 	bool has_loops;                     /* made a graph with a WHILE node, which the log says */
 	bool is_bound_logged[RESOURCES];    /* the log says that the account has met the bound */
 	bool can_do_without;                /* what is charged now: a bound is no error */
+	bool is_full_store_logged;          /* the log says that evicted bytes have no space */
 	uint64_t n_messages;                /* served so far */
 	uint32_t n_at_work;                 /* as in the page */
 	int64_t pause_ns;                   /* between two runs of messages, on average */
@@ -122,12 +125,11 @@ struct session {
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
 	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */
-	unsigned seen_pressure;
-	unsigned trace_generation;      /* the last change of traces that it has followed */
-	struct trace *trace;            /* that it has joined; NULL: none */
-	bool is_staging_pinned[2];      /* the small part, the large one */
-	CUdeviceptr timeline;           /* of page->timeline, for the GPU; 0: not pinned */
-	struct session_device *current; /* whose context is current on the worker */
+	unsigned trace_generation;          /* the last change of traces that it has followed */
+	struct trace *trace;                /* that it has joined; NULL: none */
+	bool is_staging_pinned[2];          /* the small part, the large one */
+	CUdeviceptr timeline;               /* of page->timeline, for the GPU; 0: not pinned */
+	struct session_device *current;     /* whose context is current on the worker */
 	struct session_device *devices[DEVICES_MAX];
 	struct grant grants[DEVICES_MAX]; /* the loop reads those of opened GPUs */
 	struct stream *streams[STREAMS_MAX];
@@ -155,6 +157,7 @@ struct session {
 	struct waiters *waiters;
 	struct pending_waits *pending_waits;
 	struct printf_capture *text;      /* what its kernels printed */
+	struct eviction *eviction;        /* its memory that leaves GPUs */
 	struct classed *classed;          /* its class: foreground or background */
 	struct background *background;    /* what it has on a GPU, of a background session */
 	struct foreground *foreground;    /* what it feels, of a foreground session */

@@ -72,9 +72,9 @@ extern const struct session_part *const session_parts[];
 
 /* The entries of that list, each defined by the file of its name. */
 extern const struct session_part aliases_part, arrays_part, background_part, classes_part,
-	context_shares_part, elastic_streams_part, events_part, foreground_part, graphs_part,
-	greens_part, host_part, ipc_part, launch_batches_part, launching_part, libraries_part,
-	linkers_part, loop_turns_part, pending_waits_part, printf_capture_part,
+	context_shares_part, elastic_streams_part, events_part, evictions_part, foreground_part,
+	graphs_part, greens_part, host_part, ipc_part, launch_batches_part, launching_part,
+	libraries_part, linkers_part, loop_turns_part, pending_waits_part, printf_capture_part,
 	session_devices_part, staging_part, streams_part, textures_part, timeline_part, tracer_part,
 	virtual_part, waiters_part;
 

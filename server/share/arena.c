@@ -11,26 +11,13 @@
 
 #include <string.h>
 
+#include "chunk.h"
 #include "lock.h"
 #include "server/util/bitmap.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/driver/owner.h"
 #include "server/driver/va_space.h"
-
-struct chunk {
-	struct chunk *next; /* arena::shared or arena::spare */
-	uint64_t address, size;
-	CUmemGenericAllocationHandle handle;
-	bool is_shared;
-	bool is_exported; /* a descriptor may hold its memory: arena_set_exported() */
-	bool is_free;     /* or its session has ended and no other session has it open */
-	/* Only for a shared chunk: */
-	uint32_t n_slots_used;
-	uint32_t n_slots;
-	uint64_t *used; /* a bit for each slot of ARENA_ALIGN */
-	uint64_t *last; /* a bit for the last slot of each piece */
-};
 
 static CUresult device_claim(struct arena *arena)
 {
@@ -148,7 +135,9 @@ static void give_back(struct arena *arena, struct chunk *chunk)
 static void chunk_end(struct arena *arena, struct chunk *chunk, bool device_lost)
 {
 	set_pages(arena, chunk, false);
-	if (device_lost)
+	if (chunk->is_away)
+		arena->away -= chunk->size;
+	else if (device_lost)
 		set_unused(arena, chunk, false);
 	else
 		give_back(arena, chunk);
@@ -157,6 +146,7 @@ static void chunk_end(struct arena *arena, struct chunk *chunk, bool device_lost
 	else
 		device_quota_refund(arena->memory, chunk->size);
 	arena->mapped -= chunk->size;
+	host_store_give(&chunk->stored);
 	chunk_free(chunk);
 }
 
@@ -179,9 +169,10 @@ CUresult arena_grant_access(struct arena *arena, const struct device *device)
 	CUresult result = CUDA_SUCCESS;
 
 	for (uint32_t i = 0; i < arena->n_pages && result == CUDA_SUCCESS; i++) {
-		const struct chunk *chunk = arena->chunk_of[i];
+		const struct chunk *chunk = chunk_at(arena, i);
 
-		if (chunk && arena_page_of(arena, chunk->address) == i)
+		/* A chunk that is away gets the access when it is back. */
+		if (chunk && !chunk->is_away)
 			result = va_space_grant_access(chunk->address, chunk->size, device->handle,
 				CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	}
@@ -285,8 +276,13 @@ static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret
 	return CUDA_SUCCESS;
 }
 
+/* Bytes that are away need not come back. */
 static void chunk_unuse(struct arena *arena, struct chunk *chunk)
 {
+	if (chunk->is_away) {
+		chunk_end(arena, chunk, false);
+		return;
+	}
 	set_unused(arena, chunk, true);
 	chunk->is_shared = false;
 	LIST_PUSH(arena->spare, chunk);
@@ -435,9 +431,9 @@ static void unuse_all_chunks(struct arena *arena)
 	arena->is_ending = true;
 	arena->shared = arena->spare = NULL;
 	for (uint32_t i = 0; i < arena->n_pages; i++) {
-		struct chunk *chunk = arena->chunk_of[i];
+		struct chunk *chunk = chunk_at(arena, i);
 
-		if (chunk && arena_page_of(arena, chunk->address) == i)
+		if (chunk && !chunk->is_away)
 			set_unused(
 				arena, chunk, !arena_sharing->is_open(chunk->address, chunk->size));
 	}
@@ -452,7 +448,8 @@ void arena_end_unshared(struct arena *arena)
 		if (!chunk || arena_sharing->is_open(chunk->address, chunk->size))
 			continue;
 		/* Another session may have closed it since unuse_all_chunks(). */
-		set_unused(arena, chunk, true);
+		if (!chunk->is_away)
+			set_unused(arena, chunk, true);
 		chunk_end(arena, chunk, false);
 	}
 }

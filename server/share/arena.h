@@ -11,6 +11,7 @@
  * The session's worker only, with the GPU's context current.
  */
 
+#include "host_store.h"
 #include "server/util/account.h"
 #include "server/driver/owner.h"
 #include "server/device/device.h"
@@ -20,6 +21,7 @@
 
 struct chunk;
 struct arena;
+struct mover;
 struct session;
 
 /* Where the addresses and the bytes of an arena come from. */
@@ -52,6 +54,7 @@ struct arena {
 	uint64_t unused_bytes;       /* on a GPU also part of device::unused */
 	bool is_ending;              /* ... and of device::closing: the session has ended */
 	uint64_t mapped;             /* bytes of all chunks */
+	uint64_t away;               /* of these, evicted: in the store, not on the GPU */
 	struct device_quota *memory; /* a reference: charged for all chunks; NULL: no quota */
 };
 
@@ -111,10 +114,27 @@ void arena_set_exported(struct arena *arena, uint64_t address, uint64_t size);
 /* Whether all these bytes are mapped. */
 bool arena_has(const struct arena *arena, uint64_t address, uint64_t size);
 
+/*
+ * Puts used chunks into the mover, until `bytes' leave, or all that may. Adds to `*stays' a bit for
+ * each reason (enum eviction_stay) why a chunk stays. Returns the bytes in the mover. When it has
+ * ended, arena::away has grown by the bytes that have left. (arena_evict.c)
+ */
+uint64_t arena_evict(struct arena *arena, struct mover *mover, uint64_t bytes, unsigned *stays);
+
+/*
+ * Maps memory for the chunks that are away, and puts them into the mover; arena_returned() when it
+ * has waited. CUDA_ERROR_OUT_OF_MEMORY: some have no memory yet.
+ */
+CUresult arena_return(struct arena *arena, struct mover *mover);
+void arena_returned(struct arena *arena, CUresult result);
+
 /* What the room that shares memory between sessions knows about it. */
 struct arena_sharing {
 	/* Whether another session has some of these bytes open. Any thread. */
 	bool (*is_open)(uint64_t address, uint64_t size);
+
+	/* The same, or may open them: the session has given a token away. */
+	bool (*is_offered)(uint64_t address, uint64_t size);
 
 	/* Takes an arena whose session has ended, and keeps what other sessions have open. */
 	void (*keep)(struct arena *arena);

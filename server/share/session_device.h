@@ -19,6 +19,7 @@ struct session;
 struct session_device {
 	struct device *device; /* not owned */
 	struct arena arena;
+	uint64_t allocations_away; /* bytes, besides arena::away (server/memory/virtual_evict.c) */
 	struct device_quota *memory; /* a reference */
 	struct priority_range priorities;
 	struct sm_share share; /* the SMs of the session, and the context that is current for it */

@@ -8,6 +8,7 @@
 
 #include "session_devices.h"
 
+#include "eviction.h"
 #include "grant.h"
 #include "green.h"
 #include "limit_text.h"
@@ -18,8 +19,6 @@
 #include "server/schedule/closed_gpu.h"
 #include "server/schedule/quiet.h"
 #include "server/schedule/stream_pool.h"
-
-static atomic_uint pressure; /* counts calls of session_devices_reclaim() */
 
 CUresult session_device_take_stream(
 	struct session *session, struct session_device *sdev, int32_t priority, CUstream *ret_real)
@@ -225,6 +224,7 @@ CUresult session_device_open(
 	session->devices[device] = *ret_sdev;
 	atomic_fetch_add(&gpu->n_sessions, 1);
 	launching_join(session);
+	eviction_join(session);
 	if (!session->quotas[device])
 		session->quotas[device] = device_quota_ref((*ret_sdev)->memory);
 	log_arrival(session, *ret_sdev);
@@ -293,18 +293,7 @@ void session_devices_trim(struct session *session)
 			arena_trim(&sdev->arena);
 	}
 	session->has_unused = false;
-	session->seen_pressure = atomic_load_explicit(&pressure, memory_order_relaxed);
-}
-
-void session_devices_reclaim(void)
-{
-	atomic_fetch_add(&pressure, 1);
-}
-
-bool session_devices_reclaim_wanted(const struct session *session)
-{
-	return session->has_unused &&
-	       session->seen_pressure != atomic_load_explicit(&pressure, memory_order_relaxed);
+	atomic_fetch_and(&session->memory_wanted, ~WANTED_TRIM);
 }
 
 static void session_devices_begin(struct session *session, _unused_ void *part)
@@ -314,9 +303,14 @@ static void session_devices_begin(struct session *session, _unused_ void *part)
 
 static void session_devices_free(struct session *session, bool device_lost)
 {
+	bool is_last = eviction_leave(session);
+
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		if (session->devices[i])
 			session_device_free(session, session->devices[i], device_lost);
+	/* A GPU's own context is current now. */
+	if (is_last && !device_lost)
+		host_store_trim(session);
 }
 
 const struct session_part timeline_part = {.end = timeline_unpin};

@@ -26,10 +26,4 @@ void session_device_discard_stream(struct session_device *sdev, CUstream real);
 /* Gives back what the session keeps unused. No work of it is on a GPU. */
 void session_devices_trim(struct session *session);
 
-/* Asks every session to do that: memory is short. */
-void session_devices_reclaim(void);
-
-/* Whether memory was requested since this session last had nothing unused. */
-bool session_devices_reclaim_wanted(const struct session *session);
-
 #endif

@@ -43,6 +43,12 @@ static inline void watchdog_end(struct watchdog *watchdog)
 	atomic_store_explicit(&watchdog->serial, serial + 1, memory_order_release);
 }
 
+/* Any thread: whether a call is under way. */
+static inline bool watchdog_is_on(const struct watchdog *watchdog)
+{
+	return atomic_load_explicit(&watchdog->serial, memory_order_relaxed) & 1;
+}
+
 /*
  * Loop, every WATCHDOG_LOOK_MS: for how many milliseconds at least the worker has been in
  * the same call, which `ret_op' names. 0: the worker makes progress.

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Memory that leaves, and comes back. A worker.
+ *
+ * Invariant: while memory is away, WANTED_RETURN is set, and the worker executes no message that
+ * can use memory. No byte is given up: without space on the GPU, the worker waits.
+ */
+
+#include "away.h"
+
+#include <inttypes.h>
+
+#include "clock.h"
+#include "virtual.h"
+#include "server/util/log.h"
+#include "server/session/at_work.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/session/session_part.h"
+#include "server/schedule/gate.h"
+#include "server/share/eviction.h"
+#include "server/share/mover.h"
+#include "server/share/session_devices.h"
+#include "server/stream/stream.h"
+
+static uint64_t away_on(const struct session_device *sdev)
+{
+	return sdev->arena.away + sdev->allocations_away;
+}
+
+/* Tells other threads what is away. */
+static uint64_t publish(struct session *session)
+{
+	struct eviction *own = session->eviction;
+	uint64_t bytes = 0, since = own->away_since_ns, now = now_ns();
+
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		uint64_t away = session->devices[i] ? away_on(session->devices[i]) : 0;
+
+		atomic_store(&own->away[i], away);
+		bytes += away;
+	}
+	if (bytes > 0 && since == 0)
+		own->away_since_ns = now;
+	if (bytes == 0 && since > 0) {
+		own->away_since_ns = 0;
+		own->away_ns += now - since;
+	}
+	if (bytes > 0 || own->is_held)
+		atomic_fetch_or(&session->memory_wanted, WANTED_RETURN);
+	else
+		atomic_fetch_and(&session->memory_wanted, ~WANTED_RETURN);
+	return bytes;
+}
+
+/* ---- it leaves */
+
+/* The reason to tell: what another attempt could change comes last. */
+static enum eviction_stay reason(unsigned stays)
+{
+	for (unsigned i = EVICTION_STAYS; i-- > 1;)
+		if (stays & 1u << i)
+			return i;
+	return STAY_NOTHING;
+}
+
+static uint64_t leave_device(
+	struct session *session, struct session_device *sdev, uint64_t bytes, unsigned *stays)
+{
+	uint64_t before = away_on(sdev), leaving;
+	struct mover mover;
+	CUresult result = session_device_enter(session, sdev);
+
+	if (result == CUDA_SUCCESS)
+		result = mover_begin(&mover, session, sdev);
+	if (result == CUDA_SUCCESS) {
+		leaving = arena_evict(&sdev->arena, &mover, bytes, stays);
+		if (leaving < bytes)
+			virtual_evict(session, &mover, bytes - leaving, stays);
+		result = mover_end(&mover);
+	}
+	if (result != CUDA_SUCCESS)
+		*stays |= 1u << STAY_REFUSED;
+	return away_on(sdev) - before;
+}
+
+static void log_left(struct session *session, unsigned device, uint64_t bytes, uint64_t start_ns)
+{
+	if (eviction_is_test())
+		return;
+	log_line("Client " SESSION_NAME ": %" PRIu64 " MiB were evicted from device %u in %" PRIu64
+		 " ms",
+		SESSION_NAME_ARGS(session), bytes >> 20, device, (now_ns() - start_ns) / 1000000);
+}
+
+/* All GPUs for a device of UINT32_MAX. The session is at rest. */
+static uint64_t leave(struct session *session, uint32_t device, uint64_t bytes, unsigned *stays)
+{
+	uint64_t left = 0, start_ns = now_ns();
+
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		struct session_device *sdev = session->devices[i];
+		uint64_t n;
+
+		if (!sdev || (device != UINT32_MAX && device != i))
+			continue;
+		n = leave_device(session, sdev, bytes, stays);
+		if (n > 0)
+			log_left(session, i, n, start_ns);
+		left += n;
+	}
+	if (left > 0) {
+		session->eviction->n_moves++;
+		session->eviction->bytes_out += left;
+	}
+	publish(session);
+	return left;
+}
+
+/* Whether nothing of the session is under way on GPUs. */
+static bool is_at_rest(struct session *session)
+{
+	if (fault_get() != CUDA_SUCCESS || !streams_poll(session))
+		return false;
+	virtual_poll(session);
+	return session->n_closing_mappings == 0;
+}
+
+static void answer_request(struct session *session, const struct eviction_request *request)
+{
+	unsigned stays = 0;
+	uint64_t left = leave(session, request->device, request->bytes, &stays);
+
+	eviction_answer(session, left, reason(stays));
+}
+
+static void refuse(struct session *session)
+{
+	struct eviction_request request;
+
+	atomic_store(&session->eviction->idle_since_ns, now_ns());
+	if (eviction_take_request(session, &request))
+		eviction_answer(session, 0, STAY_AT_WORK);
+}
+
+void away_refuse(struct session *session)
+{
+	if (!atomic_load(&session->eviction->is_held))
+		atomic_fetch_and(&session->memory_wanted, ~WANTED_EVICTION);
+	refuse(session);
+}
+
+/* The session is held. False: it still has work. */
+static bool leave_held(struct session *session)
+{
+	unsigned stays = 0;
+
+	if (!is_at_rest(session))
+		return false;
+	leave(session, UINT32_MAX, EVICTION_ALL, &stays);
+	atomic_store(&session->eviction->stay, reason(stays));
+	return true;
+}
+
+/* A session that is held tries again after its next message, if anything stays. */
+static void serve_requests(struct session *session)
+{
+	struct eviction_request request;
+
+	atomic_fetch_and(&session->memory_wanted, ~WANTED_EVICTION);
+	if (eviction_take_request(session, &request))
+		answer_request(session, &request);
+	if (atomic_load(&session->eviction->is_held))
+		leave_held(session);
+	else
+		publish(session);
+}
+
+void away_serve(struct session *session)
+{
+	if (!is_at_rest(session)) {
+		away_refuse(session);
+		return;
+	}
+	session_devices_trim(session);
+	if (atomic_load(&session->memory_wanted) & WANTED_EVICTION)
+		serve_requests(session);
+}
+
+void away_leave(struct session *session)
+{
+	unsigned stays = 0;
+
+	if (is_at_rest(session))
+		leave(session, UINT32_MAX, EVICTION_ALL, &stays);
+}
+
+/* ---- it comes back */
+
+static CUresult return_to(struct session *session, struct session_device *sdev)
+{
+	struct mover mover;
+	CUresult result = session_device_enter(session, sdev), moved;
+
+	if (result == CUDA_SUCCESS)
+		result = mover_begin(&mover, session, sdev);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = arena_return(&sdev->arena, &mover);
+	if (result == CUDA_SUCCESS)
+		result = virtual_return(session, &mover);
+	moved = mover_end(&mover);
+	/* Without memory for all, what has come is there. */
+	if (moved == CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
+		moved = result;
+	arena_returned(&sdev->arena, moved);
+	virtual_returned(session, sdev, moved);
+	return result == CUDA_SUCCESS ? moved : result;
+}
+
+/* Everything for which there is space. `ret_sdev': where there is none. */
+static CUresult return_all(struct session *session, struct session_device **ret_sdev)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		struct session_device *sdev = session->devices[i];
+		CUresult result = CUDA_SUCCESS;
+
+		if (sdev && away_on(sdev) > 0)
+			result = return_to(session, sdev);
+		if (result != CUDA_SUCCESS) {
+			*ret_sdev = sdev;
+			return result;
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
+/*
+ * Sleeps until the next attempt. Meanwhile others may have what has come back already: sessions
+ * that wait for longer, and sessions that need new memory.
+ */
+static bool pause_return(struct session *session, struct gate_wait *wait, uint64_t since_ns)
+{
+	struct eviction_request request;
+	bool again;
+
+	publish(session);
+	eviction_set_busy(session, true, since_ns);
+	again = gate_again(wait);
+	eviction_set_busy(session, true, 0);
+	if (eviction_take_request(session, &request))
+		answer_request(session, &request);
+	return again;
+}
+
+static void log_returned(
+	struct session *session, uint64_t bytes, uint64_t since_ns, uint64_t start_ns)
+{
+	if (bytes == 0 || eviction_is_test())
+		return;
+	log_line("Client " SESSION_NAME ": %" PRIu64 " MiB are back in %" PRIu64
+		 " ms; they were away for %" PRIu64 " ms",
+		SESSION_NAME_ARGS(session), bytes >> 20, (now_ns() - start_ns) / 1000000,
+		(start_ns - since_ns) / 1000000);
+}
+
+static bool is_over(struct session *session)
+{
+	return fault_get() != CUDA_SUCCESS || atomic_load(&session->is_ending);
+}
+
+/* Whether it may try to come back now. */
+static bool is_free_to_return(struct session *session)
+{
+	return !atomic_load(&session->eviction->is_held);
+}
+
+static bool return_with_space(struct session *session)
+{
+	struct gate_wait wait = gate_wait(GATE_SPACE, session);
+	uint64_t start_ns = now_ns();
+	bool has_left = false;
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	enum eviction_stay stay;
+
+	while (!is_over(session)) {
+		struct session_device *sdev;
+
+		if (is_free_to_return(session)) {
+			result = return_all(session, &sdev);
+			if (result == CUDA_SUCCESS)
+				break;
+			if (result == CUDA_ERROR_OUT_OF_MEMORY &&
+				eviction_make_space(session, sdev->device->ordinal, away_on(sdev),
+					start_ns, &stay) > 0)
+				continue;
+			gate_say(
+				&wait, "waits for space on a GPU for its memory, which is evicted");
+		} else if (!has_left)
+			has_left = leave_held(session);
+		if (!pause_return(session, &wait, start_ns))
+			break;
+	}
+	gate_end(&wait);
+	return result == CUDA_SUCCESS;
+}
+
+bool away_return(struct session *session)
+{
+	uint64_t start_ns = now_ns(), since_ns = session->eviction->away_since_ns;
+	uint64_t bytes = publish(session);
+	bool is_back;
+
+	if (bytes == 0 && is_free_to_return(session))
+		return true;
+	eviction_set_busy(session, true, 0);
+	is_back = return_with_space(session);
+	if (is_back) {
+		session->eviction->n_returns++;
+		session->eviction->bytes_in += bytes;
+	}
+	publish(session);
+	eviction_set_busy(session, false, 0);
+	if (is_back)
+		log_returned(session, bytes, since_ns, start_ns);
+	return is_back;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EVICTION_H
+#define EVICTION_H
+
+/*
+ * Eviction: the memory of an idle session leaves a GPU for the store (host_store.h), because
+ * another session needs space there. Addresses stay. The session's own worker moves it, while the
+ * session is at rest (server/memory/away.h), and all of it is back before the session's next
+ * message that can use it.
+ *
+ * This file knows which sessions have memory on GPUs, asks them to evict it, and counts. A session
+ * is on the list from its first GPU to its end. Any thread, except for the functions of workers.
+ */
+
+#include <stdatomic.h>
+
+#include "base.h"
+#include "bounds.h"
+
+struct session;
+
+/* Why memory of a session stays on a GPU. */
+enum eviction_stay {
+	STAY_NOTHING,  /* nothing stays, or nothing was asked */
+	STAY_OFF,      /* `oversubscribe' is off for the client */
+	STAY_AT_WORK,  /* it has work, or its client has just made a call */
+	STAY_SHARED,   /* other clients may open it */
+	STAY_EXPORTED, /* a descriptor has left the server, or it came by one */
+	STAY_STORE,    /* the store is full */
+	STAY_REFUSED,  /* the driver refuses a call */
+	EVICTION_STAYS
+};
+
+/* Bits of session::memory_wanted: what the worker has to look at before its next message. */
+#define WANTED_TRIM 1u     /* memory is short: give back what is unused */
+#define WANTED_EVICTION 2u /* the session is asked to evict memory, or held */
+#define WANTED_RETURN 4u   /* some of its memory is away. Only the worker sets and clears it */
+
+#define EVICTION_ALL UINT64_MAX
+
+/* What a session is asked for. */
+struct eviction_request {
+	uint32_t device;
+	uint64_t bytes;
+};
+
+/* A session's part. */
+struct eviction {
+	struct session *session; /* NULL: not on the list */
+	struct eviction *next;   /* under the lock, as the next ones */
+	enum {
+		EVICTION_IDLE,
+		EVICTION_ASKED,
+		EVICTION_GOING
+	} state;
+	struct eviction_request request;
+	uint64_t given;    /* bytes: the answer to the last request */
+	uint64_t attempt;  /* that asked last */
+	uint64_t waits_ns; /* since when it waits for space to come back; 0: it does not */
+	bool is_busy;      /* its worker moves memory, or waits for that of others */
+
+	/* The worker writes, any thread reads. */
+	_Atomic uint64_t idle_since_ns;      /* the end of its last message or work, about */
+	_Atomic uint64_t away[DEVICES_MAX];  /* bytes that are in the store */
+	_Atomic uint64_t away_since_ns;      /* 0: nothing is away */
+	_Atomic uint64_t away_ns;            /* together, before that */
+	_Atomic uint64_t n_moves, n_returns; /* how often it left, and came back */
+	_Atomic uint64_t bytes_out, bytes_in;
+	_Atomic uint32_t stay; /* enum eviction_stay, of what stayed last */
+
+	/* Any thread writes. */
+	atomic_bool is_held; /* see eviction_hold() */
+};
+
+/*
+ * Before the first session: reads MPS_TEST (evict: each session evicts all it can whenever it
+ * rests), and the limit of the store.
+ */
+void eviction_init(void);
+bool eviction_is_test(void);
+
+/* The worker: the session has nothing more to do for now. */
+void eviction_note_idle(struct session *session, uint64_t now);
+
+/* Whether memory of this session may leave, and other memory for it. */
+bool eviction_is_allowed(const struct session *session);
+
+/* Any thread, while the session lives: bytes that are away now, on all GPUs. */
+uint64_t eviction_bytes(const struct session *session);
+uint64_t eviction_ns(const struct session *session); /* how long any were away, until now */
+const char *eviction_stay_text(enum eviction_stay stay);
+
+/*
+ * Any thread, while the session lives. While a session is held, its worker evicts all it can as
+ * soon as the session is at rest, and the client's messages that can use memory wait.
+ */
+void eviction_hold(struct session *session, bool is_held);
+
+/* ---- workers */
+
+/* The session has opened a GPU. It ends: whether no session is on the list now. */
+void eviction_join(struct session *session);
+bool eviction_leave(struct session *session);
+
+/* Asks every session to give back what it does not use. */
+void eviction_ask_for_unused(void);
+
+/*
+ * Asks sessions at rest, longest idle first, to evict `bytes' of that GPU together, and waits for
+ * their answers. Returns how many bytes have left. Fewer than `bytes': `*ret_stay' is the reason of
+ * the last one; STAY_AT_WORK: another attempt may find more at rest. `since_ns': when the session
+ * began to wait for space to come back, 0 for new memory, which comes first.
+ */
+uint64_t eviction_make_space(struct session *session, uint32_t device, uint64_t bytes,
+	uint64_t since_ns, enum eviction_stay *ret_stay);
+
+/* The victim: takes the request, if any. Answer it soon. */
+bool eviction_take_request(struct session *session, struct eviction_request *ret_request);
+void eviction_answer(struct session *session, uint64_t bytes, enum eviction_stay stay);
+
+/*
+ * The worker moves memory or waits for that of others, and takes no request meanwhile. `waits_ns':
+ * except that since then it waits for space to come back, and takes one between two attempts.
+ */
+void eviction_set_busy(struct session *session, bool is_busy, uint64_t waits_ns);
+
+/* Bytes of that GPU which other sessions would make space with. */
+uint64_t eviction_others(const struct session *session, uint32_t device);
+
+#endif

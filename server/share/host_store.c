@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The store of evicted bytes. Any thread.
+ *
+ * Invariant: a slot is free, or in exactly one chain. A piece that has slots is registered, and no
+ * copy crosses the end of a piece.
+ */
+
+#include "host_store.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "layout.h"
+#include "lock.h"
+#include "server/util/bitmap.h"
+#include "server/util/log.h"
+#include "server/util/machine_memory.h"
+#include "server/util/number.h"
+#include "server/schedule/quiet.h"
+
+/* GPUs give memory in multiples of this. */
+#define SLOT ((uint64_t)2 << 20)
+#define PIECE_SLOTS ((uint32_t)(HOST_PIECE / SLOT))
+
+/* The store's part of the machine's memory, or of its cgroup's, by default. */
+#define STORE_PART 4
+#define MACHINE_MEMORY_DEFAULT ((uint64_t)4 << 30)
+#define LIMIT_MIB_MAX ((uint64_t)1 << 24)
+
+/* Linux 5.14 */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Under the lock, except for `base' and `n_pieces_max', which are set once. */
+static struct lock lock = LOCK_INIT(HOST_STORE);
+static struct {
+	uint8_t *base; /* addresses for all pieces, reserved at first use; NULL: not yet */
+	uint32_t n_pieces_max;
+	uint32_t n_pieces; /* from the first one on, registered or about to be */
+	uint64_t *taken;   /* a bit for each slot of all pieces; also of those that are not there */
+	uint32_t *next;    /* the next slot of a chain */
+	uint32_t n_free, lowest_free;
+	uint64_t limit;
+	bool is_changing; /* a thread makes or ends a piece: others wait */
+} store;
+
+static uint32_t slots_of(uint64_t size)
+{
+	return (uint32_t)(ALIGN_UP(size, SLOT) / SLOT);
+}
+
+void host_store_init(void)
+{
+	uint64_t machine = machine_memory("");
+	uint64_t usual = (machine ? machine : MACHINE_MEMORY_DEFAULT) / STORE_PART;
+
+	store.limit = number_setting("MPS_OVERSUBSCRIBE_HOST", "MiB", 0, LIMIT_MIB_MAX, usual >> 20)
+		      << 20;
+}
+
+uint64_t host_store_limit(void)
+{
+	return store.limit;
+}
+
+uint64_t host_store_used(void)
+{
+	lock_hold(&lock);
+
+	return ((uint64_t)store.n_pieces * PIECE_SLOTS - store.n_free) * SLOT;
+}
+
+/* Under the lock. The tables are for all pieces that the limit allows. */
+static bool reserve(void)
+{
+	uint32_t n_max = (uint32_t)(store.limit / HOST_PIECE), n_slots = n_max * PIECE_SLOTS;
+	uint64_t bytes = (uint64_t)n_max * HOST_PIECE;
+	uint8_t *base;
+
+	if (store.base || n_max == 0)
+		return store.base;
+	/* Large pages are present sooner, and registered sooner. They need aligned addresses. */
+	base = mmap(NULL, bytes + HOST_PIECE, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	store.taken = calloc(BITS_WORDS(n_slots), sizeof(uint64_t));
+	store.next = calloc(n_slots, sizeof(uint32_t));
+	if (base == MAP_FAILED || !store.taken || !store.next) {
+		if (base != MAP_FAILED)
+			munmap(base, bytes + HOST_PIECE);
+		free(store.taken);
+		free(store.next);
+		return false;
+	}
+	madvise(base, bytes + HOST_PIECE, MADV_DONTDUMP);
+	madvise(base, bytes + HOST_PIECE, MADV_DONTFORK);
+	bitmap_fill(store.taken, 0, n_slots, true);
+	store.base = (uint8_t *)(uintptr_t)ALIGN_UP((uint64_t)(uintptr_t)base, HOST_PIECE);
+	store.n_pieces_max = n_max;
+	store.lowest_free = n_slots;
+	return true;
+}
+
+static void *piece_at(uint32_t piece)
+{
+	return store.base + (uint64_t)piece * HOST_PIECE;
+}
+
+/* The system has no memory for pages: an access would end the process. */
+static bool make_present(void *memory)
+{
+	madvise(memory, HOST_PIECE, MADV_HUGEPAGE);
+	if (madvise(memory, HOST_PIECE, MADV_POPULATE_WRITE) == 0)
+		return true;
+	if (errno != EINVAL)
+		return false;
+	memset(memory, 0, HOST_PIECE);
+	return true;
+}
+
+/* Without the lock: touching pages and registering them take milliseconds each. */
+static bool piece_make(uint32_t piece)
+{
+	void *memory = piece_at(piece);
+	CUresult result;
+
+	if (mprotect(memory, HOST_PIECE, PROT_READ | PROT_WRITE) < 0)
+		return false;
+	if (make_present(memory)) {
+		result = cuda.cuMemHostRegister_v2(memory, HOST_PIECE, CU_MEMHOSTREGISTER_PORTABLE);
+		if (result == CUDA_SUCCESS)
+			return true;
+		log_line("The driver refuses to register memory for evicted bytes: %s",
+			result_name(result));
+	}
+	madvise(memory, HOST_PIECE, MADV_DONTNEED);
+	return false;
+}
+
+/* Under the lock: the slots of a piece can be taken, or no more. */
+static void set_slots(uint32_t piece, bool is_free)
+{
+	bitmap_fill(store.taken, piece * PIECE_SLOTS, PIECE_SLOTS, !is_free);
+	store.n_free = is_free ? store.n_free + PIECE_SLOTS : store.n_free - PIECE_SLOTS;
+	if (is_free)
+		store.lowest_free = MIN(store.lowest_free, piece * PIECE_SLOTS);
+}
+
+/* Under the lock, which it leaves meanwhile. False: the store cannot grow. */
+static bool grow(void)
+{
+	uint32_t piece = store.n_pieces;
+	bool is_made;
+
+	if (store.is_changing) {
+		lock_release(&lock);
+		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+		lock_take(&lock);
+		return true;
+	}
+	if (!reserve() || piece == store.n_pieces_max)
+		return false;
+	store.is_changing = true;
+	lock_release(&lock);
+	is_made = piece_make(piece);
+	lock_take(&lock);
+	store.is_changing = false;
+	if (is_made) {
+		store.n_pieces++;
+		set_slots(piece, true);
+	}
+	return is_made;
+}
+
+/* Under the lock; enough slots are free. Neighbours in memory become neighbours in the chain. */
+static struct stored chain(uint32_t n)
+{
+	struct stored stored = {.n = n};
+	uint32_t *link = &stored.first, slot = store.lowest_free;
+
+	for (uint32_t i = 0; i < n; slot++) {
+		if (bit_get(store.taken, slot))
+			continue;
+		bit_set(store.taken, slot, true);
+		*link = slot;
+		link = &store.next[slot];
+		i++;
+	}
+	store.n_free -= n;
+	store.lowest_free = slot;
+	return stored;
+}
+
+bool host_store_take(uint64_t size, struct stored *ret_stored)
+{
+	uint32_t n = slots_of(size);
+
+	lock_hold(&lock);
+	while (store.n_free < n)
+		if (!grow())
+			return false;
+	*ret_stored = chain(n);
+	return true;
+}
+
+void host_store_give(struct stored *stored)
+{
+	uint32_t slot = stored->first;
+
+	lock_hold(&lock);
+	for (uint32_t i = 0; i < stored->n; i++) {
+		bit_set(store.taken, slot, false);
+		store.lowest_free = MIN(store.lowest_free, slot);
+		slot = store.next[slot];
+	}
+	store.n_free += stored->n;
+	*stored = (struct stored){0};
+}
+
+/* How many slots of a chain, from `slot' on, one copy may take: neighbours within a piece. */
+static uint32_t run_of(uint32_t slot, uint32_t n_left)
+{
+	uint32_t n = 1;
+
+	while (n < n_left && store.next[slot + n - 1] == slot + n && (slot + n) % PIECE_SLOTS != 0)
+		n++;
+	return n;
+}
+
+static CUresult copy(
+	const struct stored *stored, uint64_t address, uint64_t size, bool is_out, CUstream stream)
+{
+	uint32_t slot = stored->first, n;
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < stored->n && result == CUDA_SUCCESS; i += n) {
+		void *memory = store.base + slot * SLOT;
+		uint64_t bytes;
+
+		n = run_of(slot, stored->n - i);
+		bytes = MIN(n * SLOT, size - i * SLOT);
+		result = is_out ? cuda.cuMemcpyDtoHAsync_v2(
+					  memory, address + i * SLOT, bytes, stream)
+				: cuda.cuMemcpyHtoDAsync_v2(
+					  address + i * SLOT, memory, bytes, stream);
+		slot = store.next[slot + n - 1];
+	}
+	return result;
+}
+
+CUresult host_store_copy_out(
+	const struct stored *stored, uint64_t address, uint64_t size, CUstream stream)
+{
+	return copy(stored, address, size, true, stream);
+}
+
+CUresult host_store_copy_in(
+	const struct stored *stored, uint64_t address, uint64_t size, CUstream stream)
+{
+	return copy(stored, address, size, false, stream);
+}
+
+/* Under the lock. False: there is none, or bytes are in the store. */
+static bool take_piece(uint32_t *ret_piece)
+{
+	if (store.is_changing || store.n_pieces == 0 || store.n_free < store.n_pieces * PIECE_SLOTS)
+		return false;
+	store.is_changing = true;
+	*ret_piece = --store.n_pieces;
+	set_slots(*ret_piece, false);
+	return true;
+}
+
+void host_store_trim(struct session *session)
+{
+	uint32_t piece;
+
+	lock_take(&lock);
+	while (take_piece(&piece)) {
+		lock_release(&lock);
+		quiet_unpin(session, piece_at(piece));
+		madvise(piece_at(piece), HOST_PIECE, MADV_DONTNEED);
+		lock_take(&lock);
+		store.is_changing = false;
+	}
+	lock_release(&lock);
+}

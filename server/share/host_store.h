@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_STORE_H
+#define HOST_STORE_H
+
+/*
+ * The store: host memory of the server that keeps the bytes of GPU memory while that memory is
+ * evicted (eviction.h). It consists of pieces of HOST_PIECE bytes, each registered in the driver
+ * once, since that takes milliseconds, and kept for later bytes. Bytes take whole slots, which
+ * need not be adjacent.
+ *
+ * Any thread. Where the driver is called, with a GPU's context.
+ */
+
+#include "server/driver/driver.h"
+
+struct session;
+
+/* Bytes in the store: a chain of slots. n is 0: there are none. */
+struct stored {
+	uint32_t first, n;
+};
+
+/* Reads MPS_OVERSUBSCRIBE_HOST. Before the first session. */
+void host_store_init(void);
+
+/* Space for `size' bytes, which is not 0. False: the store is full, or the driver refuses. */
+bool host_store_take(uint64_t size, struct stored *ret_stored);
+
+/* No copy of these bytes is under way. Does nothing if there are none. */
+void host_store_give(struct stored *stored);
+
+/* Puts copies of the bytes on a stream, from the GPU's memory or to it. */
+CUresult host_store_copy_in(
+	const struct stored *stored, uint64_t address, uint64_t size, CUstream stream);
+CUresult host_store_copy_out(
+	const struct stored *stored, uint64_t address, uint64_t size, CUstream stream);
+
+/*
+ * No session needs the store now: gives its memory back to the system, unless bytes are in it.
+ * With a session that ends, for the driver calls, which wait as quiet_unpin() does.
+ */
+void host_store_trim(struct session *session);
+
+/* Bytes that are taken, and the limit. */
+uint64_t host_store_used(void);
+uint64_t host_store_limit(void);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOVER_H
+#define MOVER_H
+
+/*
+ * A mover copies chunks of a session between a GPU and the store, on streams of the server's own.
+ * Work of the session is not on the GPU meanwhile. Chunks that leave go in batches: while the bytes
+ * of one batch are on their way, the chunks of the batch before it are given back.
+ *
+ * The session's worker only.
+ */
+
+#include "host_store.h"
+
+struct session;
+struct session_device;
+
+/* A chunk that leaves. */
+struct moved {
+	/* Its bytes are in the store, or (`result' says why) not. */
+	void (*done)(void *owner, void *chunk, CUresult result);
+	void *owner, *chunk;
+	uint64_t size;
+};
+
+#define MOVER_BATCH 64u
+
+struct mover {
+	struct session *session;
+	struct session_device *sdev;
+	int32_t priority;
+	CUstream stream[2];
+	unsigned at; /* the batch that is filled; the other one is on its way */
+	struct {
+		struct moved of[MOVER_BATCH];
+		unsigned n;
+		uint64_t bytes;
+		CUresult result; /* of the first copy that the driver refused */
+	} batch[2];
+};
+
+/* Takes the streams; the GPU is entered. On failure nothing has to be ended. */
+CUresult mover_begin(struct mover *mover, struct session *session, struct session_device *sdev);
+
+/* The chunk's bytes go to `stored'. Calls done() for chunks of earlier batches. */
+void mover_out(struct mover *mover, const struct moved *chunk, uint64_t address,
+	const struct stored *stored);
+
+/* The chunk's bytes come from `stored', until mover_wait(). */
+CUresult mover_in(
+	struct mover *mover, uint64_t address, uint64_t size, const struct stored *stored);
+
+/* Waits for all copies, and calls done() for the chunks that left. A fault ends the wait. */
+CUresult mover_wait(struct mover *mover);
+
+/* Waits, and gives the streams back. */
+CUresult mover_end(struct mover *mover);
+
+#endif

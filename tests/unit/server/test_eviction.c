@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Memory that leaves a GPU and comes back, over the counting driver: what leaves, what stays, who
+ * is asked, and the store.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "clock.h"
+#include "open_session.h"
+#include "server/share/eviction.h"
+#include "server/share/session_devices.h"
+#include "server/memory/away.h"
+
+#define MIB ((uint64_t)1 << 20)
+#define STORE_MIB 256
+
+static int start(void **state)
+{
+	(void)state;
+	setenv("MPS_OVERSUBSCRIBE_HOST", "256", 1);
+	fake_cuda_start();
+	eviction_init();
+	return 0;
+}
+
+/* ---- one session */
+
+static int open_big_session(void **state)
+{
+	int r = open_session(state);
+
+	harness.session->limits.oversubscribe = OVERSUBSCRIBE_YES;
+	return r;
+}
+
+static uint64_t alloc(uint64_t size)
+{
+	uint64_t address = 0;
+
+	assert_int_equal(send_memory_alloc(0, size, &address), CUDA_SUCCESS);
+	return address;
+}
+
+static uint64_t away(void)
+{
+	return eviction_bytes(harness.session);
+}
+
+static void test_leaves_and_returns(void **state)
+{
+	int before = fake_counts.allocations;
+	uint64_t large = alloc(40 * MIB), small = alloc(1000);
+
+	(void)state;
+	assert_int_equal(fake_counts.allocations, before + 2);
+	away_leave(harness.session);
+	assert_int_equal(fake_counts.allocations, before);
+	assert_int_equal(away(), 42 * MIB);
+	assert_int_equal(host_store_used(), 42 * MIB);
+	/* The addresses are still the client's. */
+	assert_true(memory_check(harness.session, large, 40 * MIB));
+	assert_true(memory_check(harness.session, small, 1000));
+	assert_true(away_return(harness.session));
+	assert_int_equal(fake_counts.allocations, before + 2);
+	assert_int_equal(away(), 0);
+	assert_int_equal(host_store_used(), 0);
+	/* The store keeps its pieces. */
+	assert_int_equal(harness.session->eviction->n_moves, 1);
+	assert_int_equal(harness.session->eviction->bytes_in, 42 * MIB);
+}
+
+static void create_and_map(uint32_t id, uint64_t size, uint64_t *address)
+{
+	uint64_t region_size;
+	uint32_t granted;
+
+	assert_int_equal(send_address_region(size, address, &region_size), CUDA_SUCCESS);
+	assert_int_equal(send_allocation_create(id, 0, size, 1, 0, &granted), CUDA_SUCCESS);
+	assert_int_equal(send_allocation_map(id, *address, size), CUDA_SUCCESS);
+	assert_int_equal(
+		send_allocation_access(*address, size, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
+		CUDA_SUCCESS);
+}
+
+static void test_allocations(void **state)
+{
+	int before = fake_counts.allocations, mappings = fake_counts.mappings;
+	uint64_t address;
+
+	(void)state;
+	create_and_map(1, 8 * MIB, &address);
+	/* One that is mapped twice leaves once. */
+	assert_int_equal(send_allocation_map(1, address + 64 * MIB, 8 * MIB), CUDA_SUCCESS);
+	away_leave(harness.session);
+	assert_int_equal(away(), 8 * MIB);
+	assert_int_equal(fake_counts.allocations, before);
+	assert_int_equal(fake_counts.mappings, mappings);
+	assert_true(away_return(harness.session));
+	assert_int_equal(fake_counts.allocations, before + 1);
+	assert_int_equal(fake_counts.mappings, mappings + 2);
+	assert_true(memory_check(harness.session, address, 8 * MIB));
+}
+
+/* Others may have it: a token, or a descriptor. */
+static void test_stays(void **state)
+{
+	uint64_t offered = alloc(4 * MIB), token[2], address;
+	int fd;
+
+	(void)state;
+	assert_int_equal(send_ipc_memory_export(offered, 4 * MIB, token), CUDA_SUCCESS);
+	away_leave(harness.session);
+	assert_int_equal(away(), 0);
+	create_and_map(1, 4 * MIB, &address);
+	assert_int_equal(send_allocation_export(1), CUDA_SUCCESS);
+	fd = harness_read_memory(1, 4 * MIB);
+	close(fd);
+	away_leave(harness.session);
+	assert_int_equal(away(), 0);
+}
+
+static void test_only_as_much(void **state)
+{
+	struct eviction *own = harness.session->eviction;
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++)
+		alloc(4 * MIB);
+	own->state = EVICTION_ASKED;
+	own->request = (struct eviction_request){0, 10 * MIB};
+	harness.session->memory_wanted = WANTED_EVICTION;
+	away_serve(harness.session);
+	assert_int_equal(away(), 12 * MIB);
+	assert_int_equal(own->given, 12 * MIB);
+	assert_int_equal(harness.session->memory_wanted, WANTED_RETURN);
+}
+
+/* Bytes that are freed while they are away need not come back. */
+static void test_freed_while_away(void **state)
+{
+	int before = fake_counts.allocations;
+	uint64_t address = alloc(8 * MIB), small = alloc(100), n_free, after, total;
+
+	(void)state;
+	away_leave(harness.session);
+	assert_int_equal(send_memory_info(0, &n_free, &total), CUDA_SUCCESS);
+	assert_int_equal(send_memory_free(address), CUDA_SUCCESS);
+	assert_int_equal(harness_serve(), 0);
+	assert_int_equal(send_memory_free(small), CUDA_SUCCESS);
+	assert_int_equal(harness_serve(), 0);
+	assert_int_equal(send_memory_info(0, &after, &total), CUDA_SUCCESS);
+	assert_int_equal(after, n_free + 10 * MIB);
+	assert_int_equal(host_store_used(), 0);
+	assert_true(away_return(harness.session));
+	assert_int_equal(fake_counts.allocations, before);
+}
+
+/* close_session() checks that the driver has everything back. */
+static void test_ends_while_away(void **state)
+{
+	uint64_t address;
+
+	(void)state;
+	alloc(8 * MIB);
+	create_and_map(1, 4 * MIB, &address);
+	away_leave(harness.session);
+	assert_int_equal(away(), 12 * MIB);
+}
+
+/* What has come back already may be asked for again. */
+static void *add_memory(void *arg)
+{
+	(void)arg;
+	usleep(30000);
+	assert_in_range(away(), 1, 12 * MIB);
+	fake_switches.memory = FAKE_MEMORY;
+	return NULL;
+}
+
+/* Without memory for all of it, it waits, and no byte is lost. */
+static void test_waits_for_space(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++)
+		alloc(4 * MIB);
+	away_leave(harness.session);
+	fake_switches.memory = 10 * MIB;
+	assert_int_equal(pthread_create(&thread, NULL, add_memory, NULL), 0);
+	assert_true(away_return(harness.session));
+	pthread_join(thread, NULL);
+	assert_int_equal(away(), 0);
+}
+
+static void test_ends_while_it_waits(void **state)
+{
+	(void)state;
+	alloc(4 * MIB);
+	away_leave(harness.session);
+	fake_switches.memory = 0;
+	atomic_store(&harness.session->is_ending, true);
+	assert_false(away_return(harness.session));
+	assert_int_equal(away(), 4 * MIB);
+	atomic_store(&harness.session->is_ending, false);
+	fake_switches.memory = FAKE_MEMORY;
+}
+
+static void *end_hold(void *arg)
+{
+	(void)arg;
+	usleep(30000);
+	assert_int_equal(away(), 4 * MIB);
+	eviction_hold(harness.session, false);
+	return NULL;
+}
+
+/* A session that is held has its memory back when the hold has ended. */
+static void test_held(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	alloc(4 * MIB);
+	eviction_hold(harness.session, true);
+	away_serve(harness.session);
+	assert_int_equal(away(), 4 * MIB);
+	assert_int_equal(pthread_create(&thread, NULL, end_hold, NULL), 0);
+	assert_true(away_return(harness.session));
+	pthread_join(thread, NULL);
+	assert_int_equal(away(), 0);
+}
+
+/* It begins while the worker waits to execute a message. */
+static void test_held_late(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	alloc(4 * MIB);
+	harness.session->eviction->is_held = true;
+	assert_int_equal(pthread_create(&thread, NULL, end_hold, NULL), 0);
+	assert_true(away_return(harness.session));
+	pthread_join(thread, NULL);
+	assert_int_equal(away(), 0);
+}
+
+static void test_full_store(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		alloc(100 * MIB);
+	away_leave(harness.session);
+	assert_int_equal(away(), 200 * MIB);
+	assert_int_equal(harness.session->memory_wanted & WANTED_RETURN, WANTED_RETURN);
+	assert_true(away_return(harness.session));
+}
+
+/* Whatever call of the driver fails, what is lost is time. */
+static void test_refusals(void **state)
+{
+	(void)state;
+	alloc(4 * MIB);
+	for (unsigned i = 0; i < 6; i++) {
+		fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+		away_leave(harness.session);
+		fake_switches.fail_next = 0;
+		away_leave(harness.session);
+		assert_int_equal(away(), 4 * MIB);
+		fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+		assert_true(away_return(harness.session));
+		fake_switches.fail_next = 0;
+		assert_int_equal(away(), 0);
+	}
+}
+
+/* ---- who is asked */
+
+#define CANDIDATES 4
+
+static struct candidate {
+	struct session session;
+	struct eviction eviction;
+	struct device_quota quota;
+} candidates[CANDIDATES];
+
+static char asked[16]; /* "20": the numbers of those that were asked, in order */
+static atomic_bool is_over;
+
+/* All workers: each gives what it is asked for, or all it has. */
+static void *answer_all(void *arg)
+{
+	struct eviction_request request;
+
+	(void)arg;
+	while (!atomic_load(&is_over)) {
+		for (unsigned i = 0; i < CANDIDATES; i++) {
+			struct candidate *one = &candidates[i];
+			uint64_t has = one->quota.quota.used - one->eviction.away[0];
+
+			if (!one->eviction.session ||
+				!eviction_take_request(&one->session, &request))
+				continue;
+			asked[strlen(asked)] = (char)('0' + i);
+			has = MIN(has, request.bytes);
+			one->eviction.away[0] += has;
+			eviction_answer(&one->session, has, STAY_NOTHING);
+		}
+		usleep(100);
+	}
+	return NULL;
+}
+
+/* Of a row: its letter says what the session is. */
+enum kind {
+	ABSENT = '-',
+	IDLE = 'i',
+	FRESH = 'f',
+	OFF = 'o',
+	BUSY = 'b',
+	WAITS = 'w'
+};
+
+static const struct row {
+	const char *name;
+	const char *kinds; /* of the candidates; the first is idle for longest */
+	uint64_t bytes, since_ns;
+	const char *asked;
+	uint64_t given;
+	enum eviction_stay stay;
+} rows[] = {
+	{"nobody is there", "----", 5, 0, "", 0, STAY_NOTHING},
+	{"the one that is idle for longest", "iiii", 5, 0, "0", 5, STAY_NOTHING},
+	{"as many as it takes", "iiii", 25, 0, "012", 25, STAY_NOTHING},
+	{"all of them", "iiii", 50, 0, "0123", 40, STAY_NOTHING},
+	{"not one that has just made a call", "fii-", 5, 0, "1", 5, STAY_AT_WORK},
+	{"only such ones", "ff--", 5, 0, "", 0, STAY_AT_WORK},
+	{"not without the setting", "oi--", 15, 0, "1", 10, STAY_OFF},
+	{"not one that moves memory", "bi--", 15, 0, "1", 10, STAY_AT_WORK},
+	{"new memory: one that waits", "w---", 5, 0, "0", 5, STAY_NOTHING},
+	{"one that waits: not one that has waited longer", "w---", 5, 200, "", 0, STAY_AT_WORK},
+	{"... but one that came later", "w---", 5, 50, "0", 5, STAY_NOTHING},
+};
+
+static void make_candidate(unsigned i, enum kind kind)
+{
+	static struct ring_control control;
+	struct candidate *one = &candidates[i];
+	uint64_t now = now_ns();
+
+	memset(one, 0, sizeof(*one));
+	if (kind == ABSENT)
+		return;
+	one->session.id = 100 + i;
+	one->session.eviction = &one->eviction;
+	one->session.receiver.control = (struct ring_control __shm *)&control;
+	one->session.limits.oversubscribe = kind == OFF ? OVERSUBSCRIBE_NO : OVERSUBSCRIBE_YES;
+	one->session.quotas[0] = &one->quota;
+	one->quota.quota.used = 10;
+	eviction_join(&one->session);
+	eviction_note_idle(&one->session, kind == FRESH ? now : now - 1000000000 + i);
+	if (kind == BUSY || kind == WAITS)
+		eviction_set_busy(&one->session, true, kind == WAITS ? 100 : 0);
+}
+
+static void test_choice(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	atomic_store(&is_over, false);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct row *row = &rows[i];
+		enum eviction_stay stay;
+
+		memset(asked, 0, sizeof(asked));
+		for (unsigned k = 0; k < CANDIDATES; k++)
+			make_candidate(k, row->kinds[k]);
+		atomic_store(&is_over, false);
+		assert_int_equal(pthread_create(&thread, NULL, answer_all, NULL), 0);
+		assert_int_equal(
+			eviction_make_space(harness.session, 0, row->bytes, row->since_ns, &stay),
+			row->given);
+		atomic_store(&is_over, true);
+		pthread_join(thread, NULL);
+		if (strcmp(asked, row->asked) != 0 || stay != row->stay)
+			fail_msg("%s: asked %s, stay %d", row->name, asked, (int)stay);
+		for (unsigned k = 0; k < CANDIDATES; k++)
+			if (candidates[k].eviction.session)
+				eviction_leave(&candidates[k].session);
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_big_session, close_session)
+	const struct CMUnitTest tests[] = {
+		TEST(test_leaves_and_returns),
+		TEST(test_allocations),
+		TEST(test_stays),
+		TEST(test_only_as_much),
+		TEST(test_freed_while_away),
+		TEST(test_ends_while_away),
+		TEST(test_waits_for_space),
+		TEST(test_ends_while_it_waits),
+		TEST(test_held),
+		TEST(test_held_late),
+		TEST(test_full_store),
+		TEST(test_refusals),
+		TEST(test_choice),
+	};
+
+	return cmocka_run_group_tests(tests, start, NULL);
+}
