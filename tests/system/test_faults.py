@@ -100,6 +100,15 @@ def test_one_at_work():
         contains(service.control_log(), "Client %d of user %d, " % (process.pid, os.getuid()))
 
 
+def test_graph():
+    """Which kernel of a graph has failed is not known."""
+    with mps.Service() as service:
+        equal(service.run("fault", "graph")[0], 0)
+        # The server reports the fault before it knows the kernel.
+        equal(wait_for("the kernel", lambda: (last_fault(service) or {}).get("kernel")), "(graph)")
+        equal(field(service.command("get_last_fault").stdout, "Kernel"), '"(graph)", its last launch')
+
+
 def at_work(service):
     """A program with work on the GPU at every moment."""
     return terminations.running(service, "stuck", "busy")

@@ -3,7 +3,7 @@
 /*
  * A kernel that writes to unmapped memory. Succeeds if the program gets the same error as
  * without a service: error 700, from that call on and permanently. `fault near' writes past
- * its own memory; `fault prints' prints first.
+ * its own memory; `fault prints' prints first; `fault graph' writes in a graph.
  *
  * Runs: for a test of its own
  */
@@ -35,6 +35,20 @@ static void expect(const char *what, cudaError_t error)
 	exit(1);
 }
 
+static void store_in_graph(void)
+{
+	cudaStream_t stream;
+	cudaGraph_t graph;
+	cudaGraphExec_t exec;
+
+	CHECK(cudaStreamCreate(&stream));
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+	store<<<1, 1, 0, stream>>>((int *)NOWHERE);
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	CHECK(cudaGraphLaunch(exec, stream));
+}
+
 int main(int argc, char **argv)
 {
 	void *more = NULL;
@@ -45,6 +59,8 @@ int main(int argc, char **argv)
 		print_and_store<<<1, 2>>>((int *)NOWHERE);
 	else if (argc > 1 && !strcmp(argv[1], "near"))
 		store<<<1, 1>>>((int *)((char *)data + BEHIND));
+	else if (argc > 1 && !strcmp(argv[1], "graph"))
+		store_in_graph();
 	else
 		store<<<1, 1>>>((int *)NOWHERE);
 	CHECK(cudaGetLastError());
