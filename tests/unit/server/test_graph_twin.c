@@ -83,8 +83,8 @@ static int open_graph(void **state)
 static int close_graph(void **state)
 {
 	cuda = real;
-	unsetenv("MPS_TEST");
 	fake_switches.is_busy = false;
+	unsetenv("MPS_TEST");
 	return close_both(state);
 }
 
@@ -215,8 +215,30 @@ static void test_bound(void **state)
 		assert_true(count_twins() <= GRAPH_TWINS_MAX);
 	}
 	assert_int_equal(count_twins(), GRAPH_TWINS_MAX);
-	unsetenv("MPS_TEST");
+}
+
+/* Large graphs have fewer. */
+static void test_many_nodes(void **state)
+{
+	const uint32_t n_nodes = GRAPH_TWIN_NODES_MAX / 2;
+	uint32_t error_node;
+
+	(void)state;
+	setenv("MPS_TEST", "shares", 1);
 	elastic_init();
+	send_graph_destroy(GRAPH);
+	send_graph_begin(GRAPH, 0);
+	for (uint32_t i = 0; i < n_nodes; i++) {
+		send_graph_empty(GRAPH, i);
+		if (i % 64 == 0)
+			assert_int_equal(harness_serve(), 0);
+	}
+	assert_int_equal(send_graph_instantiate(GRAPH, n_nodes, 0, &error_node), CUDA_SUCCESS);
+	for (unsigned i = 0; i < 12; i++) {
+		launch(STREAM);
+		assert_true(count_twins() <= 2);
+	}
+	assert_int_equal(count_twins(), 2);
 }
 
 /* Twins give way to what the client makes itself, and say nothing about bounds. */
@@ -323,6 +345,7 @@ int main(void)
 		TEST(test_old_twin),
 		TEST(test_refused),
 		TEST(test_bound),
+		TEST(test_many_nodes),
 		TEST(test_memory),
 		TEST(test_running),
 		TEST(test_order),
