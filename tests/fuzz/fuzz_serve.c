@@ -2,7 +2,9 @@
 
 /*
  * Fuzzer: messages in a row, each directly into dispatch_message() of a session that has opened its
- * GPU and has memory, a stream, a library and a kernel, so that the handlers are reached too.
+ * GPU and has memory, a stream, a library and a kernel, so that the handlers are reached too. Each
+ * row goes to a foreground session, and to a background session whose share of the SMs changes at
+ * each launch.
  */
 
 #include <assert.h>
@@ -10,6 +12,9 @@
 #include <string.h>
 
 #include "session_harness.h"
+#include "server/device/priority.h"
+#include "server/schedule/elastic.h"
+#include "server/launch/launch_batch.h"
 #include "send.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -46,15 +51,18 @@ static bool serve_one(const uint8_t *data, size_t size)
 	head->size = (uint32_t)size;
 	head->reserved = 0;
 	r = dispatch_message(harness.session, head, &harness.session->reply, &why);
+	/* As the worker, before the memory of the message gets another one. */
+	launch_batch_flush(harness.session);
 	free(head);
 	return r == 0;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void serve_all(const uint8_t *data, size_t size, int32_t priority)
 {
 	bool is_fine = true;
 
 	harness_open(false);
+	harness.session->limits.priority = priority;
 	harness_say_done();
 	furnish();
 	/* Its image never comes: the fuzzer does not test that wait. */
@@ -72,5 +80,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= length;
 	}
 	harness_close();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	setenv("MPS_TEST", "shares", 1);
+	elastic_init();
+	serve_all(data, size, PRIORITY_NORMAL);
+	serve_all(data, size, PRIORITY_BACKGROUND);
 	return 0;
 }
