@@ -128,8 +128,12 @@ static inline __attribute__((always_inline)) int execute_run(
 		if (atomic_load_explicit(&session->is_ending, memory_order_relaxed))
 			return 0;
 		watchdog_begin(&session->watchdog, msg->op);
-		if (is_away && op_needs_memory(msg->op))
-			(void)away_return(session);
+		if (is_away && op_needs_memory(msg->op) && !away_return(session) &&
+			fault_get() == CUDA_SUCCESS) {
+			/* The session ends, and its memory stays away. */
+			watchdog_end(&session->watchdog);
+			return 0;
+		}
 		r = worker_execute(session, msg);
 		watchdog_end(&session->watchdog);
 		if (r < 0)

@@ -253,6 +253,36 @@ static void test_held_late(void **state)
 	assert_int_equal(away(), 0);
 }
 
+/* A message that waits for memory is not executed without it when the session ends. */
+static void test_ends_before_a_message(void **state)
+{
+	uint64_t address, heap, size, granularity, limits[16];
+	unsigned fills = fake_calls.fills;
+	int32_t least, greatest;
+	uint32_t n_sms;
+
+	(void)state;
+	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
+	harness_open(true);
+	harness.session->limits.oversubscribe = OVERSUBSCRIBE_YES;
+	assert_int_equal(send_device_open(0, 0, 0, &n_sms, &heap, &size, &granularity, &least,
+				 &greatest, limits),
+		CUDA_SUCCESS);
+	address = alloc(4 * MIB);
+	assert_int_equal(send_fill(0, address, 7, 1, 16, 16, 1), CUDA_SUCCESS);
+	send_memory_info(0, &size, &size);
+	assert_int_equal(fake_calls.fills, ++fills);
+	for (unsigned i = 0; away() == 0; i++) {
+		assert_true(i < 5000);
+		eviction_hold(harness.session, true);
+		usleep(1000);
+	}
+	assert_int_equal(send_fill(0, address, 7, 1, 16, 16, 1), CUDA_SUCCESS);
+	usleep(20000);
+	harness_close();
+	assert_int_equal(fake_calls.fills, fills);
+}
+
 static void test_full_store(void **state)
 {
 	(void)state;
@@ -416,6 +446,7 @@ int main(void)
 		TEST(test_full_store),
 		TEST(test_refusals),
 		TEST(test_choice),
+		cmocka_unit_test(test_ends_before_a_message),
 	};
 
 	return cmocka_run_group_tests(tests, start, NULL);
