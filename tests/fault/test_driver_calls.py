@@ -131,6 +131,13 @@ def test_each_call_in_the_background():
               told=1)
 
 
+def test_each_call_of_evictions():
+    """While memory of the client leaves the GPU and comes back at each of its rests."""
+    for name in ("graph_clone", "virtual_memory") if IS_LONG else ("graph_clone",):
+        for result in OUT_OF_MEMORY, INVALID_VALUE:
+            sweep(name, result, {"MPS_TEST": "evict"}, told=1)
+
+
 def test_each_call_between_gpus():
     # Gives the NULL streams work, so that others have to wait for it.
     for name in ("peers", "peer_process"):
