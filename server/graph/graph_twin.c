@@ -300,15 +300,19 @@ CUresult graph_twin_order(struct session *session, struct stream *stream, struct
 	struct graph_twin **twin)
 {
 	const struct stream *last;
+	bool may_repeat;
 
 	if (!graph->twins || graph->twins->last == *twin)
 		return CUDA_SUCCESS;
 	last = graph_last_stream(session, graph);
 	if (!last || last == stream)
 		return CUDA_SUCCESS;
-	if (last_end(graph->twins) && !blocked_any())
+	may_repeat = !graph->twins->last || !graph->twins->last->is_old;
+	if (last_end(graph->twins) && (!blocked_any() || !may_repeat))
 		return stream_wait_event(session, stream, last_end(graph->twins),
 			blocked_contains(session, last->id));
+	if (!may_repeat)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	*twin = graph->twins->chosen = graph->twins->last;
 	return CUDA_SUCCESS;
 }

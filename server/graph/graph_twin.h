@@ -66,7 +66,7 @@ struct graph_twin *graph_twin_choose(
 
 /*
  * The stream has begun: orders the launch behind the last one. The driver does that for launches
- * of one executable graph, in whatever streams. While a stream is blocked the two have to be
+ * of one executable graph, in whatever streams. While a stream is blocked the two should be
  * launches of one, so the twin may be replaced.
  */
 CUresult graph_twin_order(struct session *session, struct stream *stream, struct graph *graph,

@@ -318,6 +318,28 @@ static void test_blocked(void **state)
 	unblock_stream();
 }
 
+/* ... but not a twin that lacks a change: the launch waits for it. */
+static void test_blocked_behind_old(void **state)
+{
+	unsigned waits;
+
+	(void)state;
+	launch(STREAM);
+	launch(OTHER);
+	launch(STREAM);
+	cuda.cuGraphExecKernelNodeSetParams_v2 = refuse;
+	kernel_node(0);
+	assert_int_equal(harness_serve(), 0);
+	fake_switches.is_busy = true;
+	assert_true(block_stream(OTHER + 1));
+	waits = fake_calls.waits;
+	launch(OTHER);
+	assert_true(launched_itself());
+	assert_int_equal(fake_calls.waits, waits + 1);
+	fake_switches.is_busy = false;
+	unblock_stream();
+}
+
 /* The driver cannot clone it. */
 static void test_conditional(void **state)
 {
@@ -350,6 +372,7 @@ int main(void)
 		TEST(test_running),
 		TEST(test_order),
 		TEST(test_blocked),
+		TEST(test_blocked_behind_old),
 		TEST(test_conditional),
 	};
 
