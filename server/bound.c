@@ -48,8 +48,9 @@ bool bound_met(void *arg, enum resource resource, uint64_t amount, unsigned roun
 	if (atomic_load(&session->is_ending) || session->can_do_without)
 		return false;
 	if (round == 0) {
-		graph_twins_reclaim(session);
-		if (graphs_wait_for_ends(session))
+		const bool has_ended = graph_twins_reclaim(session);
+
+		if (graphs_wait_for_ends(session) || has_ended)
 			return true;
 	}
 	bound_log(session, resource, amount);

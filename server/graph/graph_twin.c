@@ -68,12 +68,17 @@ static bool twin_may_end(
 	return twin->exec && twin != graph->twins->chosen && !twin_runs(session, graph, twin);
 }
 
-void graph_twins_reclaim(struct session *session)
+bool graph_twins_reclaim(struct session *session)
 {
+	bool has_ended = false;
+
 	for (struct graph *graph = session->graph_list; graph; graph = graph->next)
 		for (unsigned i = 0; graph->twins && i < GRAPH_TWINS_MAX; i++)
-			if (twin_may_end(session, graph, &graph->twins->list[i]))
+			if (twin_may_end(session, graph, &graph->twins->list[i])) {
 				twin_free(graph, &graph->twins->list[i], false);
+				has_ended = true;
+			}
+	return has_ended;
 }
 
 /* ---- making */

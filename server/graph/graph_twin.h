@@ -82,8 +82,9 @@ void graph_twins_keep(struct session *session, struct graph *graph, uint64_t mor
 /* The driver does not launch it. */
 void graph_twin_refuse(struct graph *graph, struct graph_twin *twin);
 
-/* Ends the twins of the session that do not run, because memory is short. */
-void graph_twins_reclaim(struct session *session);
+/* Ends the twins of the session that do not run, because memory is short. Whether there were any.
+ */
+bool graph_twins_reclaim(struct session *session);
 
 /* The graph ends, and does not run. */
 void graph_twins_free(struct graph *graph, bool device_lost);

@@ -217,23 +217,29 @@ static void test_bound(void **state)
 	assert_int_equal(count_twins(), GRAPH_TWINS_MAX);
 }
 
+static CUresult make_graph(uint32_t id, uint32_t n_nodes)
+{
+	uint32_t error_node;
+
+	send_graph_begin(id, 0);
+	for (uint32_t i = 0; i < n_nodes; i++) {
+		send_graph_empty(id, i);
+		if (i % 64 == 0)
+			assert_int_equal(harness_serve(), 0);
+	}
+	return send_graph_instantiate(id, n_nodes, 0, &error_node);
+}
+
 /* Large graphs have fewer. */
 static void test_many_nodes(void **state)
 {
 	const uint32_t n_nodes = GRAPH_TWIN_NODES_MAX / 2;
-	uint32_t error_node;
 
 	(void)state;
 	setenv("MPS_TEST", "shares", 1);
 	elastic_init();
 	send_graph_destroy(GRAPH);
-	send_graph_begin(GRAPH, 0);
-	for (uint32_t i = 0; i < n_nodes; i++) {
-		send_graph_empty(GRAPH, i);
-		if (i % 64 == 0)
-			assert_int_equal(harness_serve(), 0);
-	}
-	assert_int_equal(send_graph_instantiate(GRAPH, n_nodes, 0, &error_node), CUDA_SUCCESS);
+	assert_int_equal(make_graph(GRAPH, n_nodes), CUDA_SUCCESS);
 	for (unsigned i = 0; i < 12; i++) {
 		launch(STREAM);
 		assert_true(count_twins() <= 2);
@@ -258,6 +264,24 @@ static void test_memory(void **state)
 		graphs_wait_for_ends(harness.session);
 	for (unsigned i = 0; i < RESOURCES; i++)
 		assert_false(harness.session->is_bound_logged[i]);
+}
+
+/* Two graphs fit into the part of a process, but not beside a twin. */
+static void test_gives_way(void **state)
+{
+	struct quota *nodes = resource_of_server(RESOURCE_GRAPH_NODES);
+	uint64_t limit = nodes->limit;
+
+	(void)state;
+	nodes->limit = 0;
+	send_graph_destroy(GRAPH);
+	assert_int_equal(make_graph(GRAPH, 3000), CUDA_SUCCESS);
+	launch(STREAM);
+	assert_int_equal(count_twins(), 1);
+	assert_int_equal(make_graph(GRAPH + 1, 4000), CUDA_SUCCESS);
+	assert_int_equal(count_twins(), 0);
+	assert_false(harness.session->is_bound_logged[RESOURCE_GRAPH_NODES]);
+	nodes->limit = limit;
 }
 
 /* A twin that may run stays. */
@@ -369,6 +393,7 @@ int main(void)
 		TEST(test_bound),
 		TEST(test_many_nodes),
 		TEST(test_memory),
+		TEST(test_gives_way),
 		TEST(test_running),
 		TEST(test_order),
 		TEST(test_blocked),
