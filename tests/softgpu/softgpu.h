@@ -73,6 +73,7 @@ struct softgpu_switch {
 	uint32_t what;
 	uint32_t arg;  /* a CUresult, or milliseconds */
 	char name[64]; /* the name of that call */
+	char only[64]; /* only calls of this function count; "": all */
 };
 
 enum softgpu_switch_what {

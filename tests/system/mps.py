@@ -215,7 +215,7 @@ def stacks(pid):
 class Switch:
     """Makes calls of the software GPU fail while it runs (struct softgpu_switch)."""
 
-    SHAPE = struct.Struct("=QQII64s")
+    SHAPE = struct.Struct("=QQII64s64s")
     RESULT, KILL, STALL, WAIT = range(4)
 
     def __init__(self, path):
@@ -226,9 +226,9 @@ class Switch:
         with open(path, "r+b") as file:
             self.memory = mmap.mmap(file.fileno(), self.SHAPE.size)
 
-    def set(self, nth, what=RESULT, arg=0):
-        """Selects the nth driver call from now on; 0: none."""
-        self.memory[:] = self.SHAPE.pack(0, 0, what, arg, b"")
+    def set(self, nth, what=RESULT, arg=0, only=""):
+        """Selects the nth driver call from now on, or the nth of one function; 0: none."""
+        self.memory[:] = self.SHAPE.pack(0, 0, what, arg, b"", only.encode())
         self.memory[0:8] = struct.pack("=Q", nth)
 
     def seen(self):

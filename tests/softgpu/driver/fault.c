@@ -118,10 +118,18 @@ static void stall(uint32_t ms)
 	pthread_mutex_lock(&driver.lock);
 }
 
+static bool live_counts(const char *name)
+{
+	if (!live || live->nth == 0)
+		return false;
+	if (live->only[0] && !name_matches(live->only, name))
+		return false;
+	return live->what != SOFTGPU_SWITCH_RESULT || !gives_back(name);
+}
+
 static CUresult live_next(const char *name)
 {
-	if (!live || live->nth == 0 || (live->what == SOFTGPU_SWITCH_RESULT && gives_back(name)) ||
-		++live->seen != live->nth)
+	if (!live_counts(name) || ++live->seen != live->nth)
 		return CUDA_SUCCESS;
 	snprintf(live->name, sizeof(live->name), "%s", name);
 	switch (live->what) {
