@@ -211,7 +211,7 @@ static CUresult return_to(struct session *session, struct session_device *sdev)
 	if (result == CUDA_SUCCESS)
 		result = virtual_return(session, &mover);
 	moved = mover_end(&mover);
-	/* Without memory for all, what has come is there. */
+	/* Without memory for all, what has come is there. mover_end() tells of a refused copy. */
 	if (moved == CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
 		moved = result;
 	arena_returned(&sdev->arena, moved);

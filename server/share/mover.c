@@ -96,8 +96,12 @@ void mover_out(struct mover *mover, const struct moved *chunk, uint64_t address,
 
 CUresult mover_in(struct mover *mover, uint64_t address, uint64_t size, const struct stored *stored)
 {
-	return fault_note(mover->session,
+	CUresult result = fault_note(mover->session,
 		host_store_copy_in(stored, address, size, mover->stream[mover->at]));
+
+	if (mover->in_result == CUDA_SUCCESS)
+		mover->in_result = result;
+	return result;
 }
 
 CUresult mover_wait(struct mover *mover)
@@ -110,7 +114,7 @@ CUresult mover_wait(struct mover *mover)
 
 		result = waited != CUDA_SUCCESS ? waited : result;
 	}
-	return result;
+	return result != CUDA_SUCCESS ? result : mover->in_result;
 }
 
 CUresult mover_end(struct mover *mover)

@@ -37,6 +37,7 @@ struct mover {
 		uint64_t bytes;
 		CUresult result; /* of the first copy that the driver refused */
 	} batch[2];
+	CUresult in_result; /* of the first copy to the GPU that the driver refused */
 };
 
 /* Takes the streams; the GPU is entered. On failure nothing has to be ended. */
@@ -50,7 +51,10 @@ void mover_out(struct mover *mover, const struct moved *chunk, uint64_t address,
 CUresult mover_in(
 	struct mover *mover, uint64_t address, uint64_t size, const struct stored *stored);
 
-/* Waits for all copies, and calls done() for the chunks that left. A fault ends the wait. */
+/*
+ * Waits for all copies, and calls done() for the chunks that left. A fault ends the wait. The
+ * result is that of a copy that was refused, in either direction.
+ */
 CUresult mover_wait(struct mover *mover);
 
 /* Waits, and gives the streams back. */
