@@ -1,23 +1,109 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 600 s
-"""Clients whose memory together is larger than the card."""
+"""Clients whose memory together is larger than the card.
+
+MPS_TEST_LONG=1 runs all programs with eviction at every rest, and 200 kills.
+"""
+
+import os
+import re
+import time
 
 import harness
-from harness import contains, equal
-from oversubscribed import LARGE_MIB, PROGRAM, SPARSELY, Worker, is_empty, service
+import mps
+from harness import contains, equal, wait_for
+from oversubscribed import LARGE_MIB, PROGRAM, SPARSELY, THIRD_MIB, Worker, is_empty, service
+
+IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
+MIB = 1 << 20
+# These take most of the time of all programs, and have no kind of object that others lack.
+SLOW = ("alloc_patterns", "awaited", "bulk_copies", "callbacks", "host_pools", "pinned",
+        "pinned_threads", "programmatic", "registered_private", "registered_shared", "user_objects")
+# Kinds of memory, by limited_memory.
+WAYS = ("plain", "async", "pool", "create", "array", "mipmap", "graph")
+KILLS = 200 if IS_LONG else 16
 
 
-def test_off():
-    """Without `oversubscribe', the second client gets CUDA_ERROR_OUT_OF_MEMORY."""
-    with service({"MPS_OVERSUBSCRIBE": None}) as (made, small):
-        first = Worker(made, LARGE_MIB)
-        code, out, err = made.run(PROGRAM, str(LARGE_MIB), *SPARSELY)
-        equal(code, 1, out + err)
-        contains(out, "CUDA_ERROR_OUT_OF_MEMORY")
-        first.ask()
-        first.end()
+def test_four_in_turn():
+    """Four clients with a third of the card each: all answers are right."""
+    with service() as (made, small):
+        dice = harness.dice()
+        clients = [Worker(made, THIRD_MIB) for _ in range(4)]
+        for _ in range(3):
+            for client in clients:
+                client.ask()
+        for client in dice.sample(clients, 4):
+            client.send()
+        for client in clients:
+            client.answer()
+        for client in clients:
+            client.end()
         is_empty(made, small)
+
+
+def test_any_kind_of_memory():
+    """An allocation of any kind takes the room of an idle client."""
+    with service() as (made, small):
+        idle = Worker(made, LARGE_MIB)
+        for way in WAYS:
+            code, out, err = made.run("limited_memory", way, "2048")
+            equal(code, 0, out + err)
+            got = int(out.partition("got ")[2].split()[0])
+            assert got * 1024 > LARGE_MIB * MIB * 0.9, "%s: %s" % (way, out)
+            idle.ask()
+        idle.end()
+        is_empty(made, small)
+
+
+def test_kills():
+    """Clients that are killed while memory leaves or comes back leave nothing."""
+    dice = harness.dice()
+    with service() as (made, small):
+        survivor = Worker(made, THIRD_MIB)
+        server = made.server()
+        for _ in range(KILLS // 2):
+            pair = [Worker(made, LARGE_MIB), Worker(made, LARGE_MIB, waits=dice.random() < 0.5)]
+            if dice.random() < 0.5:
+                pair[0].send()
+            for victim in dice.sample(pair, 2):
+                time.sleep(dice.random() * 0.03)
+                victim.kill()
+            wait_for("their end", lambda: made.clients(server) == [survivor.process.pid])
+        survivor.ask()
+        survivor.end()
+        is_empty(made, small)
+        equal(made.servers(), [server])
+
+
+def test_fault_while_away():
+    """A kernel faults while another client's memory is in the store: that client gets an error."""
+    with service() as (made, small):
+        away, second = Worker(made, LARGE_MIB), Worker(made, LARGE_MIB)
+        second.ask()
+        server = made.server()
+        code, out, err = made.run("fault")
+        equal(code, 0, out + err)
+        away.send()
+        code, out, err = made.finish(away.process)
+        equal(code, 1, out + err)
+        contains(out, "(700)")
+        second.kill()
+        made.run_ok(PROGRAM, str(LARGE_MIB), *SPARSELY)
+        assert made.server() != server
+        is_empty(made, small)
+
+
+def test_every_rest():
+    """Every program computes the same if its memory leaves the card whenever it rests."""
+    names = [name for name in mps.PROGRAMS_ONCE if IS_LONG or name not in SLOW]
+    with mps.Service({"MPS_TEST": "evict"}) as made:
+        wrong = [(name, got) for name in names for got in [made.run(name)]
+                 if got[:2] != (0, name + ": ok\n")]
+        n_evicted = len(re.findall(": its memory was evicted", made.server_log()))
+    assert not wrong, wrong
+    assert n_evicted > len(names) / 2, "only %d programs were evicted" % n_evicted
+    print("    %d programs" % len(names))
 
 
 if __name__ == "__main__":
