@@ -238,19 +238,23 @@ static CUresult return_all(struct session *session, struct session_device **ret_
 
 /*
  * Sleeps until the next attempt. Meanwhile others may have what has come back already: sessions
- * that wait for longer, and sessions that need new memory.
+ * that wait for longer, and sessions that need new memory. They come first with what they get: an
+ * attempt at once would take it back from them.
  */
 static bool pause_return(struct session *session, struct gate_wait *wait, uint64_t since_ns)
 {
 	struct eviction_request request;
-	bool again;
+	bool again, has_given;
 
-	publish(session);
-	eviction_set_busy(session, true, since_ns);
-	again = gate_again(wait);
-	eviction_set_busy(session, true, 0);
-	if (eviction_take_request(session, &request))
-		answer_request(session, &request);
+	do {
+		publish(session);
+		eviction_set_busy(session, true, since_ns);
+		again = gate_again(wait);
+		eviction_set_busy(session, true, 0);
+		has_given = eviction_take_request(session, &request);
+		if (has_given)
+			answer_request(session, &request);
+	} while (again && has_given);
 	return again;
 }
 

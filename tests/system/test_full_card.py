@@ -25,6 +25,20 @@ WAYS = ("plain", "async", "pool", "create", "array", "mipmap", "graph")
 KILLS = 200 if IS_LONG else 16
 
 
+def test_two_at_once():
+    """Both need their memory back at the same time."""
+    with service() as (made, small):
+        pair = [Worker(made, LARGE_MIB) for _ in range(2)]
+        for _ in range(5):
+            for worker in pair:
+                worker.send()
+            for worker in pair:
+                worker.answer()
+        for worker in pair:
+            worker.end()
+        is_empty(made, small)
+
+
 def test_four_in_turn():
     """Four clients with a third of the card each: all answers are right."""
     with service() as (made, small):
