@@ -44,6 +44,10 @@ SYSTEMD ?= $(if $(wildcard /usr/include/systemd/sd-daemon.h),-lsystemd)
 DEMANGLER ?= $(addprefix -Wl$(comma)-u$(comma)__gcclibcxx_demangle_callback ,$(filter /%,$(shell \
 	$(CC) -print-file-name=libstdc++.a)))
 
+# Empty where the library, which is a header of C++, is missing: -a FILE then fails.
+TOML ?= $(and $(filter /%,$(shell $(CC) -print-file-name=libstdc++.a)),$(wildcard /usr/include/toml++/toml.h))
+CXX ?= g++
+
 JANSSON ?= $(call static,jansson)
 # The terminal of mps-top; tinfo is a part of ncurses.
 NCURSES ?= $(foreach l,ncursesw tinfo,$(call static,$(l)))
@@ -120,7 +124,11 @@ endef
 
 objects = $(patsubst %.c,$(OBJ)/$(1)/%.o,$(patsubst $(GEN)/%,gen/%,$(2)))
 
-$(eval $(call compile,daemon,-iquote . -DMPS_VERSION='"$(VERSION)"' $(if $(SYSTEMD),-DMPS_SYSTEMD) $(COUNTED)))
+$(eval $(call compile,daemon,-iquote . -DMPS_VERSION='"$(VERSION)"' $(if $(SYSTEMD),-DMPS_SYSTEMD) \
+	$(if $(TOML),-DMPS_TOML) $(COUNTED)))
+$(OBJ)/daemon/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(CXX) -std=gnu++17 -Wall -Wextra -fno-exceptions -fno-rtti $(filter -O% -g% -f%,$(CFLAGS)) -MMD -MP -c $< -o $@
 $(eval $(call compile,server,-iquote . $(COUNTED)))
 $(eval $(call compile,client,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec))
 $(eval $(call compile,check,-iquote . $(COUNTED)))
@@ -157,8 +165,9 @@ SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entr
 	client/util/md2.c client/transport/error.c client/memory/advice.c $(if $(LOCK_CHECKS),proto/lock.c) $(GEN)/procs.c
 
 # Programs of the daemon's folder: each is the room of its name, and what that needs of the archive.
-$(eval $(call archive,daemon,$(call objects,daemon,$(filter-out %/main.c,$(DAEMON_SRC)))))
-DAEMON_LIBS := $(LIBUV) $(JANSSON) $(SYSTEMD) $(DEMANGLER)
+$(eval $(call archive,daemon,$(call objects,daemon,$(filter-out %/main.c,$(DAEMON_SRC))) \
+	$(if $(TOML),$(OBJ)/daemon/daemon/config/toml_parse.o)))
+DAEMON_LIBS := $(LIBUV) $(JANSSON) $(SYSTEMD) $(DEMANGLER) $(if $(TOML),-static-libgcc)
 
 $(BUILD)/bin/mps-control: $(call objects,daemon,daemon/main.c) $(call archives,daemon proto-daemon)
 	@mkdir -p $(@D)

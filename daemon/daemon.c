@@ -97,6 +97,8 @@ static void quit(struct daemon *daemon)
 	if (!daemon->is_quitting) {
 		daemon->is_quitting = true;
 		probe_stop(daemon);
+		daemon->is_applying = false;
+		pending_rerun_all(&daemon->applying);
 		pending_rerun_all(&daemon->counting);
 		pending_rerun_all(&daemon->tracing);
 		refuse_all_clients(daemon);
@@ -380,6 +382,7 @@ static void init_state(struct daemon *daemon)
 	accounts_init(&daemon->accounts, config_subuid_path());
 	list_init(&daemon->servers);
 	list_init(&daemon->quit_conns);
+	list_init(&daemon->applying);
 	list_init(&daemon->counting);
 	list_init(&daemon->tracing);
 	list_init(&daemon->suspensions);

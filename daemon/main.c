@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "apply.h"
 #include "frame.h"
 #include "spec_hash.h"
 #include "daemon/log/systemd.h"
@@ -24,6 +25,7 @@
 #include "daemon/server/spawn.h"
 #include "daemon/watch/exporter.h"
 #include "daemon/watch/standard_input.h"
+#include "daemon/module/apply_file.h"
 #include "daemon/command/commands.h"
 #include "daemon/command/config_apply.h"
 #include "daemon/command/reload.h"
@@ -240,10 +242,23 @@ static void listen_for_metrics(struct daemon *daemon)
 	print_error(&error);
 }
 
-static int run_daemon(struct daemon *daemon, enum mode mode)
+/* The servers and namespaces of the file of -a. A failure ends the daemon. */
+static int apply(struct daemon *daemon, const char *commands)
 {
 	struct error_message error;
-	int r, ready = -EBADF;
+	int r = commands ? apply_commands(daemon, commands, &error) : 0;
+
+	if (r == 0)
+		return EXIT_SUCCESS;
+	log_control(&daemon->logs, "The file of -a cannot be applied: %s", error.text);
+	daemon_want_quit(daemon, 0);
+	return print_error(&error);
+}
+
+static int run_daemon(struct daemon *daemon, enum mode mode, const char *commands)
+{
+	struct error_message error;
+	int r, status, ready = -EBADF;
 
 	reserve_standard_fds();
 	raise_fd_limit();
@@ -269,17 +284,18 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	log_start(daemon);
 	config_apply_first(daemon);
 	listen_for_metrics(daemon);
-	if (mode == MODE_BACKGROUND)
+	status = apply(daemon, commands);
+	if (mode == MODE_BACKGROUND && status == EXIT_SUCCESS)
 		report_ready(ready, &daemon->config);
-	else if (daemon->config.protocol == 3)
+	else if (mode == MODE_FOREGROUND && daemon->config.protocol == 3)
 		standard_input_watch(daemon);
 	daemon_run(daemon);
 	log_files_close(&daemon->logs);
 	listener_close(daemon->listener);
 	/* libuv would wait at the exit for threads that wait for names or for systemd. */
 	if (uv_loop_alive(&daemon->loop))
-		_exit(EXIT_SUCCESS);
-	return EXIT_SUCCESS;
+		_exit(status);
+	return status;
 }
 
 static void keep_line(void *arg, const char *line)
@@ -353,6 +369,7 @@ int main(int argc, char **argv)
 	static struct daemon daemon = {.listener = &listener};
 	struct config_file *file = &daemon.config_file;
 	struct config *config = &daemon.config;
+	_cleanup_free_ char *commands = NULL;
 	struct options options;
 	struct error_message error;
 	int r;
@@ -379,6 +396,11 @@ int main(int argc, char **argv)
 	config->is_partitioned |= options.is_partitioned;
 	if (config->is_multiuser && config_load_server_user(config, &error) < 0)
 		return print_error(&error);
+	if (options.apply_path) {
+		commands = apply_file_read(options.apply_path, &error);
+		if (!commands)
+			return print_error(&error);
+	}
 	spawn_init();
-	return run_daemon(&daemon, options.mode);
+	return run_daemon(&daemon, options.mode, commands);
 }

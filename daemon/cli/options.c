@@ -20,11 +20,12 @@
 #define PROTOCOL_VARIABLE "CUDA_MPS_PROTOCOL_VERSION"
 
 /* With protocol 3, -m is the vendor's short form of --multiuser. */
-#define SHORT_OPTIONS "+c:dfhm:Mp:qSv"
-#define SHORT_OPTIONS_3 "+c:dfhmMp:qSv"
+#define SHORT_OPTIONS "+a:c:dfhm:Mp:qSv"
+#define SHORT_OPTIONS_3 "+a:c:dfhmMp:qSv"
 
 /* The vendor's long options may have one dash; "forground" is spelled as in the vendor's help. */
 static const struct option long_options[] = {
+	{"apply", required_argument, NULL, 'a'},
 	{"config", required_argument, NULL, 'c'},
 	{"daemon", no_argument, NULL, 'd'},
 	{"foreground", no_argument, NULL, 'f'},
@@ -52,6 +53,8 @@ void options_print(void)
 	     "connections\n"
 	     "  -f, --foreground           run the daemon in the foreground; copy both logs to "
 	     "standard output\n"
+	     "  -a, --apply FILE           for the daemon: make the servers and namespaces of a "
+	     "file (TOML)\n"
 	     "  -c, --config FILE          the configuration file; default: " CONFIG_FILE_DEFAULT
 	     "\n"
 	     "  -m, --metrics ADDRESS      for the daemon: answer HTTP requests for the metrics at "
@@ -136,9 +139,9 @@ static int check_combination(
 {
 	if (options->mode == MODE_CLI) {
 		if (options->is_multiuser || options->is_partitioned || options->metrics ||
-			options->is_software)
+			options->is_software || options->apply_path)
 			return error_message_set(error, -EINVAL,
-				"-M, -S, -m and --software apply to the daemon: "
+				"-a, -M, -S, -m and --software apply to the daemon: "
 				"use them with -d or -f");
 		return check_protocol(protocol->option, "-p", error);
 	}
@@ -180,6 +183,9 @@ int options_read(struct options *options, int argc, char **argv, struct error_me
 				  options->protocol == 3 ? SHORT_OPTIONS_3 : SHORT_OPTIONS,
 				  long_options, NULL)) != -1) {
 		switch (option) {
+		case 'a':
+			options->apply_path = optarg;
+			break;
 		case 'c':
 			options->config_path = optarg;
 			break;

@@ -24,6 +24,7 @@ struct options {
 	bool is_multiuser;       /* one server for all users */
 	bool is_partitioned;     /* SMs are divided into static partitions */
 	bool is_software;        /* the software GPU instead of the NVIDIA driver */
+	const char *apply_path;  /* -a: servers and namespaces; NULL: not given */
 	const char *config_path; /* -c: the configuration file; NULL: the default */
 	const char *metrics;     /* -m: the address of the metrics; NULL: not given */
 	char *const *command;    /* the command, may be empty; within argv */

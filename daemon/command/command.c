@@ -15,11 +15,16 @@
 #include "reload.h"
 #include "daemon/text/line_buffer.h"
 #include "daemon/text/nearest.h"
+#include "daemon/state/daemon.h"
 #include "daemon/state/slot.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/pending.h"
 #include "daemon/server/probe.h"
 #include "daemon/reply/command_reply.h"
 #include "daemon/module/modules.h"
+
+/* How long a command waits for the file of -a: servers start meanwhile. */
+#define APPLY_MS 60000
 
 /* The command is about GPUs: it waits until the machine's GPUs are known. */
 #define NEEDS_GPUS ""
@@ -308,6 +313,27 @@ static void run_module(struct conn *conn, struct tokens *tokens, const char *lin
 		run(conn, command, tokens, line);
 }
 
+static void on_apply_deadline(struct conn *conn)
+{
+	list_remove(&conn->wait);
+	pending_fail(conn, "The daemon still applies the file of -a: see control.log");
+	pending_end(conn);
+}
+
+static const struct pending pending_apply = {.on_deadline = on_apply_deadline};
+
+/* Whether the command has to wait for the end of the file of -a, as it may need what that makes. */
+static bool waits_for_file(struct conn *conn, const char *line)
+{
+	struct daemon *daemon = conn->daemon;
+
+	if (!daemon->is_applying || conn->is_for_file ||
+		!pending_begin_rerun(conn, &pending_apply, line, APPLY_MS))
+		return false;
+	list_add_tail(&daemon->applying, &conn->wait);
+	return true;
+}
+
 void command_run(struct conn *conn, char *line)
 {
 	const struct command *command;
@@ -315,6 +341,8 @@ void command_run(struct conn *conn, char *line)
 	struct tokens tokens;
 
 	snprintf(copy, sizeof(copy), "%s", line);
+	if (waits_for_file(conn, copy))
+		return;
 	tokenize_line(&tokens, line);
 	if (commands_have_module(tokens.item[0]) && tokens.n <= TOKENS_MAX) {
 		run_module(conn, &tokens, copy);

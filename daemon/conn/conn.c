@@ -326,16 +326,35 @@ void conn_accept(struct daemon *daemon, int fd, uint32_t entry)
 	admission_check(tenant);
 }
 
-int conn_open_for_pages(struct daemon *daemon, int fd)
+/* The peer is this process, or one that it starts. */
+static int open_own(struct daemon *daemon, int fd, struct conn **ret_conn)
 {
-	struct conn *conn = NULL;
-	int r = conn_new(daemon, fd, &conn);
+	int r = conn_new(daemon, fd, ret_conn);
 
-	if (!conn) {
+	if (!*ret_conn) {
 		closep(&fd);
 		return r;
 	}
-	conn->is_for_pages = true;
-	conn_become(conn, CONN_NEW, daemon->new_conn_ops);
+	conn_become(*ret_conn, CONN_NEW, daemon->new_conn_ops);
 	return 0;
+}
+
+int conn_open_for_pages(struct daemon *daemon, int fd)
+{
+	struct conn *conn = NULL;
+	int r = open_own(daemon, fd, &conn);
+
+	if (conn)
+		conn->is_for_pages = true;
+	return r;
+}
+
+int conn_open_for_file(struct daemon *daemon, int fd)
+{
+	struct conn *conn = NULL;
+	int r = open_own(daemon, fd, &conn);
+
+	if (conn)
+		conn->is_for_file = true;
+	return r;
 }

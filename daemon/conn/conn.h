@@ -90,6 +90,7 @@ struct conn {
 	bool is_marked;                    /* the running command has been reported as failed */
 	bool is_watching;                  /* repeats stats, as top does: not logged again */
 	bool is_for_pages;                 /* of mps-exporter: only `metrics' is permitted */
+	bool is_for_file;                  /* of the file of -a: before all other commands */
 	char command[48];                  /* the name of the running command */
 	char *out;                         /* replies that did not fit into the socket */
 	char *retry;                       /* the command to run again after what it waits for */
@@ -123,6 +124,11 @@ void conn_accept(struct daemon *daemon, int fd, uint32_t entry);
 /* The daemon's own end of a pair: the other end may only ask for metrics. Takes `fd'. 0 or -errno.
  */
 int conn_open_for_pages(struct daemon *daemon, int fd);
+
+/* The daemon's own end of a pair: the other end gives the commands of a file. Takes `fd'. 0 or
+ * -errno.
+ */
+int conn_open_for_file(struct daemon *daemon, int fd);
 
 /* Handles what the peer has sent, as if it had just arrived. May close the connection. */
 void conn_read(struct conn *conn);

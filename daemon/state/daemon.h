@@ -72,6 +72,8 @@ struct daemon {
 	struct settings environment, default_file, default_commands;
 	struct groups groups;
 	struct usages usages;
+	bool is_applying;         /* the file of -a: all other commands wait */
+	struct list applying;     /* ... those that do */
 	struct list counting;     /* commands that wait for counters */
 	struct list tracing;      /* ... for the end of traces */
 	struct list suspensions;  /* ... for clients that servers suspend or resume */

@@ -6,8 +6,10 @@
 
 import os
 import re
+import shutil
 import socket
 import subprocess
+import tempfile
 
 import harness
 import mps
@@ -115,7 +117,8 @@ def run_in(service, *names, program="process1", **more):
 
 
 def wait_listed(service, process):
-    wait_for("the client", lambda: "%d," % process.pid in csv(service, "client", "list"))
+    """`ps' has it when it has opened a GPU."""
+    wait_for("the client", lambda: "\n%d " % process.pid in service.command("ps").stdout)
 
 
 def test_named_servers():
@@ -193,6 +196,75 @@ def test_namespaces():
         contains(str(service.finish(process)), "810")
         equal(os.path.exists(service.pipe + "/pool/small"), False)
         service.command("server", "delete", "pool", "--force")
+
+
+# ---- the file of -a
+
+FILE = """
+schema_version = "1.0"
+[servers.shared]
+allowed_devices = "0"
+active_thread_percentage = "10"
+[servers.shared.namespaces.tenant1]
+active_thread_percentage = "40"
+pinned_memory_limit = "24G"
+[servers.empty]
+[features.memacct]
+enabled = true
+audit_log = true
+[features.context-share]
+enabled = true
+default_socket = "off"
+"""
+
+
+def file_of(folder, text):
+    path = os.path.join(folder, "mps.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def test_file():
+    """Its servers and namespaces are there when the daemon is; commands of others wait for them."""
+    folder = tempfile.mkdtemp(prefix="mps-")
+    tried = subprocess.run([mps.CONTROL, "-f", "-a", file_of(folder, "x=")], capture_output=True, text=True,
+                           check=False)
+    if "built without" in tried.stderr:
+        raise harness.Skip("without libtomlplusplus-dev")
+    for background in True, False:
+        with mps.Service(options=["-p", "3", "-a", file_of(folder, FILE)], background=background) as service:
+            equal(csv(service, "namespace", "list"),
+                  "default,empty,Ready,unlimited,100.00,0,%s/empty/default\n"
+                  "tenant1,shared,Ready,24G,40.00,0,%s/shared/tenant1\n"
+                  "default,shared,Ready,unlimited,10.00,0,%s/shared/default\n" % ((service.pipe,) * 3))
+    shutil.rmtree(folder)
+
+
+def test_wrong_file():
+    """An unknown key, with its line and the nearest one; and what a command refuses: no daemon starts."""
+    with Daemon(start=False) as daemon:
+        for text, said in (("[servers.a]\nuid = 0\nallowed_device = '0'\n",
+                            "line 3: unknown key allowed_device of a: did you mean allowed_devices?"),
+                           ("[server.a]\n", "line 1: unknown key server: did you mean servers?"),
+                           ("x = \n", "line 1: "), ("[servers.A]\n", "A is not a name of a server"),
+                           ("servers = 5\n", "servers is not a table"),
+                           ("[servers.a]\nuid = 1.5\n", "line 2: uid is neither a word nor a number"),
+                           ("[servers.a]\nuid = true\n", "line 2: uid is neither"),
+                           ("[servers.a]\nallowed_devices = 'a b'\n", "line 2: allowed_devices is neither"),
+                           ("[servers.a.namespaces.b]\ncgroup = 'x'\n", "line 2: cgroup is not served"),
+                           ("[[servers.a.devices]]\nuuid = 'x'\n", "devices is not served"),
+                           ("schema_version = '2.0'\n", 'schema_version is not "1.0"'),
+                           ("[servers.a]\nallowed_devices = '7'\n", "server create: "),
+                           ("[servers.a]\nactive_thread_percentage = '101'\n", '"101" is not a percentage')):
+            done = daemon.run("-d", "-p", "3", "-a", file_of(daemon.root, text))
+            if "built without" in done.stderr:
+                raise harness.Skip("without libtomlplusplus-dev")
+            equal(done.returncode, 1, text)
+            contains(done.stderr, said, text)
+            wait_for("its end", lambda: daemon.pid() is None)
+        contains(daemon.run("-d", "-a", "/none/x.toml").stderr, "/none/x.toml: No such file")
+        contains(daemon.run("-a", "x", "server", "list").stderr, "apply to the daemon")
 
 
 # ---- commands

@@ -38,7 +38,7 @@ _mps_control_candidates() {
 			[ $# -gt 1 ] || { echo "2 3" && return; }
 			shift
 			;;
-		-c | --config) shift ;;
+		-a | --apply | -c | --config) shift ;;
 		-m | --metrics)
 			[ $# -gt 1 ] || { echo off && return; }
 			shift
@@ -60,7 +60,7 @@ _mps_control_candidates() {
 _mps_control() {
 	local IFS=$' \t\n'
 	case ${COMP_WORDS[COMP_CWORD - 1]} in
-	-c | --config | check-config)
+	-a | --apply | -c | --config | check-config)
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
 		return
