@@ -33,6 +33,7 @@
 #include "server/stream/printf_capture.h"
 #include "server/stream/stream.h"
 #include "server/memory/memory_op.h"
+#include "server/memory/space.h"
 #include "server/launch/launch.h"
 
 static void graph_free(struct session *session, struct graph *graph, bool device_lost)
@@ -231,6 +232,7 @@ CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint
 {
 	CUresult result = graph->result;
 	struct channel_part part;
+	unsigned round = 0;
 
 	*ret_error_node = graph->error_node;
 	if (graph->real || (result == CUDA_SUCCESS && graph->n_nodes != n_nodes))
@@ -247,8 +249,10 @@ CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint
 	part = (struct channel_part){
 		.n_channels = graph->n_nodes - graph->n_joined, .n_nodes = graph->n_nodes};
 	graph->flags = by_node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0;
-	result = graph_end_make(graph->ending, session, graph->sdev->device, &part, 0, graph->model,
-		graph->flags, &graph->real);
+	do
+		result = graph_end_make(graph->ending, session, graph->sdev->device, &part, 0,
+			graph->model, graph->flags, &graph->real);
+	while (space_make_for_driver(session, graph->sdev, result, round++));
 	graph->n_freed = session->n_freed;
 	return result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_MPS_RPC_FAILURE : result;
 }

@@ -36,6 +36,10 @@
  * if the session has work itself, which may wait for a message that comes after this one.
  */
 #define EVICTION_ROUNDS 100
+/* ... and how much the driver gets at a time for code and graphs, of which nobody knows the size.
+ */
+#define DRIVER_BYTES ((uint64_t)32 << 20)
+#define DRIVER_ROUNDS 8
 #define EVICTION_NS UINT64_C(10000000000)
 #define EVICTION_AT_WORK_NS UINT64_C(1000000000)
 
@@ -116,8 +120,9 @@ static void log_full_store(struct session *session, const struct session_device 
 		(unsigned long long)host_store_limit() >> 20);
 }
 
-/* Idle sessions evict memory. Returns whether any has left. */
-static bool evict_others(struct session *session, struct session_device *sdev, uint64_t size)
+/* Idle sessions evict memory. Returns whether any has left. `is_idle': the session has no work. */
+static bool evict_others(
+	struct session *session, struct session_device *sdev, uint64_t size, bool is_idle)
 {
 	struct gate_wait wait = gate_wait(GATE_SPACE, session);
 	enum eviction_stay stay = STAY_NOTHING;
@@ -125,7 +130,7 @@ static bool evict_others(struct session *session, struct session_device *sdev, u
 
 	if (bytes == 0 || atomic_load(&session->is_ending))
 		return false;
-	wait.end_ns = now_ns() + (streams_poll(session) ? EVICTION_NS : EVICTION_AT_WORK_NS);
+	wait.end_ns = now_ns() + (is_idle ? EVICTION_NS : EVICTION_AT_WORK_NS);
 	eviction_set_busy(session, true, 0);
 	do
 		given = eviction_make_space(session, sdev->device->ordinal, bytes, 0, &stay);
@@ -146,7 +151,7 @@ static bool make_space(struct session *session, struct session_device *sdev, uin
 	if (round < LEASE_ROUNDS && shrink(session, sdev, is_own))
 		return true;
 	if (!is_own && eviction_is_allowed(session) && round < EVICTION_ROUNDS &&
-		evict_others(session, sdev, size))
+		evict_others(session, sdev, size, streams_poll(session)))
 		return true;
 	n_rounds = rounds_of(session, sdev, is_own);
 	if (n_rounds == 0 || round > n_rounds || atomic_load(&session->is_ending))
@@ -170,6 +175,15 @@ bool space_make(struct session *session, struct session_device *sdev, uint64_t s
 		return false;
 	virtual_poll(session);
 	return session_device_enter(session, sdev) == CUDA_SUCCESS;
+}
+
+bool space_make_for_driver(
+	struct session *session, struct session_device *sdev, CUresult result, unsigned round)
+{
+	return result == CUDA_ERROR_OUT_OF_MEMORY && eviction_is_allowed(session) &&
+	       round < DRIVER_ROUNDS &&
+	       evict_others(session, sdev, DRIVER_BYTES, session->busy == NULL) &&
+	       session_device_enter(session, sdev) == CUDA_SUCCESS;
 }
 
 CUresult space_take(

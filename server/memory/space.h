@@ -19,6 +19,13 @@
 bool space_make(
 	struct session *session, struct session_device *sdev, uint64_t size, unsigned round);
 
+/*
+ * Call this when attempt number `round' of a call in which the driver itself allocates, for code or
+ * a graph, has returned `result'. Returns whether to try again: idle sessions have evicted memory.
+ */
+bool space_make_for_driver(
+	struct session *session, struct session_device *sdev, CUresult result, unsigned round);
+
 /* As arena_alloc(), but reclaims memory if needed. */
 CUresult space_take(
 	struct session *session, struct session_device *sdev, uint64_t size, uint64_t *ret_address);

@@ -18,6 +18,7 @@
 #include "server/session/session.h"
 #include "server/share/cu_limit.h"
 #include "server/share/session_device.h"
+#include "server/memory/space.h"
 
 _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
 
@@ -76,18 +77,21 @@ static CUresult read_params(
 static __attribute__((noinline)) CUresult kernel_load(
 	struct session *session, struct kernel *kernel, const struct session_device *sdev)
 {
+	struct session_device *own = session_device_get(session, sdev->device->ordinal);
 	struct device_kernel *found = &kernel->on_devices[sdev->device->ordinal];
 	CUfunction function = NULL;
+	unsigned round = 0;
 	CUresult result;
 
-	result = library_charge(
-		session, kernel->library, session_device_get(session, sdev->device->ordinal));
+	result = library_charge(session, kernel->library, own);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!library_load_begin(session, kernel->library, sdev->device))
-		return CUDA_ERROR_MPS_RPC_FAILURE;
-	result = cuda.cuKernelGetFunction(&function, kernel->real);
-	library_load_end(kernel->library, sdev->device, result);
+	do {
+		if (!library_load_begin(session, kernel->library, sdev->device))
+			return CUDA_ERROR_MPS_RPC_FAILURE;
+		result = cuda.cuKernelGetFunction(&function, kernel->real);
+		library_load_end(kernel->library, sdev->device, result);
+	} while (space_make_for_driver(session, own, result, round++));
 	if (result == CUDA_SUCCESS)
 		result = kernel_read_limits(kernel, sdev, found);
 	if (result != CUDA_SUCCESS) {

@@ -18,6 +18,7 @@
 #include "server/share/eviction.h"
 #include "server/share/session_devices.h"
 #include "server/memory/away.h"
+#include "server/memory/space.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define STORE_MIB 256
@@ -429,6 +430,31 @@ static void test_choice(void **state)
 	}
 }
 
+/* The driver lacks memory for code or a graph: an idle session makes space, and it is tried again.
+ */
+static void test_for_the_driver(void **state)
+{
+	struct session_device *sdev = harness.session->devices[0];
+	pthread_t thread;
+
+	(void)state;
+	assert_false(space_make_for_driver(harness.session, sdev, CUDA_ERROR_OUT_OF_MEMORY, 0));
+	make_candidate(0, IDLE);
+	memset(asked, 0, sizeof(asked));
+	atomic_store(&is_over, false);
+	assert_int_equal(pthread_create(&thread, NULL, answer_all, NULL), 0);
+	assert_false(space_make_for_driver(harness.session, sdev, CUDA_SUCCESS, 0));
+	assert_false(space_make_for_driver(harness.session, sdev, CUDA_ERROR_OUT_OF_MEMORY, 99));
+	assert_string_equal(asked, "");
+	assert_true(space_make_for_driver(harness.session, sdev, CUDA_ERROR_OUT_OF_MEMORY, 0));
+	assert_string_equal(asked, "0");
+	atomic_store(&is_over, true);
+	pthread_join(thread, NULL);
+	harness.session->limits.oversubscribe = OVERSUBSCRIBE_NO;
+	assert_false(space_make_for_driver(harness.session, sdev, CUDA_ERROR_OUT_OF_MEMORY, 0));
+	eviction_leave(&candidates[0].session);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_big_session, close_session)
@@ -446,6 +472,7 @@ int main(void)
 		TEST(test_full_store),
 		TEST(test_refusals),
 		TEST(test_choice),
+		TEST(test_for_the_driver),
 		cmocka_unit_test(test_ends_before_a_message),
 	};
 
