@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 
 #include "async_close.h"
-#include "bounds.h"
 #include "cuda.h"
 #include "daemon/config/allowances.h"
 #include "daemon/state/partitions.h"

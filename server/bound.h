@@ -9,7 +9,6 @@
  * refund something, and then logs what it holds, once for each resource.
  */
 
-#include "base.h"
 #include "server/util/resource.h"
 
 struct session;

@@ -8,8 +8,6 @@
  * ones. A thread that ends with outer contexts leaks their nodes.
  */
 
-#include <stdatomic.h>
-
 #include "client.h"
 #include "context.h"
 

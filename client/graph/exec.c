@@ -17,7 +17,6 @@
 #include "client.h"
 #include "conditional.h"
 #include "lock.h"
-#include "client/util/log.h"
 #include "client/transport/route.h"
 #include "client/stream/callback.h"
 #include "client/stream/recorder.h"

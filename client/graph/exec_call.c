@@ -9,8 +9,6 @@
  * later changes of the graph do not affect earlier launches.
  */
 
-#include <string.h>
-
 #include "exec.h"
 #include "client/stream/callback.h"
 

@@ -6,8 +6,6 @@
  * Invariant: a range is removed from the map before the server is told of its end.
  */
 
-#include <stdatomic.h>
-
 #include "client.h"
 #include "host.h"
 #include "ipc.h"

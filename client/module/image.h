@@ -8,7 +8,6 @@
  */
 
 #include <stddef.h>
-#include <stdint.h>
 
 /* Finds the first byte and the size of the image. 0, or -EBADMSG: the format is unknown. */
 int image_find(const void *image, const void **ret_data, size_t *ret_size);

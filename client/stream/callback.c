@@ -17,7 +17,6 @@
 #include "lock.h"
 #include "spin.h"
 #include "stream.h"
-#include "client/util/log.h"
 #include "client/util/thread.h"
 #include "client/transport/call.h"
 #include "client/transport/route.h"

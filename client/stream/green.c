@@ -4,8 +4,6 @@
 
 #include "green.h"
 
-#include <stdatomic.h>
-
 #include "lock.h"
 #include "wire.h"
 

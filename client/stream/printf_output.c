@@ -13,7 +13,6 @@
 #include <stdio.h>
 
 #include "lock.h"
-#include "client/transport/call.h"
 #include "client/transport/server_link.h"
 #include "send.h"
 

@@ -15,7 +15,6 @@
 
 #include "server_link.h"
 #include "spin.h"
-#include "client/util/log.h"
 #include "client/util/sleep.h"
 
 #define TAILS_MAX 4

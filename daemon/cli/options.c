@@ -10,7 +10,6 @@
 
 #include <getopt.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "daemon/text/tokenize.h"
 #include "daemon/config/config_file.h"

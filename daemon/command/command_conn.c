@@ -10,7 +10,6 @@
 #include "command_conn.h"
 
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 

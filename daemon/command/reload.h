@@ -8,8 +8,6 @@
  * names of users in it, because the name service of the system may be slow.
  */
 
-#include "base.h"
-
 struct daemon;
 
 /* The daemon ends: no further file is read. A thread may still read one. */

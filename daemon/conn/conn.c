@@ -20,7 +20,6 @@
 #include "bounds.h"
 #include "daemon/text/line_buffer.h"
 #include "daemon/text/process.h"
-#include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/state/tenant_log.h"

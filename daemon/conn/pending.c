@@ -9,7 +9,6 @@
 #include "pending.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "conn.h"

@@ -9,8 +9,6 @@
 
 #include "handshake.h"
 
-#include <string.h>
-
 #include "cuda.h"
 #include "server_conn.h"
 #include "spec_hash.h"

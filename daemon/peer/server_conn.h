@@ -7,8 +7,6 @@
  * current frame. Loop thread.
  */
 
-#include "base.h"
-
 struct conn;
 struct server;
 

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "bounds.h"
 #include "daemon/text/line_buffer.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/conn.h"

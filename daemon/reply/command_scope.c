@@ -9,7 +9,6 @@
 
 #include "command_scope.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "command_reply.h"

@@ -13,7 +13,6 @@
 #include "daemon/text/tokenize.h"
 #include "daemon/config/devices.h"
 
-struct client;
 struct group;
 struct conn;
 struct server;

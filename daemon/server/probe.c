@@ -9,7 +9,6 @@
 
 #include "probe.h"
 
-#include <string.h>
 #include <sys/wait.h>
 
 #include "spawn.h"

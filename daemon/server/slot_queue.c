@@ -7,7 +7,6 @@
  * server, an error, or a notice that it is another user's turn.
  */
 
-#include <stdio.h>
 #include <string.h>
 
 #include "clients.h"

@@ -9,8 +9,6 @@
 
 #include "start.h"
 
-#include <string.h>
-
 #include "server.h"
 #include "turns.h"
 #include "daemon/config/allowances.h"

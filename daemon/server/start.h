@@ -4,8 +4,6 @@
 
 /* Decides whether a slot may start a server now, and starts it. Loop thread. */
 
-#include "base.h"
-
 struct error_message;
 struct slot;
 

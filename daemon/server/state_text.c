@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bounds.h"
 #include "limit_text.h"
 #include "namespaces.h"
 #include "server.h"

@@ -23,7 +23,6 @@
 #include "daemon/config/settings.h"
 #include "daemon/log/log_file.h"
 
-struct conn;
 struct conn_ops;
 struct kernel_log;
 struct listener;

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "frame.h"
-#include "daemon/text/group_name.h"
 #include "daemon/config/devices.h"
 
 #define FAULTS_MAX 16

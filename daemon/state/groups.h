@@ -10,7 +10,6 @@
 
 #include <sys/types.h>
 
-#include "bounds.h"
 #include "counts.h"
 #include "daemon/text/group_name.h"
 #include "daemon/text/list.h"

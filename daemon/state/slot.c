@@ -9,10 +9,10 @@
 #include "slot.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon.h"
 #include "tenant.h"
-#include "daemon/config/allowances.h"
 
 /* Initialises a slot that serves that account. */
 static void init_for(struct slot *slot, struct tenant *tenant, struct account *account)

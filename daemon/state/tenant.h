@@ -17,12 +17,10 @@
 #include <sys/types.h>
 
 #include "account.h"
-#include "bounds.h"
 #include "slot.h"
 #include "daemon/text/list.h"
 
 struct daemon;
-struct conn;
 
 struct tenant {
 	struct list link;    /* in the daemon's tenants */

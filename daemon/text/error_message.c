@@ -8,8 +8,6 @@
 
 #include "error_message.h"
 
-#include <stdio.h>
-
 int error_message_set(struct error_message *error, int r, const char *format, ...)
 {
 

@@ -8,8 +8,6 @@
 
 #include "line_buffer.h"
 
-#include <string.h>
-
 #include "quote.h"
 
 void line_clean(char *text)

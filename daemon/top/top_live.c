@@ -11,7 +11,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/signalfd.h>
 
 #include "clock.h"

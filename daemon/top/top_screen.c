@@ -9,7 +9,6 @@
 #include "top_screen.h"
 
 #include <ncurses.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <term.h>
 #include <time.h>

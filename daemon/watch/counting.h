@@ -10,9 +10,7 @@
 #include "base.h"
 #include "daemon/server/server_watch.h"
 
-struct client;
 struct conn;
-struct daemon;
 struct frame_counters;
 struct server;
 

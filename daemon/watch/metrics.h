@@ -7,8 +7,6 @@
  * page in Prometheus' format. Loop thread.
  */
 
-#include <sys/types.h>
-
 #include "base.h"
 #include "bounds.h"
 #include "counters.h"

@@ -7,6 +7,7 @@
  */
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "frame.h"
 #include "metrics.h"

@@ -9,7 +9,6 @@
 #include "trace_text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "bounds.h"
 #include "daemon/text/demangle.h"

@@ -11,7 +11,6 @@
 #include "device.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "lock.h"
 #include "server/util/gpu_processes.h"

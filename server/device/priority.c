@@ -9,8 +9,6 @@
 
 #include "priority.h"
 
-#include <string.h>
-
 /* How many of the driver's `n' are for background clients and for those below normal. */
 static int32_t count_background(int32_t n)
 {

@@ -8,8 +8,6 @@
 
 #include "trace_control.h"
 
-#include <unistd.h>
-
 #include "client.h"
 #include "daemon_link.h"
 #include "frame.h"

@@ -8,7 +8,6 @@
  */
 
 #include <stdbool.h>
-#include <stdint.h>
 
 struct client_conn;
 struct frame_trace;

@@ -14,8 +14,6 @@
 #include <elf.h>
 #include <string.h>
 
-#include "bounds.h"
-
 #define CUBIN_MANAGED 0x04 /* in a symbol's st_other */
 
 /* As the driver places its own memory. */

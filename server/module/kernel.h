@@ -13,7 +13,6 @@
 
 struct library;
 struct session_device;
-struct session;
 
 /* A kernel on one GPU, found at its first use there. */
 struct device_kernel {

@@ -16,7 +16,6 @@
 #include "kernel.h"
 #include "library.h"
 #include "machine_code.h"
-#include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/schedule/deferred.h"

@@ -8,7 +8,6 @@
  */
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 /* How often the loop checks. */
 #define WATCHDOG_LOOK_MS 5000
