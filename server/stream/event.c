@@ -2,25 +2,59 @@
 
 /*
  * Events, for order between streams and for times. A client sees from the seqno behind an
- * event that it is done. A worker.
+ * event that it is done. Clients of this server share events by an unguessable token. Workers.
  *
  * Invariant: the worker never waits for a client's event. Only the GPU waits for it; the
- * worker asks for times when it is done.
+ * worker asks for times when it is done. A shared event is on the list while an event of some
+ * session refers to it.
  */
 
 #include "event.h"
 
-#include "ipc_event.h"
+#include <string.h>
+
+#include "lock.h"
 #include "progress.h"
 #include "stream.h"
+#include "server/util/token.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/schedule/blocked_streams.h"
-#include "server/share/session_device.h"
+#include "server/share/session_devices.h"
+
+struct shared_event {
+	struct shared_event *next;
+	struct token token;
+	uid_t uid; /* of its user: other users may not open it */
+	CUevent real;
+	uint32_t device;
+	uint32_t n_refs; /* sessions' events */
+};
+
+static struct lock lock = LOCK_INIT(IPC_EVENTS);
+static struct shared_event *shared_events;
+
+static void shared_event_unref(struct shared_event *shared, bool device_lost)
+{
+	bool is_last;
+
+	lock_take(&lock);
+	is_last = --shared->n_refs == 0;
+	if (is_last)
+		LIST_DROP(shared_events, shared);
+	lock_release(&lock);
+	if (!is_last)
+		return;
+	if (!device_lost)
+		cuda.cuEventDestroy_v2(shared->real);
+	account_free(shared);
+}
 
 static void event_free(struct event *event, bool device_lost)
 {
-	if (!ipc_event_end(event, device_lost) && event->real && !device_lost)
+	if (event->shared)
+		shared_event_unref(event->shared, device_lost);
+	else if (event->real && !device_lost)
 		cuda.cuEventDestroy_v2(event->real);
 	account_free(event);
 }
@@ -160,6 +194,85 @@ CUresult do_event_elapsed(_unused_ struct session *session, struct event *start,
 	if (!start->real || !end->real)
 		return CUDA_ERROR_INVALID_HANDLE;
 	return cuda.cuEventElapsedTime(ret_milliseconds, start->real, end->real);
+}
+
+CUresult do_ipc_event_export(
+	struct session *session, struct event *event, uint32_t device, uint64_t ret_token[2])
+{
+	struct shared_event *shared = event->shared;
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
+
+	if (result == CUDA_SUCCESS)
+		result = event_make(event, sdev);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!shared) {
+		shared = account_alloc(session->account, sizeof(*shared), KEPT_EVENT);
+		if (!shared || !token_make(&shared->token)) {
+			account_free(shared);
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		}
+		account_unkeep(event, KEPT_EVENT);
+		shared->uid = session->uid;
+		shared->real = event->real;
+		shared->device = device;
+		shared->n_refs = 1;
+		lock_take(&lock);
+		LIST_PUSH(shared_events, shared);
+		lock_release(&lock);
+		event->shared = shared;
+	}
+	memcpy(ret_token, shared->token.words, sizeof(shared->token.words));
+	return CUDA_SUCCESS;
+}
+
+/* Takes a reference; NULL: there is no such event. */
+static struct shared_event *shared_event_ref(uid_t uid, const uint64_t token[2])
+{
+	lock_hold(&lock);
+	struct shared_event *shared = shared_events;
+
+	while (shared && (shared->uid != uid || !token_is(&shared->token, token)))
+		shared = shared->next;
+	if (shared)
+		shared->n_refs++;
+	return shared;
+}
+
+CUresult do_ipc_event_open(struct session *session, uint32_t id, const uint64_t token[2])
+{
+	struct shared_event *shared = shared_event_ref(session->uid, token);
+	CUresult result = shared ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	struct session_device *sdev = NULL;
+	struct event *event;
+
+	if (result == CUDA_SUCCESS)
+		result = session_device_open(session, shared->device, &sdev);
+	if (result == CUDA_SUCCESS)
+		result = do_event_create(session, id, CU_EVENT_DISABLE_TIMING);
+	if (result != CUDA_SUCCESS) {
+		if (shared)
+			shared_event_unref(shared, false);
+		return result;
+	}
+	event = session_event(session, id);
+	account_unkeep(event, KEPT_EVENT);
+	event->shared = shared;
+	event->real = shared->real;
+	event->sdev = sdev;
+	return CUDA_SUCCESS;
+}
+
+/* If other clients record the event, too, no seqno shows that it is done. So ask the driver. */
+CUresult do_ipc_event_query(struct session *session, struct event *event)
+{
+	CUresult result;
+
+	if (!event->real)
+		return CUDA_SUCCESS;
+	result = session_device_enter(session, event->sdev);
+	return result == CUDA_SUCCESS ? cuda.cuEventQuery(event->real) : result;
 }
 
 const struct session_part events_part = {.end = events_free};

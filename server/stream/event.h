@@ -4,8 +4,7 @@
 
 /*
  * Events of a session. A real event is made at the first record, on the GPU of its stream.
- * An event of another process is made and ends as any other (ipc_event.h), so the two files call
- * each other. The session's worker only.
+ * The session's worker only.
  */
 
 #include "server/driver/driver.h"
