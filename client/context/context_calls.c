@@ -13,8 +13,6 @@
 #include "client.h"
 #include "context.h"
 #include "context_share.h"
-#include "limit.h"
-#include "limit_bound.h"
 #include "lock.h"
 #include "share.h"
 #include "client/util/log.h"
@@ -170,69 +168,6 @@ CUresult local_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
 	*version = API_VERSION;
-	return CUDA_SUCCESS;
-}
-
-/* CUDA_ERROR_UNSUPPORTED_LIMIT: this GPU or driver does not have it. */
-static CUresult check_limit(const struct context *context, CUlimit limit)
-{
-	if ((unsigned)limit >= CU_LIMIT_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
-	if ((unsigned)limit >= DEVICE_LIMITS || context->device->limits[limit] == ~0ull)
-		return CUDA_ERROR_UNSUPPORTED_LIMIT;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
-{
-	struct context *context = context_current;
-	CUresult result = check_limit(context, limit);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	*pvalue = context->limits_set >> limit & 1 ? context->limits[limit]
-						   : context->device->limits[limit];
-	return CUDA_SUCCESS;
-}
-
-/*
- * These three limits affect kernels. They belong to the GPU and so to all clients;
- * requests only raise them.
- */
-static CUresult raise_limit(const struct context *context, CUlimit limit, size_t value)
-{
-	CUresult result;
-
-	if (limit > CU_LIMIT_MALLOC_HEAP_SIZE || value <= context->device->limits[limit])
-		return CUDA_SUCCESS;
-	result = send_limit_raise(context->device->index, (uint32_t)limit, value);
-	if (result != CUDA_SUCCESS && value > limit_bound(limit))
-		log_warn("the GPU's %s cannot grow to %zu bytes: all clients share it, and a "
-			 "client may request at most %llu MiB",
-			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value,
-			(unsigned long long)limit_bound(limit) >> 20);
-	/* The heap and the buffer keep their sizes once any client's kernels have used them. */
-	if (result == CUDA_ERROR_INVALID_VALUE && limit != CU_LIMIT_STACK_SIZE) {
-		log_warn("the GPU's %s cannot grow to %zu bytes: other clients are using it",
-			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value);
-		return CUDA_SUCCESS;
-	}
-	return result;
-}
-
-CUresult local_cuCtxSetLimit(CUlimit limit, size_t value)
-{
-	struct context *context = context_current;
-	CUresult result = check_limit(context, limit);
-
-	if (result == CUDA_SUCCESS)
-		result = limit_round(context->device, limit, value, &value);
-	if (result == CUDA_SUCCESS)
-		result = raise_limit(context, limit, value);
-	if (result != CUDA_SUCCESS)
-		return result;
-	context->limits[limit] = value;
-	context->limits_set |= 1u << limit;
 	return CUDA_SUCCESS;
 }
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the driver makes of the value of a limit. Any thread of the application.
+ * The limits of a context. Any thread of the application.
  *
- * Invariant: these rules decide what a program reads back; the server decides what the GPU gets.
- * They were measured on an H100 with driver 580.
+ * Invariant: what a program reads back is decided here, as the driver decides it (measured on an
+ * H100 with driver 580); the server decides what the GPU gets.
  */
 
-#include "limit.h"
-
-#include "base.h"
+#include "client.h"
+#include "context.h"
+#include "limit_bound.h"
+#include "client/util/log.h"
+#include "send.h"
 
 #define STACK_UNIT 16u
 #define PRINTF_UNIT 256u
@@ -43,7 +45,12 @@ static size_t persisting_most(const struct device *device)
 	return (size_t)MAX(size, 0);
 }
 
-CUresult limit_round(const struct device *device, CUlimit limit, size_t value, size_t *ret_value)
+/*
+ * The value that a limit gets when a program sets it. CUDA_ERROR_INVALID_VALUE: it is out of
+ * range. CUDA_ERROR_NOT_PERMITTED: the limit can only be queried.
+ */
+static CUresult limit_round(
+	const struct device *device, CUlimit limit, size_t value, size_t *ret_value)
 {
 	switch (limit) {
 	case CU_LIMIT_STACK_SIZE:
@@ -67,4 +74,67 @@ CUresult limit_round(const struct device *device, CUlimit limit, size_t value, s
 	default:
 		return CUDA_ERROR_NOT_PERMITTED;
 	}
+}
+
+/* CUDA_ERROR_UNSUPPORTED_LIMIT: this GPU or driver does not have it. */
+static CUresult check_limit(const struct context *context, CUlimit limit)
+{
+	if ((unsigned)limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((unsigned)limit >= DEVICE_LIMITS || context->device->limits[limit] == ~0ull)
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
+{
+	struct context *context = context_current;
+	CUresult result = check_limit(context, limit);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*pvalue = context->limits_set >> limit & 1 ? context->limits[limit]
+						   : context->device->limits[limit];
+	return CUDA_SUCCESS;
+}
+
+/*
+ * These three limits affect kernels. They belong to the GPU and so to all clients;
+ * requests only raise them.
+ */
+static CUresult raise_limit(const struct context *context, CUlimit limit, size_t value)
+{
+	CUresult result;
+
+	if (limit > CU_LIMIT_MALLOC_HEAP_SIZE || value <= context->device->limits[limit])
+		return CUDA_SUCCESS;
+	result = send_limit_raise(context->device->index, (uint32_t)limit, value);
+	if (result != CUDA_SUCCESS && value > limit_bound(limit))
+		log_warn("the GPU's %s cannot grow to %zu bytes: all clients share it, and a "
+			 "client may request at most %llu MiB",
+			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value,
+			(unsigned long long)limit_bound(limit) >> 20);
+	/* The heap and the buffer keep their sizes once any client's kernels have used them. */
+	if (result == CUDA_ERROR_INVALID_VALUE && limit != CU_LIMIT_STACK_SIZE) {
+		log_warn("the GPU's %s cannot grow to %zu bytes: other clients are using it",
+			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value);
+		return CUDA_SUCCESS;
+	}
+	return result;
+}
+
+CUresult local_cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	struct context *context = context_current;
+	CUresult result = check_limit(context, limit);
+
+	if (result == CUDA_SUCCESS)
+		result = limit_round(context->device, limit, value, &value);
+	if (result == CUDA_SUCCESS)
+		result = raise_limit(context, limit, value);
+	if (result != CUDA_SUCCESS)
+		return result;
+	context->limits[limit] = value;
+	context->limits_set |= 1u << limit;
+	return CUDA_SUCCESS;
 }
