@@ -2,7 +2,7 @@
 
 /*
  * Decides the route. route_decide() runs in the threads that make the first calls
- * of the process, one at a time; route_forked() runs in the only thread of a child.
+ * of the process, one at a time; on_fork() runs in the only thread of a child.
  *
  * Invariant: the route is published after everything it needs is ready. Afterwards
  * it changes only in a forked child. `is_open' is set by calls that found the way
@@ -11,6 +11,7 @@
 
 #include "route.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,6 @@
 #include "disable.h"
 #include "everywhere.h"
 #include "find_cuda.h"
-#include "fork.h"
 #include "handshake.h"
 #include "lock.h"
 #include "real.h"
@@ -100,6 +100,31 @@ static enum route decide_once(void)
 	return ROUTE_MPS;
 }
 
+/*
+ * In a forked child, in its only thread, before fork() returns there. The child has the parent's
+ * memory and connection, but not the rings (MADV_DONTFORK): nothing may use `server' after this.
+ */
+static void on_fork(void)
+{
+	decide_lock = (struct lock)LOCK_INIT(ROUTE);
+	logs_forked();
+	if (route_state.route != ROUTE_MPS)
+		return;
+	server_link_forget(&server);
+	route_state.is_open = 0;
+	/* If the parent had not initialised CUDA, the child may. */
+	route_state.route = route_state.is_initialised ? ROUTE_FORKED : ROUTE_UNDECIDED;
+}
+
+static void watch_forks(void)
+{
+	static bool is_watched;
+
+	/* The child inherits the handlers, and may connect to a server itself. */
+	if (!is_watched)
+		is_watched = pthread_atfork(NULL, NULL, on_fork) == 0;
+}
+
 enum route route_decide(void)
 {
 	enum route route;
@@ -110,7 +135,7 @@ enum route route_decide(void)
 		route = decide_once();
 		/* The real libcuda handles forks itself. */
 		if (route == ROUTE_MPS)
-			fork_watch();
+			watch_forks();
 		atomic_store_explicit(&route_state.route, route, memory_order_release);
 	}
 	return route;
@@ -124,18 +149,6 @@ void route_set_initialised(void)
 CUresult route_error(void)
 {
 	return route_get() == ROUTE_FORKED ? CUDA_ERROR_NOT_INITIALIZED : failure;
-}
-
-void route_forked(void)
-{
-	decide_lock = (struct lock)LOCK_INIT(ROUTE);
-	logs_forked();
-	if (route_state.route != ROUTE_MPS)
-		return;
-	server_link_forget(&server);
-	route_state.is_open = 0;
-	/* If the parent had not initialised CUDA, the child may. */
-	route_state.route = route_state.is_initialised ? ROUTE_FORKED : ROUTE_UNDECIDED;
 }
 
 static struct entry refused(CUresult result)

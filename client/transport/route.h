@@ -74,9 +74,6 @@ void route_set_initialised(void);
 /* The result of every call under ROUTE_FAILED and ROUTE_FORKED. */
 CUresult route_error(void);
 
-/* For a forked child, which must not use the parent's server. */
-void route_forked(void);
-
 /*
  * Logs a call that returned an error, as the driver does, and returns the error. "Not
  * ready" is not an error.
