@@ -7,7 +7,8 @@
  *
  * Invariant: the program's pages move only for cuMemHostGetDevicePointer(), and back
  * when the registration ends. The GPU never accesses memory without an alias; copies of
- * such memory go through staging.
+ * such memory go through staging. An alias is in the map of this process's memory as long
+ * as the server has it. This process made its pages resident, so that they are charged to it.
  */
 
 #include "registered.h"
@@ -16,12 +17,15 @@
 #include <sys/mman.h>
 
 #include "address_map.h"
-#include "alias.h"
 #include "client.h"
 #include "exchange.h"
+#include "frame.h"
 #include "lock.h"
 #include "client/util/log.h"
+#include "client/util/mapping.h"
+#include "client/transport/reconnect.h"
 #include "client/stream/stream.h"
+#include "send.h"
 
 #define REGISTER_FLAGS                                                                             \
 	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                              \
@@ -32,6 +36,91 @@ static struct address_map registered;
 /* One range at a time gets an alias late. */
 static struct lock reach_lock = LOCK_INIT(REACH);
 static _Atomic uint32_t n_aliases; /* 0 in most programs, so that copies need no lookup */
+
+static CUresult send_alias(
+	const struct memory_range *range, const struct mapping *mapping, uint64_t *ret_address)
+{
+	struct frame_memory frame = {.address = mapping->offset, .size = range->size};
+	CUresult result;
+
+	frame_init(&frame, FRAME_MEMORY, 1);
+	lock_hold(&server.sending);
+	result = reconnect_send_frame(&server, &frame, mapping->fd);
+	if (result == CUDA_SUCCESS)
+		result = send_host_alias(range->context->device->index, mapping->filesystem,
+			mapping->inode, mapping->offset, range->size, ret_address);
+	return result;
+}
+
+static const char *why_not(int r)
+{
+	switch (r) {
+	case -EINVAL:
+		return "it is not a writable shared mapping";
+	case -ENOTSUP:
+		return "the mapped file is not a file in memory";
+	case -ENOENT:
+		return "no descriptor or name leads to the mapped file";
+	case -EACCES:
+		return "the mapped file is not open for writing";
+	default:
+		return "its pages cannot be made resident";
+	}
+}
+
+static void log_copied(const struct memory_range *range, const char *why)
+{
+	log_info("the GPU cannot access memory registered at %#llx, which is copied instead: %s",
+		(unsigned long long)range->address, why);
+}
+
+/* For a range whose file is known; false: the range has no alias. */
+static bool alias_new_of(struct memory_range *range, const struct mapping *mapping)
+{
+	struct memory_range alias = *range;
+	int r = mapping_populate(range->address, range->size);
+
+	alias.kind = MEMORY_ALIAS;
+	alias.other = range->address;
+	if (r < 0 || send_alias(range, mapping, &alias.address) != CUDA_SUCCESS) {
+		log_copied(range, r < 0 ? why_not(r) : "the server did not pin it");
+		return false;
+	}
+	if (memory_add(&alias) != CUDA_SUCCESS) {
+		(void)send_host_alias_end(alias.address);
+		return false;
+	}
+	range->other = alias.address;
+	range->id = alias.id;
+	return true;
+}
+
+/*
+ * Gives a registered range its alias, if the server can get the file behind it, and
+ * adds the alias to the map with the same context and ID. Otherwise `range->other'
+ * stays 0, and the log says why.
+ */
+static void alias_new(struct memory_range *range)
+{
+	_cleanup_(mapping_close) struct mapping mapping;
+	int r = mapping_open(range->address, range->size, &mapping);
+
+	if (r == 0)
+		(void)alias_new_of(range, &mapping);
+	else
+		log_copied(range, why_not(r));
+}
+
+/* Called after all work that uses it is done. */
+static CUresult alias_end(uint64_t address)
+{
+	struct memory_range range;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	if (memory_remove(address, MEMORY_KIND(MEMORY_ALIAS), &range))
+		result = send_host_alias_end(address);
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
+}
 
 bool registered_find(uint64_t address, struct memory_range *ret_range)
 {
