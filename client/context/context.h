@@ -145,11 +145,11 @@ CUresult context_named_active(CUcontext handle, struct context **ret_context);
  */
 void context_end(struct context *context);
 
-/* The primary context of a GPU is active between these (primary.c). */
+/* The primary context of a GPU is active between these. */
 CUresult primary_retain(CUcontext *ret_handle, struct device *device);
 CUresult primary_release(struct device *device);
 
-/* The calling thread's stack of contexts (current.c). */
+/* The calling thread's stack of contexts. */
 CUresult context_push(struct context *context);
 struct context *context_pop(void);
 
@@ -158,6 +158,5 @@ static inline struct context *context_named_current(void)
 {
 	return context_green ? context_green : context_current;
 }
-bool context_is_bound(void);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Creating and destroying contexts, and their queries and settings. Any thread of
- * the application.
+ * Creating and destroying contexts, the primary context of each device, and the queries and
+ * settings of contexts, with the access to peers. Any thread of the application.
  *
  * Invariant: settings belong to the context and are answered here. They change no
- * other program's answers.
+ * other program's answers. The handle of a primary context stays the same over release, reset
+ * and the next retain; while it is inactive, it may be current, but cannot be used.
  */
 
 #include <stdatomic.h>
@@ -156,6 +157,49 @@ CUresult local_cuCtxDestroy_v2(CUcontext ctx)
 	return CUDA_SUCCESS;
 }
 
+CUresult primary_retain(CUcontext *pctx, struct device *device)
+{
+	struct context *context = device->primary;
+	CUresult result = device_open(device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	lock_hold(&context->lock);
+	if (!context->is_active)
+		result = context_share_begin(context, UINT32_MAX);
+	if (result == CUDA_SUCCESS) {
+		context->n_retained++;
+		atomic_store_explicit(&context->is_active, 1, memory_order_release);
+		*pctx = (CUcontext)context;
+	}
+	return result;
+}
+
+CUresult primary_release(struct device *device)
+{
+	struct context *context = device->primary;
+	CUresult result = CUDA_SUCCESS;
+	bool is_last;
+
+	lock_take(&context->lock);
+	if (context->n_retained == 0)
+		result = CUDA_ERROR_INVALID_CONTEXT;
+	else
+		context->n_retained--;
+	is_last = result == CUDA_SUCCESS && context->n_retained == 0 && context->is_active;
+	lock_release(&context->lock);
+	if (is_last)
+		context_end(context);
+	return result;
+}
+
+CUresult local_cuDevicePrimaryCtxReset_v2(struct device *device)
+{
+	if (context_is_active(device->primary))
+		context_end(device->primary);
+	return CUDA_SUCCESS;
+}
+
 CUresult local_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
 	struct context *context = NULL;
@@ -180,4 +224,54 @@ CUresult local_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPrio
 	if (greatestPriority)
 		*greatestPriority = context->device->priority_greatest;
 	return CUDA_SUCCESS;
+}
+
+/*
+ * Peer access: where the hardware can, the server maps a program's memory on one GPU for its other
+ * GPUs too. Enabling and disabling only change what calls report.
+ */
+
+/* The current context, and the other one, which must be active; both may be the same. */
+static CUresult p2p_enter(CUcontext handle, struct context **ret_context, struct context **ret_peer)
+{
+	CUresult result = context_enter(ret_context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_peer = context_find(handle);
+	if (!*ret_peer || !context_is_active(*ret_peer))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
+{
+	struct context *context, *peer;
+	CUresult result = p2p_enter(peerContext, &context, &peer);
+	uint64_t bit;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (Flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (context->device == peer->device || !device_reaches(context->device, peer->device))
+		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+	bit = 1ull << peer->device->index;
+	return atomic_fetch_or_explicit(&context->peers, bit, memory_order_relaxed) & bit
+		       ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+		       : CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxDisablePeerAccess(CUcontext peerContext)
+{
+	struct context *context, *peer;
+	CUresult result = p2p_enter(peerContext, &context, &peer);
+	uint64_t bit;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	bit = 1ull << peer->device->index;
+	return atomic_fetch_and_explicit(&context->peers, ~bit, memory_order_relaxed) & bit
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }

@@ -72,9 +72,8 @@ CUresult local_cuDeviceComputeCapability(int *major, int *minor, struct device *
 
 CUresult local_cuDeviceGetProperties(CUdevprop *prop, struct device *device)
 {
-	const int32_t *value;
+	const int32_t *value = device_facts(device)->attribute;
 
-	value = device_facts(device)->attribute;
 	*prop = (CUdevprop){
 		.maxThreadsPerBlock = value[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK],
 		.maxThreadsDim = {value[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X],
