@@ -112,10 +112,6 @@ CUresult library_each(struct library *library, unsigned n_max,
 	CUresult (*visit)(struct library *library, const char *name, unsigned i, void *arg),
 	void *arg, unsigned *ret_n);
 
-/* Its first `n_max' kernels in the driver's order, or all kernels if it has fewer. */
-CUresult library_list(
-	struct library *library, unsigned n_max, struct kernel **kernels, unsigned *ret_n);
-
 /* Unloads the modules of a context that ends. */
 void modules_end_context(struct context *context);
 

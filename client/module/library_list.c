@@ -15,50 +15,30 @@
 
 #define NAMES_BYTES 12288
 
-struct listing {
-	struct library *library;
-	CUresult (*visit)(struct library *library, const char *name, unsigned i, void *arg);
-	void *arg;
-	unsigned n, n_max;
-};
-
-/* Several names, each followed by a NUL. */
-static CUresult visit_names(struct listing *listing, const char *names, uint32_t size)
-{
-	const char *end = names + size;
-
-	if (size == 0 || end[-1] != 0)
-		return CUDA_ERROR_MPS_RPC_FAILURE;
-	for (; names < end && listing->n < listing->n_max; names += strlen(names) + 1) {
-		CUresult result = listing->visit(listing->library, names, listing->n, listing->arg);
-
-		if (result != CUDA_SUCCESS)
-			return result;
-		listing->n++;
-	}
-	return CUDA_SUCCESS;
-}
-
 CUresult library_each(struct library *library, unsigned n_max,
 	CUresult (*visit)(struct library *library, const char *name, unsigned i, void *arg),
 	void *arg, unsigned *ret_n)
 {
-	struct listing listing = {library, visit, arg, 0, n_max};
-	_cleanup_free_ uint8_t *names = malloc(NAMES_BYTES);
-	uint32_t count = 0, size = 0;
+	_cleanup_free_ char *names = malloc(NAMES_BYTES);
+	uint32_t n = 0, count = 0, size = 0;
 
 	if (!names)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	do {
 		CUresult result = send_library_names(
-			library_id(library), listing.n, &count, names, NAMES_BYTES, &size);
+			library_id(library), n, &count, (uint8_t *)names, NAMES_BYTES, &size);
 
-		if (result == CUDA_SUCCESS && listing.n < count)
-			result = visit_names(&listing, (const char *)names, size);
+		/* Several names, each followed by a NUL. */
+		if (result == CUDA_SUCCESS && n < count && (size == 0 || names[size - 1] != 0))
+			result = CUDA_ERROR_MPS_RPC_FAILURE;
+		for (const char *name = names;
+			result == CUDA_SUCCESS && name < names + size && n < MIN(count, n_max);
+			name += strlen(name) + 1)
+			result = visit(library, name, n++, arg);
 		if (result != CUDA_SUCCESS)
 			return result;
-	} while (listing.n < MIN(count, n_max));
-	*ret_n = listing.n;
+	} while (n < MIN(count, n_max));
+	*ret_n = n;
 	return CUDA_SUCCESS;
 }
 
@@ -69,12 +49,6 @@ static CUresult note_kernel(struct library *library, const char *name, unsigned 
 	return library_kernel(library, name, &kernels[i]);
 }
 
-CUresult library_list(
-	struct library *library, unsigned n_max, struct kernel **kernels, unsigned *ret_n)
-{
-	return library_each(library, n_max, note_kernel, kernels, ret_n);
-}
-
 CUresult library_count(struct library *library, unsigned *ret_count)
 {
 	uint8_t none[1];
@@ -83,12 +57,11 @@ CUresult library_count(struct library *library, unsigned *ret_count)
 	return send_library_names(library_id(library), UINT32_MAX, ret_count, none, 0, &size);
 }
 
-/* The handles replace the addresses of the kernels in the same array. */
+/* Its first `n_max' kernels in the driver's order, or all kernels if it has fewer. */
 static CUresult list_get(struct library *library, void **handles, unsigned n_max, unsigned *ret_n)
 {
 	*ret_n = 0;
-	return n_max > 0 ? library_list(library, n_max, (struct kernel **)handles, ret_n)
-			 : CUDA_SUCCESS;
+	return n_max > 0 ? library_each(library, n_max, note_kernel, handles, ret_n) : CUDA_SUCCESS;
 }
 
 CUresult local_cuLibraryEnumerateKernels(
@@ -105,6 +78,7 @@ CUresult local_cuModuleEnumerateFunctions(
 	unsigned n = 0;
 	CUresult result = list_get(library, (void **)functions, numFunctions, &n);
 
+	/* The handles replace the addresses of the kernels in the same array. */
 	for (unsigned i = 0; result == CUDA_SUCCESS && i < n; i++)
 		functions[i] = kernel_function((struct kernel *)functions[i]);
 	return result;
