@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Libraries of a session: loaded, searched, unloaded. A worker.
+ * Libraries of a session, and modules: loaded, searched, unloaded. A worker.
  *
- * Invariant: a kernel's library is loaded; both are removed from the tables together.
+ * Invariant: a kernel's library is loaded; both are removed from the tables together. An image
+ * that the driver refuses leaves nothing except its logs.
  */
 
 #include "library.h"
@@ -14,6 +15,7 @@
 #include "machine_code.h"
 #include "managed.h"
 #include "server/util/log.h"
+#include "server/session/fault.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
@@ -23,6 +25,9 @@
 
 /* Each may be a mapping of this process, which has at most 65 530 of them. */
 #define LIBRARIES_MAX 16384
+
+/* Size of the compiler's log for a refused image, if the client requests no larger one. */
+#define LIBRARY_LOG_SIZE 1024
 
 /* How many refusals of a session are logged, because a client may try forever. */
 #define REFUSALS_LOGGED 16
@@ -127,7 +132,7 @@ void library_log_refusal(struct session *session, struct library *library, CUres
 }
 
 /* The driver reads the image in place. */
-CUresult library_load(struct library *library)
+static CUresult library_load(struct library *library)
 {
 	CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
 	void *option_value = (void *)1;
@@ -137,8 +142,12 @@ CUresult library_load(struct library *library)
 		library->jit.n, &option, &option_value, 1);
 }
 
-CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32_t error_size,
-	uint32_t info_size, struct library **ret_library)
+/*
+ * Makes a library of the image that comes on the connection, with space for two logs. It is
+ * in the session's table; the driver does not know it yet.
+ */
+static CUresult library_new(struct session *session, uint32_t id, uint64_t size,
+	uint32_t error_size, uint32_t info_size, struct library **ret_library)
 {
 	struct library *library;
 	struct image *image = NULL;
@@ -163,10 +172,30 @@ CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32
 	return CUDA_SUCCESS;
 }
 
-void library_drop(struct session *session, struct library *library)
+/* Undoes library_new(); the driver does not have the library. */
+static void library_drop(struct session *session, struct library *library)
 {
 	image_unref(library->deferred.image);
 	account_free(handle_remove(&session->libraries, library->id));
+}
+
+/* Removes it from the tables. The real library stays until the GPUs are idle. */
+static void library_end(struct session *session, struct library *library)
+{
+	each_part(session_parts, code_end, session);
+	while (library->kernels) {
+		struct kernel *kernel = LIST_POP(library->kernels);
+
+		last_launch_keep(&session->last_launch, kernel->name);
+		handle_remove(&session->kernels, kernel->id);
+		account_free(kernel);
+	}
+	ranges_remove(&session->variables, library);
+	handle_remove(&session->libraries, library->id);
+	session->n_freed++;
+	library->is_ended = true;
+	if (library->n_users == 0)
+		library_discard(library);
 }
 
 CUresult do_library_load(struct session *session, uint32_t id, uint64_t size)
@@ -184,23 +213,53 @@ CUresult do_library_load(struct session *session, uint32_t id, uint64_t size)
 	return result;
 }
 
-/* Removes it from the tables. The real library stays until the GPUs are idle. */
-void library_end(struct session *session, struct library *library)
-{
-	each_part(session_parts, code_end, session);
-	while (library->kernels) {
-		struct kernel *kernel = LIST_POP(library->kernels);
+/* A name that no code contains. The driver refuses broken code before it looks for the name. */
+#define NO_KERNEL "\x01"
 
-		last_launch_keep(&session->last_launch, kernel->name);
-		handle_remove(&session->kernels, kernel->id);
-		account_free(kernel);
+/* A module's code is compiled when it is loaded; a library's perhaps later. */
+static CUresult try_code(struct session *session, struct library *library)
+{
+	CUkernel kernel;
+	CUresult result =
+		session->current ? session_device_enter(session, session->current) : CUDA_SUCCESS;
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuLibraryGetKernel(&kernel, library->deferred.library, NO_KERNEL);
+	return result == CUDA_ERROR_NOT_FOUND ? CUDA_SUCCESS : result;
+}
+
+CUresult do_library_compile(struct session *session, const struct msg_library_compile *msg,
+	const struct jit_option *options, uint32_t *ret_refusal, uint32_t values[16],
+	uint32_t *ret_error_filled, uint32_t *ret_info_filled, uint32_t *ret_error_length,
+	uint8_t *logs, _unused_ uint32_t n_logs_max, uint32_t *ret_n_logs)
+{
+	struct library *library;
+	bool is_loaded = false;
+	CUresult result = library_new(session, msg->library, msg->size,
+		MAX(msg->error_size, LIBRARY_LOG_SIZE), msg->info_size, &library);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!jit_put(&library->jit, options, msg->n_options)) {
+		library_drop(session, library);
+		return CUDA_ERROR_INVALID_VALUE;
 	}
-	ranges_remove(&session->variables, library);
-	handle_remove(&session->libraries, library->id);
-	session->n_freed++;
-	library->is_ended = true;
-	if (library->n_users == 0)
-		library_discard(library);
+	result = library_load(library);
+	is_loaded = result == CUDA_SUCCESS;
+	if (is_loaded && msg->is_module)
+		result = try_code(session, library);
+	jit_values(&library->jit, msg->n_options, values);
+	*ret_refusal = result;
+	jit_logs(&library->jit, ret_error_filled, ret_info_filled, ret_error_length, logs,
+		ret_n_logs);
+	if (result == CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	library_log_refusal(session, library, result);
+	if (is_loaded)
+		library_end(session, library);
+	else
+		library_drop(session, library);
+	return result_is_fault(result) ? result : CUDA_SUCCESS;
 }
 
 void library_use(struct library *library)
@@ -296,6 +355,55 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 	*ret_address = address;
 	*ret_size = size;
 	return CUDA_SUCCESS;
+}
+
+/* Puts the whole names from `first' on into `names', as many as fit, in the driver's order. */
+static CUresult put_names(CUkernel *kernels, uint32_t n, uint32_t first, uint8_t *names,
+	uint32_t n_max, uint32_t *ret_size)
+{
+	uint32_t size = 0;
+
+	for (uint32_t i = first; i < n; i++) {
+		const char *name = NULL;
+		CUresult result = cuda.cuKernelGetName(&name, kernels[i]);
+		size_t length;
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		length = strlen(name) + 1;
+		if (length > WIRE_NAME_MAX_BYTES)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		if (length > n_max - size)
+			break;
+		memcpy(names + size, name, length);
+		size += (uint32_t)length;
+	}
+	*ret_size = size;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_library_names(struct session *session, struct library *library, uint32_t first,
+	uint32_t *ret_count, uint8_t *names, uint32_t n_names_max, uint32_t *ret_n_names)
+{
+	_cleanup_account_ CUkernel *kernels = NULL;
+	unsigned count = 0;
+	CUresult result = CUDA_SUCCESS;
+
+	if (session->current)
+		result = session_device_enter(session, session->current);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuLibraryGetKernelCount(&count, library->deferred.library);
+	*ret_count = count;
+	*ret_n_names = 0;
+	if (result != CUDA_SUCCESS || first >= count)
+		return result;
+	kernels = account_alloc(session->account, count * sizeof(CUkernel), 0);
+	if (!kernels)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = cuda.cuLibraryEnumerateKernels(kernels, count, library->deferred.library);
+	return result == CUDA_SUCCESS
+		       ? put_names(kernels, count, first, names, n_names_max, ret_n_names)
+		       : result;
 }
 
 const struct session_part libraries_part = {.end = libraries_free};

@@ -22,9 +22,6 @@ struct managed;
 struct session_device;
 struct session;
 
-/* Size of the compiler's log for a refused image, if the client requests no larger one. */
-#define LIBRARY_LOG_SIZE 1024
-
 /* How much of a GPU's memory it uses, if a limit counts that. */
 struct library_charge {
 	struct library_charge *next;
@@ -48,16 +45,6 @@ struct library {
 };
 
 /*
- * Makes a library of the image that comes on the connection, with space for two logs. It is
- * in the session's table; the driver does not know it yet.
- */
-CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32_t error_size,
-	uint32_t info_size, struct library **ret_library);
-
-/* Passes it to the driver. */
-CUresult library_load(struct library *library);
-
-/*
  * Before the first use on a GPU, which makes the variables there: charges them to the
  * session's limit, if there is one. CUDA_ERROR_OUT_OF_MEMORY.
  */
@@ -71,12 +58,6 @@ CUresult library_charge(
 bool library_load_begin(
 	struct session *session, const struct library *library, struct device *device);
 void library_load_end(struct library *library, struct device *device, CUresult result);
-
-/* Undoes library_new(); the driver does not have the library. */
-void library_drop(struct session *session, struct library *library);
-
-/* Removes it from the tables; the driver unloads it later. */
-void library_end(struct session *session, struct library *library);
 
 /* A node of a graph begins or ends using a kernel of it. */
 void library_use(struct library *library);
