@@ -10,6 +10,7 @@
 
 #include "server_conn.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,6 @@
 #include "daemon/server/group_shares.h"
 #include "daemon/server/server.h"
 #include "daemon/server/server_watch.h"
-#include "daemon/server/start_log.h"
 #include "daemon/server/turns.h"
 #include "daemon/watch/counting.h"
 #include "daemon/watch/faults.h"
@@ -63,6 +63,51 @@ static void server_conn_lose(struct server *server, bool is_unread)
 	server_on_link_lost(server);
 	if (server->state != SERVER_STOPPING)
 		server->state = SERVER_INITIALIZING;
+}
+
+_printf_(2, 3) static void start_log_line(struct server *server, const char *format, ...)
+{
+	char text[LINE_MAX_SIZE];
+
+	format_arguments(text, format);
+	server_log_line(server, text);
+}
+
+static void log_memory(struct server *server, const struct memory_limit *limit)
+{
+	const struct devices *devices = &server->devices;
+	bool is_found = false;
+
+	for (unsigned i = 0; i < devices->n; i++) {
+		if (!device_name_matches(limit->device, &devices->items[i]))
+			continue;
+		is_found = true;
+		start_log_line(server,
+			"Device pinned memory limit for device %u set to 0x%" PRIx64 " bytes",
+			devices->items[i].ordinal, limit->bytes);
+	}
+	if (!is_found)
+		start_log_line(server,
+			"Device pinned memory limit for device %s: there is no such device",
+			limit->device);
+}
+
+/*
+ * The last lines of a server's start in server.log: its settings, and that it has started. The
+ * daemon writes them, because only the daemon knows the settings.
+ */
+static void start_log(struct server *server)
+{
+	const struct settings settings = server_settings(server, server->tenant->uid);
+
+	/* What the server itself has said so far comes first. */
+	server_read_output(server);
+	start_log_line(server, "Active Threads Percentage set to %u.%u",
+		settings.active_threads / 1000, settings.active_threads % 1000 / 100);
+	for (unsigned i = 0; i < settings.n_memory; i++)
+		log_memory(server, &settings.memory[i]);
+	start_log_line(server, "Server Priority set to %d", settings.priority);
+	start_log_line(server, "Server has started");
 }
 
 /* A fault is not a failure of the server: the program that caused it has to wait. */
