@@ -81,8 +81,7 @@ def bad(message, field, rule, indent=1):
 
 def fixed_checks(spec, message):
     lines = []
-    fields = [f for f in message.fields if f.is_in]
-    members, _ = layout(spec, fields, HEAD_SIZE)
+    members, _ = layout(spec, message.of(True), HEAD_SIZE)
     for kind, _, name, _, _ in members:
         if kind == "pad":
             lines += [f"\tif (msg->{name} != 0)", bad(message, name, "not zero", 2)]
@@ -144,9 +143,7 @@ def arguments_of(spec, message):
         arguments += [one.name for one in message.fields if one.kind == "handle"] + ["msg"]
         arguments += [f"({'const char' if one.kind == 'string' else 'const void'} *){one.name}"
                       for one in message.of(True, True)]
-    for one in message.fields:
-        if not one.is_in or wide:
-            continue
+    for one in message.of(True) if not wide else []:
         if one.kind == "handle":
             arguments.append(one.name)
         elif one.kind == "string":
@@ -157,9 +154,7 @@ def arguments_of(spec, message):
             arguments += [f"(const void *){one.name}", f"msg->{one.size_name}"]
         else:
             arguments.append(f"msg->{one.name}")
-    for one in message.fields:
-        if one.is_in:
-            continue
+    for one in message.of(False):
         if one.kind == "list":
             arguments += ["(void *)(body + 1)", str(one.rules["max"]),
                           f"&body->{one.size_name}"]
@@ -184,8 +179,7 @@ def answer_lines(spec, message):
 
 def gen_one(spec, message):
     tails = message.of(True, True)
-    answer = [f for f in message.fields if not f.is_in]
-    fields = [f for f in message.fields if f.is_in]
+    answer, fields = message.of(False), message.of(True)
     params = ["struct session *session", "const struct message_head *head", "struct reply *reply",
               "const char **ret_why"]
     out = [wrapped(f"static int dispatch_{message.name}(", params, ")"), "{"]

@@ -23,7 +23,7 @@ def gen_calls(spec):
         way = "sync" if message.is_sync else "async"
         out += [f"## {message.name}, {message.op:#06x}, {way}", ""]
         for is_in, title, start in ((True, "Message", HEAD_SIZE), (False, "Reply", 0)):
-            fields = [f for f in message.fields if f.is_in == is_in]
+            fields = message.of(is_in)
             if not fields:
                 continue
             by_name = {f.name: f for f in fields}
@@ -47,9 +47,8 @@ def gen_calls(spec):
 
 
 def how_of(stub):
-    text = {"local": "local", "alias": f"as {stub.target}", "refused": f"refused: {stub.why}",
+    return {"local": "local", "alias": f"as {stub.target}", "refused": f"refused: {stub.call.why}",
             "unserved": "not yet"}[stub.how]
-    return text
 
 
 def gen_coverage(spec, headers):

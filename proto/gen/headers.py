@@ -95,13 +95,10 @@ def name_of(word, macros):
             return word
         call = re.fullmatch(r"__CUDA_API_(PTDS|PTSZ)\(\s*(\w+)\s*\)", body)
         if call:
-            return name_of_inner(call.group(2), word, macros) + "_" + call.group(1).lower()
+            inner = call.group(2) if call.group(2) == word else name_of(call.group(2), macros)
+            return inner + "_" + call.group(1).lower()
         word = body
     raise HeaderError(f"the macro {word} has no end")
-
-
-def name_of_inner(inner, word, macros):
-    return inner if inner == word else name_of(inner, macros)
 
 
 def lines_of(text, macros):

@@ -42,8 +42,7 @@ class Case:
     def __init__(self, spec, message, index):
         self.spec, self.message = spec, message
         self.base = 0x1000 + 0x100 * index
-        self.fields = [f for f in message.fields if f.is_in]
-        self.answers = [f for f in message.fields if not f.is_in]
+        self.fields, self.answers = message.of(True), message.of(False)
         members, self.size = layout(spec, self.fields, HEAD_SIZE)
         self.offsets = {name: at for _, _, name, _, at in members}
         self.pads = [(name, at, SCALARS[kind][1])
@@ -81,6 +80,12 @@ class Case:
                  one.rules.get("min", 0), one.rules.get("mask", 0)] + one.rules.get("in", [])[-1:]
         return next(v for v in tries if self.allowed(one, v))
 
+    def constants(self, one):
+        """(index, constant) of the value of a scalar, or of each element of an array."""
+        if one.kind == "array":
+            return [(f"[{i}]", number(self.value(one, i), one.type)) for i in range(one.count)]
+        return [("", number(self.value(one), one.wire_type))]
+
     def tail_count(self, one):
         """Elements of a list, bytes of others (a string's NUL too)."""
         wanted = LIST_ELEMENTS if one.kind == "list" else TAIL_BYTES
@@ -88,6 +93,11 @@ class Case:
 
     def tail_bytes(self, one):
         return self.tail_count(one) * element_size(self.spec, one)
+
+    def tail_line(self, function, to, one, end=");"):
+        """A call with the place, the size and the pattern of a tail that is no string."""
+        return wrapped(function, [to, str(self.tail_bytes(one)), str(self.pattern(one) & 0xff)],
+                       end, 1)
 
     def tail_text(self, one):
         return (one.name * TAIL_BYTES)[:self.tail_count(one) - 1]
@@ -190,14 +200,9 @@ def make_lines(case):
                 out.append(wrapped("memcpy(", [to, f'"{case.tail_text(one)}"',
                                                str(case.tail_bytes(one))], ");", 1))
             else:
-                out.append(wrapped("fill(", [to, str(case.tail_bytes(one)),
-                                             str(case.pattern(one) & 0xff)], ");", 1))
-        elif one.kind == "array":
-            out += [f"\tmsg->{one.name}[{i}] = {number(case.value(one, i), one.type)};"
-                    for i in range(one.count)]
+                out.append(case.tail_line("fill(", to, one))
         else:
-            kind = {"handle": "u32", "devptr": "u64"}.get(one.kind, one.type)
-            out.append(f"\tmsg->{one.name} = {number(case.value(one), kind)};")
+            out += [f"\tmsg->{one.name}{at} = {value};" for at, value in case.constants(one)]
     return out + [f"\treturn {case.total};", "}", ""]
 
 
@@ -214,14 +219,9 @@ def expect_lines(case):
         elif one.is_tail:
             size_name = number_name(case.spec, case.message, one.size_name)
             out.append(f"\tEXPECT({size_name} == {case.tail_count(one)});")
-            out.append(wrapped("EXPECT(is_filled(", [name, str(case.tail_bytes(one)),
-                                                     str(case.pattern(one) & 0xff)], "));", 1))
-        elif one.kind == "array":
-            out += [f"\tEXPECT({number_of}[{i}] == {number(case.value(one, i), one.type)});"
-                    for i in range(one.count)]
+            out.append(case.tail_line("EXPECT(is_filled(", name, one, "));"))
         else:
-            kind = "u64" if one.kind == "devptr" else one.type
-            out.append(f"\tEXPECT({number_of} == {number(case.value(one), kind)});")
+            out += [f"\tEXPECT({number_of}{at} == {value});" for at, value in case.constants(one)]
     return out
 
 
@@ -244,14 +244,11 @@ def answer_lines(case):
     for one in case.answers:
         if one.kind == "list":
             out.append(f"\tEXPECT({one.size_name}_max == {one.rules['max']});")
-            out.append(wrapped("fill(", [one.name, str(case.tail_bytes(one)),
-                                         str(case.pattern(one) & 0xff)], ");", 1))
+            out.append(case.tail_line("fill(", one.name, one))
             out.append(f"\t*ret_{one.size_name} = {case.tail_count(one)};")
-        elif one.kind == "array":
-            out += [f"\t{one.name}[{i}] = {number(case.value(one, i), one.type)};"
-                    for i in range(one.count)]
         else:
-            out.append(f"\t*ret_{one.name} = {number(case.value(one), one.type)};")
+            to = one.name if one.kind == "array" else f"*ret_{one.name}"
+            out += [f"\t{to}{at} = {value};" for at, value in case.constants(one)]
     return out
 
 
@@ -278,13 +275,12 @@ def argument_lines(case):
                       f"\tconst void *{name} = attempt ? long_bytes() : {name}_bytes;",
                       f"\tuint32_t {one.size_name} = {case.tail_count(one)};"]
         elif one.kind == "array":
-            values = [number(case.value(one, i), one.type) for i in range(one.count)]
+            values = [value for _, value in case.constants(one)]
             kind = case.spec.c_type(one.type)
             lines.append(wrapped(f"{kind} {name}[{one.count}] = {{", values, "};", 1))
         else:
-            kind = {"handle": "u32", "devptr": "u64"}.get(one.kind, one.type)
-            value = number(case.value(one), kind)
-            lines.append(f"\t{case.spec.c_type(kind)} {name} = {value};")
+            kind = case.spec.c_type(one.wire_type)
+            lines.append(f"\t{kind} {name} = {case.constants(one)[0][1]};")
         arguments += [name, one.size_name] if one.is_tail and one.kind != "string" else [name]
     for one in case.answers:
         kind = case.spec.c_type(one.type)
@@ -319,8 +315,7 @@ def send_lines(case):
     out += ["\tCUresult result;", ""]
     if not attempts and not any(one.is_tail for one in case.fields) and not case.answers:
         out.append("\t(void)attempt;")
-    out += [wrapped("fill(", [f"{one.name}_bytes", str(case.tail_bytes(one)),
-                              str(case.pattern(one) & 0xff)], ");", 1)
+    out += [case.tail_line("fill(", f"{one.name}_bytes", one)
             for one in case.fields if one.is_tail and one.kind != "string"]
     for i, attempt in enumerate(attempts, 1):
         out += break_lines(i, attempt)
@@ -330,13 +325,9 @@ def send_lines(case):
     for one in case.answers:
         if one.kind == "list":
             out.append(f"\tEXPECT({one.size_name} == {case.tail_count(one)});")
-            out.append(wrapped("EXPECT(is_filled(", [one.name, str(case.tail_bytes(one)),
-                                                     str(case.pattern(one) & 0xff)], "));", 1))
-        elif one.kind == "array":
-            out += [f"\tEXPECT({one.name}[{i}] == {number(case.value(one, i), one.type)});"
-                    for i in range(one.count)]
+            out.append(case.tail_line("EXPECT(is_filled(", one.name, one, "));"))
         else:
-            out.append(f"\tEXPECT({one.name} == {number(case.value(one), one.type)});")
+            out += [f"\tEXPECT({one.name}{at} == {value});" for at, value in case.constants(one)]
     out += ["\treturn result;", "}", ""]
     if attempts:
         out += [f"static const struct attempt attempts_{name}[] = {{"]

@@ -23,24 +23,16 @@ def gen_send_h(spec):
 
 
 def check_lines(message):
-    lines, strings = [], []
-    for one in message.of(True, True):
-        if one.kind == "string":
-            strings.append(f"\tuint32_t {one.size_name} = string_size({one.name});")
+    lines = []
     for one in message.of(True, False) + message.of(True, True):
-        for condition, rule in rule_checks(one, element(one), one.size_name):
+        is_array = one.kind == "array"
+        value, tab = (f"{one.name}[i]", "\t\t") if is_array else (one.name, "\t")
+        for condition, rule in rule_checks(one, value, one.size_name):
             if one.kind == "string" and rule == "min" and lowest(one) == 1:
                 continue  # string_size() counts the NUL
-            if one.kind == "array":
-                lines.append(f"\tfor (unsigned i = 0; i < {one.count}; i++)")
-                lines.append(f"\t\tif ({condition})\n\t\t\treturn CUDA_ERROR_INVALID_VALUE;")
-            else:
-                lines.append(f"\tif ({condition})\n\t\treturn CUDA_ERROR_INVALID_VALUE;")
-    return strings, lines
-
-
-def element(one):
-    return f"{one.name}[i]" if one.kind == "array" else one.name
+            lines += [f"\tfor (unsigned i = 0; i < {one.count}; i++)"] * is_array
+            lines += [f"{tab}if ({condition})", f"{tab}\treturn CUDA_ERROR_INVALID_VALUE;"]
+    return lines
 
 
 def fill_lines(message):
@@ -71,23 +63,20 @@ def array_lines(message):
             for one in message.of(True, False) if one.kind == "array"]
 
 
-def ask_lines(spec, message, tails):
-    fixed = [f for f in message.fields if not f.is_in]
+# What call_ask() gets in place of a reply's tail.
+NO_TAIL = ["NULL", "0", "NULL"]
+
+
+def ask_lines(message, tails):
+    arguments = ["&msg.head", "sizeof(msg)"] + tails + ["&reply", "sizeof(reply)"]
     tail = message.of(False, True)
-    arguments = ["&msg.head", "sizeof(msg)"] + tails
-    arguments += ["&reply", "sizeof(reply)"] if fixed else ["NULL", "0"]
-    lines = []
-    if tail:
-        one = tail[0]
+    for one in tail:
         room = f"{one.size_name}_max * (uint32_t)sizeof(*{one.name})"
         arguments += [one.name, room, "&tail_size"]
-    else:
-        arguments += ["NULL", "0", "NULL"]
-    lines.append(wrapped("result = call_ask(", arguments, ");", 1))
+    lines = [wrapped("result = call_ask(", arguments if tail else arguments + NO_TAIL, ");", 1)]
     if not message.answers_always:
         lines.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
-    if tail:
-        one = tail[0]
+    for one in tail:
         lines.append(f"\tif (tail_size != (uint64_t)reply.{one.size_name} * sizeof(*{one.name}))")
         lines.append("\t\treturn CUDA_ERROR_MPS_RPC_FAILURE;")
     for one in message.of(False, False):
@@ -95,18 +84,17 @@ def ask_lines(spec, message, tails):
             lines.append(f"\tmemcpy({one.name}, reply.{one.name}, sizeof(reply.{one.name}));")
         else:
             lines.append(f"\t*ret_{one.name} = reply.{one.name};")
-    if tail:
-        lines.append(f"\t*ret_{tail[0].size_name} = reply.{tail[0].size_name};")
+    lines += [f"\t*ret_{one.size_name} = reply.{one.size_name};" for one in tail]
     lines.append("\treturn result;" if message.answers_always else "\treturn CUDA_SUCCESS;")
     return lines
 
 
 def gen_one(spec, message):
-    strings, checks = check_lines(message)
-    tail = message.of(True, True)
-    answer = [f for f in message.fields if not f.is_in]
+    tail, answer = message.of(True, True), message.of(False)
     out = [prototype("CUresult", f"send_{message.name}", params_of(spec, message)), "{"]
-    out += strings + fill_lines(message)
+    out += [f"\tuint32_t {one.size_name} = string_size({one.name});"
+            for one in tail if one.kind == "string"]
+    out += fill_lines(message)
     if tail:
         out += tail_lines(message)
     tails = ["tails", "ARRAY_SIZE(tails)"] if tail else ["NULL", "0"]
@@ -117,13 +105,13 @@ def gen_one(spec, message):
     if answer:
         out.append("\tCUresult result;")
     out.append("")
-    out += checks + array_lines(message)
+    out += check_lines(message) + array_lines(message)
     if answer:
         if message.answers_always:
             out.append("\tmemset(&reply, 0xff, sizeof(reply));")
-        out += ask_lines(spec, message, tails)
+        out += ask_lines(message, tails)
     elif message.is_sync:
-        arguments = ["&msg.head", "sizeof(msg)"] + tails + ["NULL", "0", "NULL", "0", "NULL"]
+        arguments = ["&msg.head", "sizeof(msg)"] + tails + ["NULL", "0"] + NO_TAIL
         out.append(wrapped("return call_ask(", arguments, ");", 1))
     else:
         out.append(wrapped("return call_post(", ["&msg.head", "sizeof(msg)"] + tails, ");", 1))

@@ -66,6 +66,11 @@ class Field:
         return self.kind in ("string", "bytes", "list")
 
     @property
+    def wire_type(self):
+        """The spec type by which a scalar, a handle or an address travels."""
+        return {"handle": "u32", "devptr": "u64"}.get(self.kind, self.type)
+
+    @property
     def size_name(self):
         """The field of a message or reply with a tail's length."""
         return f"n_{self.name}" if self.kind == "list" else f"{self.name}_size"
@@ -90,8 +95,9 @@ class Message:
     needs_memory: bool = True
     fields: list = field(default_factory=list)
 
-    def of(self, is_in, is_tail):
-        return [f for f in self.fields if f.is_in == is_in and f.is_tail == is_tail]
+    def of(self, is_in, is_tail=None):
+        """The fields of the message or of its reply: all, the tails, or all but the tails."""
+        return [f for f in self.fields if f.is_in == is_in and is_tail in (None, f.is_tail)]
 
 
 @dataclass
@@ -115,6 +121,11 @@ class Call:
     arguments: list = field(default_factory=list)  # ... with these
     gives: tuple = ()      # the argument that points to the answer, and the answer
     does: str = ""         # the statement that is all of the answer
+
+    @property
+    def is_by_hand(self):
+        """Whether local_SYMBOL() answers it."""
+        return not self.function and not self.gives and not self.does
 
 
 @dataclass
@@ -190,6 +201,13 @@ class Parser:
 
     # ---- lines
 
+    def groups(self, pattern, text, form):
+        """The parts of a line that has this form."""
+        match = re.fullmatch(pattern, text)
+        if not match:
+            self.fail(f"expected: {form}")
+        return match.groups()
+
     def parse(self):
         for self.line, raw in enumerate(self.text.split("\n"), 1):
             text = self.without_comment(raw)
@@ -237,77 +255,67 @@ class Parser:
         self.names[name] = what
 
     def read_limit(self, text):
-        match = re.fullmatch(r"limit\s+([A-Z][A-Z0-9_]*)\s*=\s*(.+)", text)
-        if not match:
-            self.fail("expected: limit NAME = NUMBER")
-        self.claim(match.group(1), "limit")
-        value = self.value(match.group(2))
+        name, number = self.groups(r"limit\s+([A-Z][A-Z0-9_]*)\s*=\s*(.+)", text,
+                                   "limit NAME = NUMBER")
+        self.claim(name, "limit")
+        value = self.value(number)
         if not 0 <= value < 1 << 64:
-            self.fail(f"the limit {match.group(1)} is {value}, outside 64 bits")
-        self.spec.limits[match.group(1)] = value
+            self.fail(f"the limit {name} is {value}, outside 64 bits")
+        self.spec.limits[name] = value
 
     def read_flags(self, text):
         """`flags X = A B' is `limit X_A = 1', `limit X_B = 2' and `limit X_ALL = 3'."""
-        match = re.fullmatch(r"flags\s+([A-Z][A-Z0-9_]*)\s*=\s*([A-Z][A-Z0-9_ ]*)", text)
-        if not match:
-            self.fail("expected: flags NAME = NAME NAME...")
-        bits = match.group(2).split()
+        prefix, words = self.groups(r"flags\s+([A-Z][A-Z0-9_]*)\s*=\s*([A-Z][A-Z0-9_ ]*)", text,
+                                    "flags NAME = NAME NAME...")
+        bits = words.split()
         if len(bits) > 32:
             self.fail(f"{len(bits)} flags, more than 32")
         values = {bit: 1 << i for i, bit in enumerate(bits)}
         for name, value in {**values, "ALL": (1 << len(bits)) - 1}.items():
-            self.claim(f"{match.group(1)}_{name}", "limit")
-            self.spec.limits[f"{match.group(1)}_{name}"] = value
+            self.claim(f"{prefix}_{name}", "limit")
+            self.spec.limits[f"{prefix}_{name}"] = value
 
     def read_handle(self, text):
-        match = re.fullmatch(r"handle\s+([a-z]\w*)", text)
-        if not match:
-            self.fail("expected: handle NAME")
-        self.claim(match.group(1), "handle")
-        self.spec.handles[match.group(1)] = self.line
+        name, = self.groups(r"handle\s+([a-z]\w*)", text, "handle NAME")
+        self.claim(name, "handle")
+        self.spec.handles[name] = self.line
 
     def read_struct(self, text):
-        match = re.fullmatch(r"struct\s+([a-z]\w*)", text)
-        if not match:
-            self.fail("expected: struct NAME")
-        self.claim(match.group(1), "struct")
-        self.block = Struct(self.line, match.group(1), [], 0, 1)
-        self.spec.structs[match.group(1)] = self.block
+        name, = self.groups(r"struct\s+([a-z]\w*)", text, "struct NAME")
+        self.claim(name, "struct")
+        self.block = Struct(self.line, name, [], 0, 1)
+        self.spec.structs[name] = self.block
 
     def read_member(self, text):
-        match = re.fullmatch(r"(\w+)\s+([a-z]\w*)", text)
-        if not match or match.group(1) not in SCALARS:
-            self.fail("expected: TYPE NAME, with a type of fixed size")
-        size = SCALARS[match.group(1)][1]
+        kind, name = self.groups(rf"({'|'.join(SCALARS)})\s+([a-z]\w*)", text,
+                                 "TYPE NAME, with a type of fixed size")
+        size = SCALARS[kind][1]
         if self.block.size % size:
-            self.fail(f"'{match.group(2)}' would need padding before it")
-        self.block.fields.append(match.groups())
+            self.fail(f"'{name}' would need padding before it")
+        self.block.fields.append((kind, name))
         self.block.size += size
         self.block.align = max(self.block.align, size)
 
     def read_message(self, text):
-        match = re.fullmatch(r"message\s+([a-z]\w*)\s*=\s*(0x[0-9a-fA-F]+)\s+(async|sync|sync always)"
-                             r"( away)?", text)
-        if not match:
-            self.fail("expected: message NAME = OPCODE async|sync|sync always [away]")
-        name, op = match.group(1), int(match.group(2), 16)
+        name, opcode, way, away = self.groups(
+            r"message\s+([a-z]\w*)\s*=\s*(0x[0-9a-fA-F]+)\s+(async|sync|sync always)( away)?", text,
+            "message NAME = OPCODE async|sync|sync always [away]")
+        op = int(opcode, 16)
         self.claim(name, "message")
         if not 0 < op <= 0xffff:
-            self.fail(f"the opcode {match.group(2)} does not fit into 16 bits")
+            self.fail(f"the opcode {opcode} does not fit into 16 bits")
         if op in self.ops:
-            self.fail(f"{self.ops[op]} already has the opcode {match.group(2)}")
+            self.fail(f"{self.ops[op]} already has the opcode {opcode}")
         self.ops[op] = name
-        self.block = Message(self.line, name, op, match.group(3) != "async",
-                             match.group(3) == "sync always", not match.group(4))
+        self.block = Message(self.line, name, op, way != "async", way == "sync always", not away)
         self.spec.messages.append(self.block)
 
     # ---- fields
 
     def read_field(self, text):
-        match = re.fullmatch(r"(in|out)\s+(\w+)\s+([a-z]\w*)(?:\[([^\]]*)\])?((?:\s.*)?)", text)
-        if not match:
-            self.fail("expected: in|out TYPE NAME[…] RULES")
-        direction, kind, name, index, rules = match.groups()
+        direction, kind, name, index, rules = self.groups(
+            r"(in|out)\s+(\w+)\s+([a-z]\w*)(?:\[([^\]]*)\])?((?:\s.*)?)", text,
+            "in|out TYPE NAME[…] RULES")
         made = Field(self.line, direction == "in", "scalar", kind, name)
         if name in RESERVED or name.startswith("pad"):
             self.fail(f"'{name}' is a name that the generated code uses")
@@ -457,10 +465,9 @@ class Parser:
         return checks
 
     def read_alias(self, text):
-        match = re.fullmatch(r"alias\s+(cu\w+)\s*=\s*(cu\w+)", text)
-        if not match:
-            self.fail("expected: alias SYMBOL = SYMBOL")
-        self.add_call(Call(self.line, match.group(1), "alias", target=match.group(2)))
+        symbol, target = self.groups(r"alias\s+(cu\w+)\s*=\s*(cu\w+)", text,
+                                     "alias SYMBOL = SYMBOL")
+        self.add_call(Call(self.line, symbol, "alias", target=target))
 
     # ---- the whole
 
@@ -525,10 +532,8 @@ def layout(spec, fields, start):
         at += size * count
 
     for one in fields:
-        if one.is_tail:
-            continue
-        kind = {"handle": "u32", "devptr": "u64"}.get(one.kind, one.type)
-        place("field", kind, one.name, one.count)
+        if not one.is_tail:
+            place("field", one.wire_type, one.name, one.count)
     for one in fields:
         if one.is_tail:
             place("length", "u32", one.size_name, 1)
@@ -537,12 +542,9 @@ def layout(spec, fields, start):
 
 
 def largest(spec, message, is_in):
-    fields = [f for f in message.fields if f.is_in == is_in]
-    _, size = layout(spec, fields, HEAD_SIZE if is_in else 0)
-    for one in fields:
-        if one.is_tail:
-            size += padded(one.rules["max"] * element_size(spec, one))
-    return size
+    _, size = layout(spec, message.of(is_in), HEAD_SIZE if is_in else 0)
+    return size + sum(padded(one.rules["max"] * element_size(spec, one))
+                      for one in message.of(is_in, True))
 
 
 def element_size(spec, tail):

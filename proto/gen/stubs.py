@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from .headers import DECLARED
-from .spec import SpecError
+from .spec import Call, SpecError
 from .text import banner, quoted, wrapped
 
 # A call that names such an object works in the object's context, not in the current one: the
@@ -57,21 +57,22 @@ class Stub:
     """How the client answers one symbol."""
     prototype: object
     how: str               # local, alias, refused, unserved
-    target: str = ""       # the symbol whose local_ function answers
-    why: str = ""
-    early: bool = False
-    implicit: bool = False
-    current: bool = False
+    call: Call             # of the symbol, or of that whose alias it is
     checks: list = field(default_factory=list)  # (word, kind, positions of parameters, condition)
-    function: str = ""     # which answers in place of local_SYMBOL(), ...
-    arguments: list = field(default_factory=list)  # ... with these; they name ...
-    gives: tuple = ()      # or the argument that points to the answer, and the answer; ...
-    does: str = ""         # ... or the statement that is all of it; they too ...
-    names: list = field(default_factory=list)  # ... parameters of the target
+    names: list = field(default_factory=list)  # parameters as `call' names them
 
     @property
     def symbol(self):
         return self.prototype.symbol
+
+    @property
+    def target(self):
+        """The symbol whose local_ function answers."""
+        return self.call.symbol if self.how in ("local", "alias") else ""
+
+    @property
+    def implicit(self):
+        return "implicit" in self.call.flags
 
     @property
     def per_thread(self):
@@ -80,23 +81,16 @@ class Stub:
 
 def stub_of(spec, headers, prototype):
     symbol = prototype.symbol
-    call = spec.calls.get(symbol)
-    plain = PER_THREAD.sub("", symbol)
-    if not call and plain != symbol:
-        call = spec.calls.get(plain)  # a per-thread symbol follows the plain symbol
+    # A per-thread symbol follows the plain symbol.
+    call = spec.calls.get(symbol) or spec.calls.get(PER_THREAD.sub("", symbol))
     if not call:
-        return Stub(prototype, "unserved", why="it is not served yet")
+        return Stub(prototype, "unserved", Call(0, symbol, "unserved", why="it is not served yet"))
     if call.how == "refused":
-        return Stub(prototype, "refused", why=call.why, early="early" in call.flags)
-    target = call.target if call.how == "alias" else call.symbol
-    answer = spec.calls[target]
-    flags = answer.flags
-    how = "local" if target == symbol else "alias"
-    return Stub(prototype, how, target, early="early" in flags, implicit="implicit" in flags,
-                current="current" in flags,
-                checks=checks_of(spec, answer, headers.prototypes[target]),
-                function=answer.function, arguments=answer.arguments, gives=answer.gives, does=answer.does,
-                names=[param.name for param in headers.prototypes[target].params])
+        return Stub(prototype, "refused", call)
+    answer = spec.calls[call.target] if call.how == "alias" else call
+    target = headers.prototypes[answer.symbol]
+    return Stub(prototype, "local" if answer.symbol == symbol else "alias", answer,
+                checks_of(spec, answer, target), [param.name for param in target.params])
 
 
 def checks_of(spec, call, prototype):
@@ -153,9 +147,8 @@ def gen_client_h(spec, headers):
     found = {HANDLES[kind][1] for stub in stubs for kind in objects_of(stub).values()}
     out += [f"struct {name};" for name in sorted(found)] + [""] * bool(found)
     for stub in stubs:
-        if stub.how != "local" or stub.function or stub.gives or stub.does:
-            continue
-        out.append(wrapped(f"CUresult local_{stub.symbol}(", local_params(stub), ");"))
+        if stub.how == "local" and stub.call.is_by_hand:
+            out.append(wrapped(f"CUresult local_{stub.symbol}(", local_params(stub), ");"))
     out.append("\n#endif")
     return "\n".join(out) + "\n"
 
@@ -174,15 +167,18 @@ CLASS_TYPES = {"p": "const void *", "i": "int", "u": "unsigned", "l": "uint64_t"
                "c": "uint8_t", "f": "float", "d": "double", "s": "int64_t"}
 
 
+def type_behind(headers, name):
+    """The type of CLASSES, or `struct', for which a type stands."""
+    while name not in CLASSES and name in headers.types:
+        name = headers.types[name]
+    return name
+
+
 def class_of(headers, param):
     """The class of an argument; a struct passed by value has its own type as class."""
     if param.type.endswith("*") or param.array:
         return "p"
-    resolved = param.type
-    for _ in range(8):
-        if resolved in CLASSES:
-            break
-        resolved = headers.types.get(resolved, resolved)
+    resolved = type_behind(headers, param.type)
     return param.type if resolved == "struct" else CLASSES[resolved]
 
 
@@ -204,10 +200,8 @@ def trace_letter(headers, param):
         return "o"
     if passed in "pfd":
         return passed.replace("d", "f")
-    resolved = kind
-    for _ in range(8):
-        resolved = headers.types.get(resolved, resolved)
-    return "h" if kind in HEX else "i" if resolved == "enum" or passed in "is" else "u"
+    is_signed = passed in "is" or type_behind(headers, kind) == "enum"
+    return "h" if kind in HEX else "i" if is_signed else "u"
 
 
 def gen_asker(classes):
@@ -234,7 +228,7 @@ def owner_of(stub):
     """The expression that finds the context of an object that the call names; or None."""
     for kind, find in OWNERS.items():
         for param in stub.prototype.params:
-            if stub.target and not stub.current and param.type == kind:
+            if stub.target and "current" not in stub.call.flags and param.type == kind:
                 return f"{find}({param.name})"
     return None
 
@@ -286,15 +280,14 @@ def in_call(stub, text, objects=None):
 
 def arguments_of(stub):
     """What the function that answers gets: all arguments, or what the spec says."""
-    names = stub.gives or (stub.arguments if stub.function
-                           else stub.names + ["implicit"] * stub.implicit)
+    call = stub.call
+    names = call.gives or (call.arguments if call.function else stub.names + ["implicit"] * stub.implicit)
     return [in_call(stub, one) for one in names]
 
 
 def is_plain(stub):
     """Whether local_SYMBOL() alone answers, with the arguments of the symbol."""
-    return (not stub.function and not stub.gives and not stub.does and not stub.checks
-            and not stub.implicit and not owner_of(stub)
+    return (stub.call.is_by_hand and not stub.checks and not stub.implicit and not owner_of(stub)
             and values_of(stub) == [param.name for param in stub.prototype.params])
 
 
@@ -322,12 +315,13 @@ def gen_answer(stub):
         out += [f"\t{find}"] * bool(find)
         out += ([wrapped("if (", conditions, ")", 1, " ||"), f"\t\treturn {result};"] if conditions
                 else ["\tif (returned != CUDA_SUCCESS)", "\t\treturn returned;"])
-    if stub.gives or stub.does:
-        out += [f"\t*{arguments[0]} = {arguments[1]};" if stub.gives
-                else "\t" + in_call(stub, stub.does).replace("; ", ";\n\t") + ";",
+    if stub.call.gives or stub.call.does:
+        out += [f"\t*{arguments[0]} = {arguments[1]};" if stub.call.gives
+                else "\t" + in_call(stub, stub.call.does).replace("; ", ";\n\t") + ";",
                 "\treturn CUDA_SUCCESS;"]
     else:
-        out.append(wrapped(f"return {stub.function or f'local_{stub.target}'}(", arguments, ");", 1))
+        function = stub.call.function or f"local_{stub.target}"
+        out.append(wrapped(f"return {function}(", arguments, ");", 1))
     return "\n".join(out + ["}", ""])
 
 
@@ -336,9 +330,9 @@ def gen_stub(headers, stub, whys):
     params, symbol = prototype.declare_params(), stub.symbol
     names = [param.name for param in prototype.params]
     types = [trace_letter(headers, param) + param.name for param in prototype.params]
-    why = 0 if stub.target else whys.index(stub.why)
+    why = 0 if stub.target else whys.index(stub.call.why)
     text = quoted(f"\t{{TEXT({symbol}, ", [one + "," for one in types[:-1]] + types[-1:], ")}};")
-    words = [f"REAL_AT({symbol})", "EARLY" if stub.early else "LATE", str(why)]
+    words = [f"REAL_AT({symbol})", "EARLY" if "early" in stub.call.flags else "LATE", str(why)]
     opening = f"static const struct call call_{symbol} = {{"
     out = ([f"{opening}{', '.join(words)},", text, ""] if "\n" in text
            else [wrapped(opening, words + [text.strip()[:-2]], "};"), ""])
@@ -376,9 +370,9 @@ def gen_stubs_c(spec, headers):
         out.append(STUBS_PER_THREAD)
     if any(check[1] == "context" for stub in stubs for check in stub.checks):
         out.append(STUBS_CONTEXT)
-    if any(stub.function == "answer" for stub in stubs):
+    if any(stub.call.function == "answer" for stub in stubs):
         out.append(STUBS_ANSWER)
-    whys = [""] + sorted({stub.why for stub in stubs if not stub.target})
+    whys = [""] + sorted({stub.call.why for stub in stubs if not stub.target})
     out.append("/* Why the client refuses some calls. */\nstatic const char *const whys[] = {")
     out += [f'\t"{why}",' for why in whys] + ["};", "", STUBS_REFUSED]
     out += [gen_asker(classes) for classes in sorted({classes_of(headers, stub) for stub in stubs})]

@@ -60,12 +60,10 @@ def gen_wire_h(spec):
     out.append("};\n")
     for message in spec.messages:
         out.append(f"/* {message.name}: {comment_of(message)} */")
-        fields = [f for f in message.fields if f.is_in]
-        out += struct_lines(spec, f"msg_{message.name}", fields, HEAD_SIZE, True)
-        fields = [f for f in message.fields if not f.is_in]
-        if fields:
+        out += struct_lines(spec, f"msg_{message.name}", message.of(True), HEAD_SIZE, True)
+        if message.of(False):
             out.append("")
-            out += struct_lines(spec, f"reply_{message.name}", fields, 0, False)
+            out += struct_lines(spec, f"reply_{message.name}", message.of(False), 0, False)
         out.append("")
     out.append("/* The name of a message, for log lines; never NULL. */")
     out.append("const char *op_name(uint16_t op);\n")
@@ -125,13 +123,9 @@ const char *cuda_result_name(uint32_t result)
 def in_params(spec, message, handle):
     """C parameters of a message; `handle' is how objects are passed."""
     params = []
-    for one in message.fields:
-        if not one.is_in:
-            continue
+    for one in message.of(True):
         if one.kind == "handle":
             params.append(handle(one))
-        elif one.kind == "devptr":
-            params.append(f"uint64_t {one.name}")
         elif one.kind == "string":
             params.append(f"const char *{one.name}")
         elif one.kind == "bytes":
@@ -141,15 +135,13 @@ def in_params(spec, message, handle):
         elif one.kind == "array":
             params.append(f"const {spec.c_type(one.type)} {one.name}[{one.count}]")
         else:
-            params.append(f"{spec.c_type(one.type)} {one.name}")
+            params.append(f"{spec.c_type(one.wire_type)} {one.name}")
     return params
 
 
 def out_params(spec, message):
     params = []
-    for one in message.fields:
-        if one.is_in:
-            continue
+    for one in message.of(False):
         if one.kind == "list":
             params += [f"{spec.c_type(one.type)} *{one.name}", f"uint32_t {one.size_name}_max",
                        f"uint32_t *ret_{one.size_name}"]
