@@ -311,15 +311,6 @@ const char *config_key_text(enum config_key key, const struct config_values *fil
 	return value ? value : keys[key].fallback;
 }
 
-void config_key_apply(enum config_key key, struct config *config)
-{
-	const char *value = config_key_text(key, config->file);
-	struct error_message error;
-
-	if (value && !keys[key].is_passed_on)
-		(void)keys[key].set(&keys[key], config, value, &error);
-}
-
 static int load_key(enum config_key key, struct config *config, struct error_message *error)
 {
 	const char *value = config_key_text(key, config->file);
@@ -333,6 +324,13 @@ static int load_key(enum config_key key, struct config *config, struct error_mes
 	return r < 0 ? error_message_set(
 			       error, r, "%s is \"%.64s\": %s", keys[key].variable, value, why.text)
 		     : 0;
+}
+
+void config_key_apply(enum config_key key, struct config *config)
+{
+	struct error_message error;
+
+	(void)load_key(key, config, &error);
 }
 
 /* Only root can create the default directory: another user's logs are beside the socket. */

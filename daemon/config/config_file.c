@@ -27,14 +27,11 @@
 #define KEY_UID "uid"
 #define KEY_NAMES_MAX MAX(CONFIG_KEYS, SETTINGS + 1)
 
-static const struct {
-	const char *name;
-	bool needs_name;
-} kinds[] = {
-	[SECTION_DAEMON] = {"daemon", false},
-	[SECTION_DEFAULT] = {"default", false},
-	[SECTION_USER] = {"user", true},
-	[SECTION_GROUP] = {"group", true},
+static const char *const kinds[] = {
+	[SECTION_DAEMON] = "daemon",
+	[SECTION_DEFAULT] = "default",
+	[SECTION_USER] = "user",
+	[SECTION_GROUP] = "group",
 };
 
 /* The state of one reading. */
@@ -42,6 +39,7 @@ struct reading {
 	struct config_file *file;
 	const struct config_report *report;
 	int n_errors;
+	unsigned line;
 	enum section_kind kind;
 	unsigned daemon_line; /* 0: [daemon] has not begun yet */
 };
@@ -57,12 +55,12 @@ void config_report(const struct config_report *report, const char *format, ...)
 	report->on_line(report->arg, line);
 }
 
-/* Reports an error, whose arguments follow the format: "/etc/mps.conf:12: …". False. */
-#define reading_fail(reading, line, format, ...)                                                   \
+/* Reports an error of this line: "/etc/mps.conf:12: …". False. */
+#define reading_fail(reading, format, ...)                                                         \
 	({                                                                                         \
 		if (++(reading)->n_errors <= ERRORS_SHOWN_MAX)                                     \
 			config_report((reading)->report, "%.200s:%u: " format,                     \
-				(reading)->file->path, line, ##__VA_ARGS__);                       \
+				(reading)->file->path, (reading)->line, ##__VA_ARGS__);            \
 		false;                                                                             \
 	})
 
@@ -70,7 +68,8 @@ static void on_syntax_error(void *arg, unsigned line, const char *why)
 {
 	struct reading *reading = arg;
 
-	reading_fail(reading, line, "%s", why);
+	reading->line = line;
+	reading_fail(reading, "%s", why);
 }
 
 static void join_names(const char *const *names, size_t n, char *text, size_t size)
@@ -111,42 +110,38 @@ static int parse_user(const char *text, uid_t *ret_uid)
 }
 
 /* False: the error has been reported. */
-static bool find_kind(
-	struct reading *reading, unsigned line, const char *text, enum section_kind *ret_kind)
+static bool find_kind(struct reading *reading, const char *text, enum section_kind *ret_kind)
 {
-	const char *names[ARRAY_SIZE(kinds)], *nearest;
+	const char *nearest = nearest_word(text, kinds, ARRAY_SIZE(kinds));
 
 	for (enum section_kind kind = 0; kind < ARRAY_SIZE(kinds); kind++)
-		if (strcmp(kinds[kind].name, text) == 0) {
+		if (strcmp(kinds[kind], text) == 0) {
 			*ret_kind = kind;
 			return true;
 		}
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		names[i] = kinds[i].name;
-	nearest = nearest_word(text, names, ARRAY_SIZE(kinds));
 	if (nearest)
-		reading_fail(reading, line, "there is no section [%.64s]: did you mean [%s]?", text,
-			nearest);
+		reading_fail(
+			reading, "there is no section [%.64s]: did you mean [%s]?", text, nearest);
 	else
-		reading_fail(reading, line,
+		reading_fail(reading,
 			"there is no section [%.64s]: the sections are [daemon], [default], [user "
-			"NAME] "
-			"and [group NAME]",
+			"NAME] and [group NAME]",
 			text);
 	return false;
 }
 
-static bool check_section_name(
-	struct reading *reading, unsigned line, enum section_kind kind, const char *name)
+static bool check_section_name(struct reading *reading, enum section_kind kind, const char *name)
 {
-	if (!kinds[kind].needs_name && *name)
-		reading_fail(reading, line, "[%s] takes no name, but is followed by \"%.64s\"",
-			kinds[kind].name, name);
-	else if (kinds[kind].needs_name && !*name)
-		reading_fail(reading, line, "[%s] needs a name: write [%s NAME]", kinds[kind].name,
-			kinds[kind].name);
+	bool needs_name = kind == SECTION_USER || kind == SECTION_GROUP;
+
+	if (!needs_name && *name)
+		reading_fail(reading, "[%s] takes no name, but is followed by \"%.64s\"",
+			kinds[kind], name);
+	else if (needs_name && !*name)
+		reading_fail(
+			reading, "[%s] needs a name: write [%s NAME]", kinds[kind], kinds[kind]);
 	else if (kind == SECTION_GROUP && !group_name_ok(name))
-		reading_fail(reading, line,
+		reading_fail(reading,
 			"\"%.64s\" is not a valid group name: it must have " GROUP_NAME_ACCEPTED,
 			name);
 	else
@@ -164,30 +159,32 @@ static unsigned count_sections(const struct config_file *file, enum section_kind
 }
 
 /* Whether there may be one more of that kind. */
-static bool check_section_count(struct reading *reading, unsigned line, enum section_kind kind)
+static bool check_section_count(struct reading *reading, enum section_kind kind)
 {
 	unsigned max = kind == SECTION_GROUP ? GROUPS_MAX : USER_SECTIONS_MAX;
 
 	if (count_sections(reading->file, kind) < max)
 		return true;
-	return reading_fail(reading, line,
-		"there are more than %u sections [%s], which is the maximum", max,
-		kinds[kind].name);
+	return reading_fail(reading, "there are more than %u sections [%s], which is the maximum",
+		max, kinds[kind]);
 }
 
-static bool check_section_is_new(
-	struct reading *reading, unsigned line, const struct config_section *section)
+/* `before': the line in which the section has begun; 0: it has not. */
+static bool check_section_is_new(struct reading *reading, unsigned before)
 {
-	const struct config_section *other =
-		section->kind == SECTION_USER
-			? config_file_find_user(reading->file, section->uid)
-			: config_file_find(reading->file, section->kind, section->name);
-
-	if (other)
-		reading_fail(reading, line,
+	if (before > 0)
+		reading_fail(reading,
 			"the section has begun in line %u already: write all its keys there",
-			other->line);
-	return !other;
+			before);
+	return before == 0;
+}
+
+/* The section of that kind with the same name, or of the same user. */
+static const struct config_section *find_same(
+	const struct config_file *file, const struct config_section *section)
+{
+	return section->kind == SECTION_USER ? config_file_find_user(file, section->uid)
+					     : config_file_find(file, section->kind, section->name);
 }
 
 static bool add_section(struct reading *reading, const struct config_section *section)
@@ -197,19 +194,9 @@ static bool add_section(struct reading *reading, const struct config_section *se
 		reallocarray(file->sections, file->n_sections + 1, sizeof(*sections));
 
 	if (!sections)
-		return reading_fail(reading, section->line, "out of memory");
+		return reading_fail(reading, "out of memory");
 	file->sections = sections;
 	sections[file->n_sections++] = *section;
-	return true;
-}
-
-static bool begin_daemon_section(struct reading *reading, unsigned line)
-{
-	if (reading->daemon_line > 0)
-		return reading_fail(reading, line,
-			"the section has begun in line %u already: write all its keys there",
-			reading->daemon_line);
-	reading->daemon_line = line;
 	return true;
 }
 
@@ -217,41 +204,49 @@ static bool on_section(void *arg, unsigned line, const char *text, const char *n
 {
 	struct reading *reading = arg;
 	struct config_section section = {.line = line};
+	const struct config_section *same;
 
-	if (!find_kind(reading, line, text, &reading->kind) ||
-		!check_section_name(reading, line, reading->kind, name))
+	reading->line = line;
+	if (!find_kind(reading, text, &reading->kind) ||
+		!check_section_name(reading, reading->kind, name))
 		return false;
-	if (reading->kind == SECTION_DAEMON)
-		return begin_daemon_section(reading, line);
+	if (reading->kind == SECTION_DAEMON) {
+		bool is_new = check_section_is_new(reading, reading->daemon_line);
+
+		if (is_new)
+			reading->daemon_line = line;
+		return is_new;
+	}
 	section.kind = reading->kind;
 	snprintf(section.name, sizeof(section.name), "%s", name);
 	settings_init(&section.settings);
 	if (section.kind == SECTION_USER) {
 		if (parse_user(name, &section.uid) < 0)
-			return reading_fail(reading, line,
+			return reading_fail(reading,
 				"the system has no user \"%.64s\": [user NAME] takes the name of a "
 				"user or a UID",
 				name);
 		section.has_uid = true;
 	}
-	return check_section_is_new(reading, line, &section) &&
-	       check_section_count(reading, line, section.kind) && add_section(reading, &section);
+	same = find_same(reading->file, &section);
+	return check_section_is_new(reading, same ? same->line : 0) &&
+	       check_section_count(reading, section.kind) && add_section(reading, &section);
 }
 
 /* ---- entries */
 
-static void refuse_value(struct reading *reading, unsigned line, const char *key, const char *value,
+static void refuse_value(struct reading *reading, const char *key, const char *value,
 	const struct error_message *why)
 {
-	reading_fail(reading, line, "%s is \"%.64s\": %s", key, value, why->text);
+	reading_fail(reading, "%s is \"%.64s\": %s", key, value, why->text);
 }
 
 /* False: the key is set for the second time. */
-static bool check_first(struct reading *reading, unsigned line, const char *key, unsigned before)
+static bool check_first(struct reading *reading, const char *key, unsigned before)
 {
 	if (before > 0)
-		reading_fail(reading, line,
-			"%s is set in line %u already: remove one of the two lines", key, before);
+		reading_fail(reading, "%s is set in line %u already: remove one of the two lines",
+			key, before);
 	return before == 0;
 }
 
@@ -259,8 +254,8 @@ static const char *section_label(const struct reading *reading, char label[GROUP
 {
 	const char *name = reading->kind == SECTION_DAEMON ? "" : current_section(reading)->name;
 
-	snprintf(label, GROUP_NAME_MAX + 16, "[%s%s%s]", kinds[reading->kind].name,
-		*name ? " " : "", name);
+	snprintf(label, GROUP_NAME_MAX + 16, "[%s%s%s]", kinds[reading->kind], *name ? " " : "",
+		name);
 	return label;
 }
 
@@ -292,7 +287,7 @@ static const char *find_key_of_variable(enum section_kind kind, const char *vari
 	return NULL;
 }
 
-static void refuse_key(struct reading *reading, unsigned line, const char *key)
+static void refuse_key(struct reading *reading, const char *key)
 {
 	const char *names[KEY_NAMES_MAX];
 	size_t n = list_keys(reading->kind, names);
@@ -303,90 +298,83 @@ static void refuse_key(struct reading *reading, unsigned line, const char *key)
 	if (!nearest)
 		nearest = nearest_word(key, names, n);
 	if (nearest) {
-		reading_fail(reading, line, "%s has no key \"%.64s\": did you mean %s?", label, key,
-			nearest);
+		reading_fail(
+			reading, "%s has no key \"%.64s\": did you mean %s?", label, key, nearest);
 		return;
 	}
 	join_names(names, n, list, sizeof(list));
-	reading_fail(reading, line, "%s has no key \"%.64s\": its keys are %s", label, key, list);
+	reading_fail(reading, "%s has no key \"%.64s\": its keys are %s", label, key, list);
 }
 
-static void read_daemon_entry(
-	struct reading *reading, unsigned line, enum config_key key, const char *value)
+static void read_daemon_entry(struct reading *reading, enum config_key key, const char *value)
 {
 	struct config_value *entry = &reading->file->values.of[key];
 	struct error_message why;
 
-	if (!check_first(reading, line, config_key_name(key), entry->line))
+	if (!check_first(reading, config_key_name(key), entry->line))
 		return;
 	if (config_key_check(key, value, &why) < 0) {
-		refuse_value(reading, line, config_key_name(key), value, &why);
+		refuse_value(reading, config_key_name(key), value, &why);
 		return;
 	}
 	entry->text = strdup(value);
 	if (entry->text)
-		entry->line = line;
+		entry->line = reading->line;
 	else
-		reading_fail(reading, line, "out of memory");
+		reading_fail(reading, "out of memory");
 }
 
-static void read_setting(
-	struct reading *reading, unsigned line, enum setting setting, const char *value)
+static void read_setting(struct reading *reading, enum setting setting, const char *value)
 {
 	struct config_section *section = current_section(reading);
 	struct error_message why;
 
-	if (!check_first(reading, line, setting_name(setting), section->lines[setting]))
+	if (!check_first(reading, setting_name(setting), section->lines[setting]))
 		return;
-	section->lines[setting] = line;
+	section->lines[setting] = reading->line;
 	if (settings_read(&section->settings, setting, value, &why) < 0)
-		refuse_value(reading, line, setting_name(setting), value, &why);
+		refuse_value(reading, setting_name(setting), value, &why);
 }
 
-static void read_uid(struct reading *reading, unsigned line, const char *value)
+static void read_uid(struct reading *reading, const char *value)
 {
 	static const struct error_message why = {"it takes a UID or the name of a user"};
 	struct config_section *section = current_section(reading);
 
-	if (!check_first(reading, line, KEY_UID, section->uid_line))
+	if (!check_first(reading, KEY_UID, section->uid_line))
 		return;
-	section->uid_line = line;
+	section->uid_line = reading->line;
 	section->has_uid = true;
 	if (parse_user(value, &section->uid) < 0)
-		refuse_value(reading, line, KEY_UID, value, &why);
+		refuse_value(reading, KEY_UID, value, &why);
 }
 
 static void on_entry(void *arg, unsigned line, const char *key, const char *value)
 {
 	struct reading *reading = arg;
 
+	reading->line = line;
 	if (reading->kind == SECTION_DAEMON) {
 		enum config_key found = config_key_find(key);
 
 		if (found < CONFIG_KEYS)
-			read_daemon_entry(reading, line, found, value);
+			read_daemon_entry(reading, found, value);
 		else
-			refuse_key(reading, line, key);
+			refuse_key(reading, key);
 		return;
 	}
 	for (enum setting setting = 0; setting < SETTINGS; setting++)
 		if (strcmp(key, setting_name(setting)) == 0) {
-			read_setting(reading, line, setting, value);
+			read_setting(reading, setting, value);
 			return;
 		}
 	if (reading->kind == SECTION_GROUP && strcmp(key, KEY_UID) == 0)
-		read_uid(reading, line, value);
+		read_uid(reading, value);
 	else
-		refuse_key(reading, line, key);
+		refuse_key(reading, key);
 }
 
 /* ---- the file */
-
-/* Shows whether the file has changed; 0 is no file. */
-static uint64_t hash_text(const char *text, size_t size)
-{
-	return MAX(hash_bytes(HASH_START, text, size), 1u);
-}
 
 int config_file_init(struct config_file *file, const char *path, struct error_message *error)
 {
@@ -426,7 +414,8 @@ int config_file_parse(
 	struct reading reading = {.file = file, .report = report};
 	const struct ini_handler handler = {on_section, on_entry, on_syntax_error, &reading};
 
-	file->hash = hash_text(text, size);
+	/* Shows whether the file has changed; 0 is no file. */
+	file->hash = MAX(hash_bytes(HASH_START, text, size), 1u);
 	ini_parse(text, size, &handler);
 	if (reading.n_errors > ERRORS_SHOWN_MAX)
 		config_report(report, "%.200s: %d more errors", file->path,
