@@ -43,7 +43,6 @@ static struct account **hash_chain(struct accounts *accounts, uid_t uid)
 
 static struct account *account_new(struct accounts *accounts, uid_t uid)
 {
-	struct account **head = hash_chain(accounts, uid);
 	struct account *account = calloc(1, sizeof(*account));
 
 	if (!account)
@@ -53,8 +52,7 @@ static struct account *account_new(struct accounts *accounts, uid_t uid)
 	account->n_refs = 1;
 	list_init(&account->tenants);
 	list_add_tail(&accounts->all, &account->link);
-	account->next = *head;
-	*head = account;
+	LIST_PUSH(*hash_chain(accounts, uid), account);
 	return account;
 }
 
@@ -75,14 +73,9 @@ struct account *account_ref(struct account *account)
 
 void account_unref(struct account *account)
 {
-	struct account **link;
-
 	if (!account || --account->n_refs > 0)
 		return;
-	link = hash_chain(account->accounts, account->uid);
-	while (*link != account)
-		link = &(*link)->next;
-	*link = account->next;
+	LIST_DROP(*hash_chain(account->accounts, account->uid), account);
 	list_remove(&account->link);
 	free(account);
 }

@@ -50,13 +50,9 @@ static bool equals_new(struct tenant *tenant)
 
 static void tenant_free(struct tenant *tenant)
 {
-	struct tenant **link = hash_chain(tenant->daemon, tenant->uid);
-
 	if (tenant->account->n_tenants == 1)
 		account_report_dropped(tenant->daemon, tenant->account);
-	while (*link != tenant)
-		link = &(*link)->next;
-	*link = tenant->next;
+	LIST_DROP(*hash_chain(tenant->daemon, tenant->uid), tenant);
 	slots_free(tenant);
 	list_remove(&tenant->link);
 	list_remove(&tenant->link_in_account);
@@ -104,7 +100,6 @@ static struct account *find_account(struct daemon *daemon, uid_t uid, int peer)
 static struct tenant *tenant_new(struct daemon *daemon, uid_t uid, struct account *account)
 {
 	struct tenant *tenant = calloc(1, sizeof(*tenant));
-	struct tenant **head = hash_chain(daemon, uid);
 
 	if (!tenant) {
 		account_unref(account);
@@ -119,8 +114,7 @@ static struct tenant *tenant_new(struct daemon *daemon, uid_t uid, struct accoun
 	list_init(&tenant->slots);
 	slot_init(&tenant->shared, tenant);
 	list_add_tail(&daemon->tenants, &tenant->link);
-	tenant->next = *head;
-	*head = tenant;
+	LIST_PUSH(*hash_chain(daemon, uid), tenant);
 	daemon->n_tenants++;
 	return tenant;
 }
