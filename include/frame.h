@@ -378,8 +378,14 @@ struct frame_received {
 /* Bytes of a frame of `type'; 0: no such type. */
 size_t frame_size(unsigned type);
 
+/* The head of a frame, for an initializer: it is the member `head' of each frame. */
+struct frame_head frame_head(enum frame_type type, unsigned n_fds);
+
 /* Sets the head of a zeroed frame. */
-void frame_init(void *frame, enum frame_type type, unsigned n_fds);
+static inline void frame_init(void *frame, enum frame_type type, unsigned n_fds)
+{
+	*(struct frame_head *)frame = frame_head(type, n_fds);
+}
 
 /*
  * Sends a whole frame with its descriptors; waits for space up to `timeout_ms'.

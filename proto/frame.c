@@ -65,11 +65,9 @@ size_t frame_size(unsigned type)
 	return type < ARRAY_SIZE(shapes) ? shapes[type].size : 0;
 }
 
-void frame_init(void *frame, enum frame_type type, unsigned n_fds)
+struct frame_head frame_head(enum frame_type type, unsigned n_fds)
 {
-	struct frame_head *head = frame;
-
-	*head = (struct frame_head){
+	return (struct frame_head){
 		.type = (uint8_t)type,
 		.n_fds = (uint16_t)n_fds,
 		.size = (uint32_t)frame_size(type),

@@ -244,11 +244,10 @@ static void check_gpus(const struct path *path, struct findings *findings)
 
 void service_check(const char *library, struct findings *findings)
 {
-	struct frame_hello hello = {0};
+	struct frame_hello hello = {.head = frame_head(FRAME_HELLO, 0)};
 	_cleanup_close_ int sock = -EBADF;
 	struct path path;
 
-	frame_init(&hello, FRAME_HELLO, 0);
 	if (!find_path(&path, findings))
 		return;
 	sock = connect_daemon(&path, findings);

@@ -287,10 +287,10 @@ CUresult local_cuMemExportToShareableHandle(void *shareableHandle, struct alloca
 
 static CUresult allocation_import_fd(struct allocation *allocation, int fd, uint32_t *ret_index)
 {
-	struct frame_memory frame = {.address = allocation_id(allocation)};
+	const struct frame_memory frame = {
+		.head = frame_head(FRAME_MEMORY, 1), .address = allocation_id(allocation)};
 	CUresult result;
 
-	frame_init(&frame, FRAME_MEMORY, 1);
 	lock_hold(&server.sending);
 	result = reconnect_send_frame(&server, &frame, fd);
 	if (result == CUDA_SUCCESS)

@@ -40,10 +40,13 @@ static _Atomic uint32_t n_aliases; /* 0 in most programs, so that copies need no
 static CUresult send_alias(
 	const struct memory_range *range, const struct mapping *mapping, uint64_t *ret_address)
 {
-	struct frame_memory frame = {.address = mapping->offset, .size = range->size};
+	const struct frame_memory frame = {
+		.head = frame_head(FRAME_MEMORY, 1),
+		.address = mapping->offset,
+		.size = range->size,
+	};
 	CUresult result;
 
-	frame_init(&frame, FRAME_MEMORY, 1);
 	lock_hold(&server.sending);
 	result = reconnect_send_frame(&server, &frame, mapping->fd);
 	if (result == CUDA_SUCCESS)

@@ -18,7 +18,7 @@
 CUresult image_send(const void *data, size_t size, image_message_fn *message, void *arg)
 {
 	_cleanup_close_ int fd = -EBADF;
-	struct frame_image frame = {.size = size};
+	const struct frame_image frame = {.head = frame_head(FRAME_IMAGE, 1), .size = size};
 	struct quiet quiet;
 	CUresult result;
 	int r;
@@ -32,7 +32,6 @@ CUresult image_send(const void *data, size_t size, image_message_fn *message, vo
 			size);
 	if (r < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	frame_init(&frame, FRAME_IMAGE, 1);
 	lock_hold(&server.sending);
 	result = reconnect_send_frame(&server, &frame, fd);
 	if (result == CUDA_SUCCESS)

@@ -202,10 +202,8 @@ int conn_send(struct conn *conn, const void *frame, int fd)
 
 bool conn_refuse(struct conn *conn, uint32_t result, const char *format, ...)
 {
-	struct frame_refused refused = {0};
+	struct frame_refused refused = {.head = frame_head(FRAME_REFUSED, 0), .result = result};
 
-	frame_init(&refused, FRAME_REFUSED, 0);
-	refused.result = result;
 	usage_count(conn->daemon, conn->cred.uid, USAGE_REFUSAL);
 	format_arguments(refused.text, format);
 	conn_log(conn, "Refused client %d of user %u: %s", conn->cred.pid, conn->cred.uid,

@@ -81,10 +81,9 @@ static struct server *handshake_find_server(const struct conn *conn)
 /* Refuses a server, which then ends when its clients have left. */
 static void handshake_refuse_server(struct conn *conn, const char *why)
 {
-	struct frame_shutdown shutdown = {0};
+	const struct frame_shutdown shutdown = {.head = frame_head(FRAME_SHUTDOWN, 0)};
 
 	conn_log(conn, "Server %d of user %u is refused: %s", conn->cred.pid, conn->cred.uid, why);
-	frame_init(&shutdown, FRAME_SHUTDOWN, 0);
 	(void)conn_send(conn, &shutdown, -EBADF);
 	conn_close(conn);
 }

@@ -314,23 +314,23 @@ static struct frame_limits client_limits(
 static int send_client(struct server *server, struct conn *conn, struct client *client)
 {
 	struct group *group = groups_get(&server->daemon->groups, conn->group);
-	struct frame_client frame = {0};
+	const struct frame_client frame = {
+		.head = frame_head(FRAME_CLIENT, 1),
+		.id = client->id,
+		.pid = (uint64_t)conn->cred.pid,
+		.uid = conn->cred.uid,
+		.gid = conn->cred.gid,
+		.group = conn->group,
+		.account = client->account->uid,
+		/* The server enforces the limits of the group, which may change. */
+		.limits = client_limits(server, NULL, conn),
+		.hello = conn->in.hello,
+	};
 	int r = group ? group_shares_send(server, group) : 0;
 
 	if (r < 0)
 		return r;
-
-	frame_init(&frame, FRAME_CLIENT, 1);
-	frame.id = client->id;
-	frame.pid = (uint64_t)conn->cred.pid;
-	frame.uid = conn->cred.uid;
-	frame.gid = conn->cred.gid;
-	frame.group = conn->group;
-	frame.account = client->account->uid;
-	/* The server enforces the limits of the group, which may change. */
-	frame.limits = client_limits(server, NULL, conn);
 	memcpy(client->partition, frame.limits.partition, sizeof(client->partition));
-	frame.hello = conn->in.hello;
 	return conn_send(server->conn, &frame, conn->fd);
 }
 

@@ -103,12 +103,13 @@ static uint64_t unused_part(const struct server *server, const struct group *gro
 static int send_group(const struct group *group, struct group_share *share)
 {
 	const struct server *server = share->server;
-	struct frame_group frame = {0};
+	struct frame_group frame = {
+		.head = frame_head(FRAME_GROUP, 0),
+		.id = group->id,
+		.limits = limits_of(server, group),
+	};
 	int r;
 
-	frame_init(&frame, FRAME_GROUP, 0);
-	frame.id = group->id;
-	frame.limits = limits_of(server, group);
 	memcpy(frame.name, group->name, strlen(group->name));
 	r = conn_send(server->conn, &frame, -EBADF);
 	if (r < 0)
@@ -125,12 +126,13 @@ static int send_lease(const struct group *group, struct group_share *share)
 {
 	const struct server *server = share->server;
 	const struct frame_limits limits = limits_of(server, group);
-	struct frame_lease frame = {0};
+	struct frame_lease frame = {
+		.head = frame_head(FRAME_LEASE, 0),
+		.group = share->group,
+		.is_reply = share->is_reply,
+	};
 	int r;
 
-	frame_init(&frame, FRAME_LEASE, 0);
-	frame.group = share->group;
-	frame.is_reply = share->is_reply;
 	memcpy(frame.bytes, share->lease, sizeof(frame.bytes));
 	for (unsigned i = 0; i < server->devices.n; i++)
 		frame.spare[i] = unused_part(server, group, &limits, i);
@@ -142,12 +144,10 @@ static int send_lease(const struct group *group, struct group_share *share)
 
 static int send_return(struct group_share *share)
 {
-	struct frame_lease frame = {0};
-	int r;
+	const struct frame_lease frame = {
+		.head = frame_head(FRAME_LEASE_RETURN, 0), .group = share->group};
+	int r = conn_send(share->server->conn, &frame, -EBADF);
 
-	frame_init(&frame, FRAME_LEASE_RETURN, 0);
-	frame.group = share->group;
-	r = conn_send(share->server->conn, &frame, -EBADF);
 	if (r == 0) {
 		share->is_returning = true;
 		share->must_return = false;

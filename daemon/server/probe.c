@@ -285,9 +285,8 @@ bool probe_is_done(struct daemon *daemon, struct conn *conn, const char *command
 {
 	if (daemon->devices.n > 0 || daemon->is_quitting || probe_has_failed_lately(daemon))
 		return true;
-	if (!daemon->probe && !probe_begin(daemon))
-		return true;
-	if (!pending_begin_rerun(conn, &pending_probe, command, 0))
+	if ((!daemon->probe && !probe_begin(daemon)) ||
+		!pending_begin_rerun(conn, &pending_probe, command, 0))
 		return true;
 	list_add_tail(&daemon->probe->waiters, &conn->wait);
 	return false;

@@ -74,23 +74,18 @@ static void await_signal_effect(struct server *server, unsigned n_kills)
 	uv_timer_start(&server->timer, on_server_overdue, KILL_MS, 0);
 }
 
-static struct log_subject server_subject(const struct server *server)
-{
-	return (struct log_subject){
-		.server = server->pid,
-		.has_uid = true,
-		.uid = server->tenant->uid,
-	};
-}
+/* What lines about a server are about, for the log. */
+#define ABOUT(the)                                                                                 \
+	(&(const struct log_subject){                                                              \
+		.server = (the)->pid, .has_uid = true, .uid = (the)->tenant->uid})
 
 /* Logs a line about the server to control.log. */
 _printf_(2, 3) static void server_log(struct server *server, const char *format, ...)
 {
-	const struct log_subject about = server_subject(server);
 	char text[LINE_MAX_SIZE];
 
 	format_arguments(text, format);
-	log_control_about(&server->daemon->logs, &about, "%s", text);
+	log_control_about(&server->daemon->logs, ABOUT(server), "%s", text);
 }
 
 /* ---- its end */
@@ -145,10 +140,8 @@ static void server_end(struct server *server, bool is_clean)
 
 void server_log_line(struct server *server, const char *line)
 {
-	const struct log_subject about = server_subject(server);
-
 	snprintf(server->last_line, sizeof(server->last_line), "%s", line);
-	tenant_log_server(server->tenant, server->was_active, &about, line);
+	tenant_log_server(server->tenant, server->was_active, ABOUT(server), line);
 }
 
 static void on_server_line(void *arg, const char *line)
@@ -295,7 +288,6 @@ static const char continue_after_stop[] = "continue after it was stopped";
  */
 void server_check_stopped(struct server *server)
 {
-	const struct log_subject about = server_subject(server);
 	siginfo_t info = {0};
 
 	if (!server->is_child ||
@@ -303,13 +295,13 @@ void server_check_stopped(struct server *server)
 		info.si_pid == 0 || server->n_kills > 0)
 		return;
 	if (info.si_code == CLD_STOPPED && !server->overdue) {
-		tenant_log(server->tenant, &about,
+		tenant_log(server->tenant, ABOUT(server),
 			"Server %d was stopped by signal %d (%s): it has %d s to continue",
 			server->pid, info.si_status, strsignal(info.si_status),
 			(int)(server_end_ms(server) / 1000));
 		server_set_deadline(server, server_end_ms(server), continue_after_stop);
 	} else if (info.si_code == CLD_CONTINUED && server->overdue == continue_after_stop) {
-		tenant_log(server->tenant, &about, "Server %d continues", server->pid);
+		tenant_log(server->tenant, ABOUT(server), "Server %d continues", server->pid);
 		server_clear_deadline(server);
 	}
 }
@@ -478,12 +470,11 @@ void server_release(struct server *server)
 static void send_output_pipe(struct server *server)
 {
 	_cleanup_close_ int output = -EBADF, input = -EBADF;
-	struct frame_output frame = {0};
+	const struct frame_output frame = {.head = frame_head(FRAME_OUTPUT, 1)};
 	int pair[2], r;
 
 	if (server->output >= 0)
 		return;
-	frame_init(&frame, FRAME_OUTPUT, 1);
 	r = pipe2(pair, O_CLOEXEC) < 0 ? -errno : 0;
 	if (r == 0) {
 		output = pair[0];
@@ -512,10 +503,8 @@ static void on_adopted_link(struct server *server)
 
 void server_on_link(struct server *server)
 {
-	const struct log_subject about = server_subject(server);
-
 	if (server->has_lost_link)
-		tenant_log(server->tenant, &about, "Server %d of user %u is connected again",
+		tenant_log(server->tenant, ABOUT(server), "Server %d of user %u is connected again",
 			server->pid, server->tenant->uid);
 	server->has_lost_link = false;
 	if (!server->is_child)
@@ -524,13 +513,11 @@ void server_on_link(struct server *server)
 
 void server_on_link_lost(struct server *server)
 {
-	const struct log_subject about = server_subject(server);
-
 	/* A server that ends has said so before. */
 	if (server->state != SERVER_ACTIVE)
 		return;
 	server->has_lost_link = true;
-	tenant_log(server->tenant, &about, "Server %d of user %u has lost its connection",
+	tenant_log(server->tenant, ABOUT(server), "Server %d of user %u has lost its connection",
 		server->pid, server->tenant->uid);
 }
 

@@ -17,13 +17,12 @@
 void server_send_shutdown(struct server *server)
 {
 	unsigned n_wanted = server->is_forced ? 2 : 1;
-	struct frame_shutdown shutdown = {0};
+	const struct frame_shutdown shutdown = {
+		.head = frame_head(FRAME_SHUTDOWN, 0), .force = server->is_forced};
 
 	if (server->state != SERVER_STOPPING || !server->conn ||
 		server->n_shutdowns_sent >= n_wanted)
 		return;
-	frame_init(&shutdown, FRAME_SHUTDOWN, 0);
-	shutdown.force = server->is_forced;
 	if (conn_send(server->conn, &shutdown, -EBADF) == 0)
 		server->n_shutdowns_sent = n_wanted;
 }

@@ -45,10 +45,9 @@ void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_mess
 /* The client continues to wait, for WELCOME_MS from now on. */
 _printf_(2, 3) static void send_pending(struct conn *conn, const char *format, ...)
 {
-	struct frame_pending pending = {0};
+	struct frame_pending pending = {.head = frame_head(FRAME_PENDING, 0)};
 	int r;
 
-	frame_init(&pending, FRAME_PENDING, 0);
 	format_arguments(pending.text, format);
 	r = conn_send(conn, &pending, -EBADF);
 	/* A client that reads too slowly has earlier notices to read, which do the same. */

@@ -33,19 +33,16 @@ static bool is_any_asked(const struct daemon *daemon)
 
 static void check(struct daemon *daemon)
 {
-	if (is_any_asked(daemon))
-		return;
-	pending_rerun_all(&daemon->counting);
+	if (!is_any_asked(daemon))
+		pending_rerun_all(&daemon->counting);
 }
 
 static void counting_send(struct server *server)
 {
-	struct frame_counters frame = {0};
+	const struct frame_counters frame = {.head = frame_head(FRAME_COUNTERS, 0)};
 
-	if (!server->is_counting || server->is_count_sent)
-		return;
-	frame_init(&frame, FRAME_COUNTERS, 0);
-	server->is_count_sent = conn_send(server->conn, &frame, -EBADF) == 0;
+	if (server->is_counting && !server->is_count_sent)
+		server->is_count_sent = conn_send(server->conn, &frame, -EBADF) == 0;
 }
 
 /* A server that is busy with an earlier request is not asked again. */
@@ -67,9 +64,8 @@ bool counting_is_fresh(struct conn *conn, const char *command)
 	if (conn->awaited == &pending_counters)
 		return true;
 	ask_all(daemon);
-	if (!is_any_asked(daemon))
-		return true;
-	if (!pending_begin_rerun(conn, &pending_counters, command, REPLY_MS))
+	if (!is_any_asked(daemon) ||
+		!pending_begin_rerun(conn, &pending_counters, command, REPLY_MS))
 		return true;
 	list_add_tail(&daemon->counting, &conn->wait);
 	return false;

@@ -253,14 +253,14 @@ static bool xid_concerns_server(const struct server *server, const struct xid *x
 static void faults_send_address(struct server *server)
 {
 	struct fault_address *known = &server->fault_address;
-	struct frame_fault_address frame = {0};
+	const struct frame_fault_address frame = {
+		.head = frame_head(FRAME_FAULT_ADDRESS, 0),
+		.address = known->address,
+		.ordinal = known->ordinal,
+	};
 
-	if (!known->is_known || known->is_sent || !server->conn || server->in_flight)
-		return;
-	frame_init(&frame, FRAME_FAULT_ADDRESS, 0);
-	frame.address = known->address;
-	frame.ordinal = known->ordinal;
-	known->is_sent = conn_send(server->conn, &frame, -EBADF) == 0;
+	if (known->is_known && !known->is_sent && server->conn && !server->in_flight)
+		known->is_sent = conn_send(server->conn, &frame, -EBADF) == 0;
 }
 
 static void note_fault_address(struct server *server, uint64_t address, uint32_t ordinal)

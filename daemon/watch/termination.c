@@ -50,9 +50,8 @@ static void terminations_check(struct server *server)
 
 static void terminations_send(struct server *server)
 {
-	struct frame_terminate frame = {0};
+	struct frame_terminate frame = {.head = frame_head(FRAME_TERMINATE, 0)};
 
-	frame_init(&frame, FRAME_TERMINATE, 0);
 	list_each (struct client, client, &server->clients, link) {
 		if (!server->conn || client->termination != TERMINATION_WANTED)
 			continue;

@@ -88,14 +88,12 @@ static void free_replaced(const struct conn *conn, pid_t server_pid)
 
 static int send_begin(struct trace *trace)
 {
-	struct frame_trace frame = {0};
+	const struct frame_trace frame = {
+		.head = frame_head(FRAME_TRACE, 1), .id = trace->id, .uid = trace->traced_uid};
 	int r;
 
 	if (trace->is_begun)
 		return 0;
-	frame_init(&frame, FRAME_TRACE, 1);
-	frame.id = trace->id;
-	frame.uid = trace->traced_uid;
 	r = conn_send(trace->server->conn, &frame, trace->fd);
 	trace->is_begun = r == 0;
 	return r;
@@ -103,13 +101,11 @@ static int send_begin(struct trace *trace)
 
 static void send_end(struct trace *trace)
 {
-	struct frame_trace_end frame = {0};
+	const struct frame_trace_end frame = {
+		.head = frame_head(FRAME_TRACE_END, 0), .id = trace->id};
 
-	if (!trace->is_asked || trace->is_end_sent)
-		return;
-	frame_init(&frame, FRAME_TRACE_END, 0);
-	frame.id = trace->id;
-	trace->is_end_sent = conn_send(trace->server->conn, &frame, -EBADF) == 0;
+	if (trace->is_asked && !trace->is_end_sent)
+		trace->is_end_sent = conn_send(trace->server->conn, &frame, -EBADF) == 0;
 }
 
 static void tracing_send(struct server *server)
@@ -197,9 +193,8 @@ static bool is_any_ending(const struct daemon *daemon)
 
 static void check(struct daemon *daemon)
 {
-	if (is_any_ending(daemon))
-		return;
-	pending_rerun_all(&daemon->tracing);
+	if (!is_any_ending(daemon))
+		pending_rerun_all(&daemon->tracing);
 }
 
 static void ask_to_end(struct trace *trace)
@@ -220,9 +215,8 @@ bool tracing_is_ended(struct conn *conn, pid_t server_pid, const char *command)
 		if (tracing_permits(conn, trace) &&
 			(server_pid == 0 || trace->server_pid == server_pid))
 			ask_to_end(trace);
-	if (!is_any_ending(daemon))
-		return true;
-	if (!pending_begin_rerun(conn, &pending_traces, command, REPLY_MS))
+	if (!is_any_ending(daemon) ||
+		!pending_begin_rerun(conn, &pending_traces, command, REPLY_MS))
 		return true;
 	list_add_tail(&daemon->tracing, &conn->wait);
 	return false;

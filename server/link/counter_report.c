@@ -78,10 +78,8 @@ void sampler_start(struct work_sampler *sampler)
 void counters_report_client(const struct client_conn *conn)
 {
 	struct session *session = conn->session;
-	struct frame_counters frame = {0};
+	struct frame_counters frame = {.head = frame_head(FRAME_COUNTERS, 0), .client = conn->id};
 
-	frame_init(&frame, FRAME_COUNTERS, 0);
-	frame.client = conn->id;
 	for (unsigned i = 0; i < COUNTERS; i++)
 		frame.counters[i] = counter_read(session, i);
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
@@ -98,10 +96,9 @@ void counters_report_client(const struct client_conn *conn)
 
 void counters_report(const struct client_conn *conns)
 {
-	struct frame_counters end = {0};
+	const struct frame_counters end = {.head = frame_head(FRAME_COUNTERS, 0)};
 
 	for (const struct client_conn *conn = conns; conn; conn = conn->next)
 		counters_report_client(conn);
-	frame_init(&end, FRAME_COUNTERS, 0);
 	daemon_link_send(&end);
 }

@@ -71,13 +71,14 @@ static int check_peer(int sock)
 /* Sends the hello, which says who this server is. */
 static int send_hello(void)
 {
-	struct frame_server frame = {0};
+	const struct frame_server frame = {
+		.head = frame_head(FRAME_SERVER, 0),
+		.version = FRAME_VERSION,
+		.uid = getuid(),
+		.spec_hash = SPEC_HASH,
+		.pid = (uint64_t)getpid(),
+	};
 
-	frame_init(&frame, FRAME_SERVER, 0);
-	frame.version = FRAME_VERSION;
-	frame.uid = getuid();
-	frame.spec_hash = SPEC_HASH;
-	frame.pid = (uint64_t)getpid();
 	return frame_send(daemon_link.sock, &frame, NULL, 0);
 }
 

@@ -84,8 +84,8 @@ void fault_report_begin(struct fault_report *report, const struct client_conn *c
 {
 	uint64_t devices = 0;
 
-	*report = (struct fault_report){.is_address_due = true};
-	frame_init(&report->frame, FRAME_FAULT, 0);
+	*report = (struct fault_report){
+		.is_address_due = true, .frame.head = frame_head(FRAME_FAULT, 0)};
 	set_result(report, fault_get());
 	for (const struct client_conn *conn = conns; conn; conn = conn->next)
 		if (may_have_caused_it(conn)) {
@@ -187,8 +187,8 @@ bool fault_report_is_open(const struct fault_report *report, uint64_t ms)
 
 void fault_report_overdue(struct fault_report *report, const struct client_conn *conn)
 {
-	*report = (struct fault_report){.frame = {.how = FAULT_OVERDUE}};
-	frame_init(&report->frame, FRAME_FAULT, 0);
+	*report = (struct fault_report){
+		.frame = {.head = frame_head(FRAME_FAULT, 0), .how = FAULT_OVERDUE}};
 	set_result(report, CUDA_ERROR_LAUNCH_TIMEOUT);
 	fault_report_add(report, conn);
 	report->frame.ordinal = only_device(atomic_load(&conn->session->granted));

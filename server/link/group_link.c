@@ -15,9 +15,8 @@
 
 static void send_lease(enum frame_type type, uint32_t group, const uint64_t bytes[DEVICES_MAX])
 {
-	struct frame_lease frame = {.group = group};
+	struct frame_lease frame = {.head = frame_head(type, 0), .group = group};
 
-	frame_init(&frame, type, 0);
 	memcpy(frame.bytes, bytes, sizeof(frame.bytes));
 	daemon_link_send(&frame);
 }
@@ -60,9 +59,9 @@ void group_link_look(void)
 	struct group *group = NULL;
 
 	while (daemon_link_has_daemon() && (group = group_next(group))) {
-		struct frame_lease frame = {.group = group->id};
+		struct frame_lease frame = {
+			.head = frame_head(FRAME_LEASE_WANT, 0), .group = group->id};
 
-		frame_init(&frame, FRAME_LEASE_WANT, 0);
 		if (group_is_known(group) && lease_next_want(group, &frame))
 			daemon_link_send(&frame);
 	}
@@ -74,9 +73,8 @@ void group_link_introduce(void)
 
 	groups_meet_daemon();
 	while ((group = group_next(group))) {
-		struct frame_group_here frame = {0};
+		struct frame_group_here frame = {.head = frame_head(FRAME_GROUP_HERE, 0)};
 
-		frame_init(&frame, FRAME_GROUP_HERE, 0);
 		lease_get(group, frame.lease);
 		memcpy(frame.name, group->name, sizeof(frame.name));
 		lease_lose_reply(group);
