@@ -84,7 +84,7 @@
 	LOCK(HOST_MAP, "mapped chunks of host memory: client/util/host_map.c")                     \
 	LOCK(STORAGE, "values kept for a context: client/context/storage.h")                       \
 	LOCK(COREDUMP, "settings of core dumps: client/context/coredump.c")                        \
-	LOCK(LISTENERS, "who hears of changes: client/context/notification.c")                     \
+	LOCK(LISTENERS, "who hears of changes: client/context/device_calls.c")                     \
 	LOCK(SLAB, "a table of handles: client/util/slab.h")                                       \
 	LOCK(HELPERS, "jobs of helper threads: client/util/worker_pool.c")                         \
 	LOCK(CLIENT_LOGS, "lines for cuLogs: client/util/logs.c")                                  \

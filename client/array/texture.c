@@ -37,11 +37,8 @@ static struct texture **bucket_of(uint64_t value)
 
 static void texture_note(struct texture *texture)
 {
-	struct texture **bucket = bucket_of(texture->value);
-
 	lock_hold(&buckets_lock);
-	texture->next = *bucket;
-	*bucket = texture;
+	LIST_PUSH(*bucket_of(texture->value), texture);
 }
 
 /*
@@ -183,9 +180,8 @@ static CUresult texture_send(struct texture *texture)
 	}
 }
 
-/* `sampler' is NULL for a surface. */
-static CUresult texture_new(const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *sampler,
-	const CUDA_RESOURCE_VIEW_DESC *view, uint64_t *ret_value)
+CUresult texture_new(const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *sampler,
+	const CUDA_RESOURCE_VIEW_DESC *view, CUtexObject *ret_value)
 {
 	struct context *context;
 	struct texture *texture;
@@ -220,27 +216,6 @@ CUresult texture_destroy(uint64_t value, bool is_surface)
 	struct texture *texture = texture_find(value, is_surface, true);
 
 	return texture ? texture_end(texture) : CUDA_SUCCESS;
-}
-
-CUresult local_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,
-	const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
-{
-	uint64_t value;
-	CUresult result = texture_new(pResDesc, pTexDesc, pResViewDesc, &value);
-
-	if (result == CUDA_SUCCESS)
-		*pTexObject = value;
-	return result;
-}
-
-CUresult local_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
-{
-	uint64_t value;
-	CUresult result = texture_new(pResDesc, NULL, NULL, &value);
-
-	if (result == CUDA_SUCCESS)
-		*pSurfObject = value;
-	return result;
 }
 
 CUresult local_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format,

@@ -22,6 +22,10 @@ struct texture {
 struct texture *texture_find_texture(CUtexObject value);
 struct texture *texture_find_surface(CUsurfObject value);
 
+/* `sampler' is NULL for a surface. */
+CUresult texture_new(const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *sampler,
+	const CUDA_RESOURCE_VIEW_DESC *view, CUtexObject *ret_value);
+
 CUresult texture_destroy(uint64_t value, bool is_surface);
 
 /* Ends the objects of a context that ends. */

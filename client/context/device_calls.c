@@ -11,6 +11,7 @@
 
 #include "client.h"
 #include "device.h"
+#include "lock.h"
 #include "visible.h"
 
 CUresult local_cuDeviceGetName(char *name, int len, struct device *device)
@@ -60,16 +61,6 @@ CUresult local_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 	return CUDA_ERROR_INVALID_DEVICE;
 }
 
-CUresult local_cuDeviceComputeCapability(int *major, int *minor, struct device *device)
-{
-	CUresult result =
-		device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	return device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, minor);
-}
-
 CUresult local_cuDeviceGetProperties(CUdevprop *prop, struct device *device)
 {
 	const int32_t *value = device_facts(device)->attribute;
@@ -91,4 +82,45 @@ CUresult local_cuDeviceGetProperties(CUdevprop *prop, struct device *device)
 		.textureAlign = value[CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT],
 	};
 	return CUDA_SUCCESS;
+}
+
+/*
+ * A callback for GPU memory over budget. A client has no such budget in the driver, so callbacks
+ * are never called. A handle is valid from its registration until its end.
+ */
+struct listener {
+	struct listener *next;
+	const struct device *device;
+};
+
+static struct lock listeners_lock = LOCK_INIT(LISTENERS);
+static struct listener *listeners;
+
+CUresult local_cuDeviceRegisterAsyncNotification(struct device *device,
+	CUasyncCallback callbackFunc, void *userData, CUasyncCallbackHandle *callback)
+{
+	struct listener *listener = malloc(sizeof(*listener));
+
+	if (!listener)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	lock_hold(&listeners_lock);
+	listener->device = device;
+	LIST_PUSH(listeners, listener);
+	*callback = (CUasyncCallbackHandle)listener;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDeviceUnregisterAsyncNotification(
+	struct device *device, CUasyncCallbackHandle callback)
+{
+	lock_hold(&listeners_lock);
+	for (struct listener **link = &listeners; *link; link = &(*link)->next)
+		if ((CUasyncCallbackHandle)*link == callback && (*link)->device == device) {
+			struct listener *found = *link;
+
+			*link = found->next;
+			free(found);
+			return CUDA_SUCCESS;
+		}
+	return CUDA_ERROR_INVALID_VALUE;
 }

@@ -337,18 +337,16 @@ static CUresult capture_kernel(struct stream *stream, const struct launch *launc
 static CUresult capture_copy(
 	struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *desc)
 {
-	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	struct node_op op = {
+		.type = CU_GRAPH_NODE_TYPE_MEMCPY, .copy = {.box = *box, .desc = *desc}};
 
-	op.copy.box = *box;
-	op.copy.desc = *desc;
 	return capture_op(stream, &op);
 }
 
 static CUresult capture_fill(struct stream *stream, const struct fill *fill)
 {
-	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_MEMSET, .fill = *fill};
 
-	op.fill = *fill;
 	return capture_op(stream, &op);
 }
 
@@ -363,9 +361,8 @@ static CUresult capture_memory_ops(
 
 static CUresult capture_host(struct stream *stream, CUhostFn function, void *data)
 {
-	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_HOST};
+	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = {function, data}};
 
-	op.host = (struct node_op_host){function, data};
 	return capture_op(stream, &op);
 }
 

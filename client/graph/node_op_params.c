@@ -118,8 +118,8 @@ CUresult node_op_host(const CUDA_HOST_NODE_PARAMS *params, struct node_op *ret_o
 {
 	if (!params || !params->fn)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_HOST};
-	ret_op->host = (struct node_op_host){params->fn, params->userData};
+	*ret_op = (struct node_op){
+		.type = CU_GRAPH_NODE_TYPE_HOST, .host = {params->fn, params->userData}};
 	return CUDA_SUCCESS;
 }
 

@@ -38,6 +38,8 @@ struct pool *pool_current(struct device *device, CUdevice ordinal)
 
 static CUresult give_pool(struct pool *pool, CUmemoryPool *ret_handle)
 {
+	if (!ret_handle)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*ret_handle = (CUmemoryPool)pool;
@@ -139,9 +141,7 @@ CUresult local_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 	struct pool_home home;
 	CUresult result = home_of_device(dev, &home);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	return pool_out ? give_pool(pool_default(&home), pool_out) : CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? give_pool(pool_default(&home), pool_out) : result;
 }
 
 CUresult local_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
@@ -173,9 +173,7 @@ CUresult local_cuMemGetDefaultMemPool(
 	struct pool_home home;
 	CUresult result = home_named(location, type, &home);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	return pool_out ? give_pool(pool_default(&home), pool_out) : CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? give_pool(pool_default(&home), pool_out) : result;
 }
 
 CUresult local_cuMemGetMemPool(
@@ -184,9 +182,7 @@ CUresult local_cuMemGetMemPool(
 	struct pool_home home;
 	CUresult result = home_named(location, type, &home);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	return pool ? give_pool(current_of(&home), pool) : CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? give_pool(current_of(&home), pool) : result;
 }
 
 CUresult local_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)

@@ -161,22 +161,17 @@ CUresult local_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUd
 	return ipc_give(&range, MEMORY_IMPORTED, shareData_out);
 }
 
-/* Under the lock, so that the pool cannot end meanwhile. */
-static CUresult import_pointer(CUmemoryPool handle, const void *ticket, CUdeviceptr *ret_address)
-{
-	struct pool *pool = pool_find(handle);
-	CUresult result;
-
-	if (!pool || pool->kind != POOL_IMPORTED)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = device_open(pool->device);
-	return result == CUDA_SUCCESS ? ipc_take(pool->device->primary, pool, ticket, ret_address)
-				      : result;
-}
-
 CUresult local_cuMemPoolImportPointer(
 	CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
 {
+	/* So that the pool cannot end meanwhile. */
 	lock_hold(&share_lock);
-	return import_pointer(pool, shareData, ptr_out);
+	struct pool *found = pool_find(pool);
+	CUresult result;
+
+	if (!found || found->kind != POOL_IMPORTED)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = device_open(found->device);
+	return result == CUDA_SUCCESS ? ipc_take(found->device->primary, found, shareData, ptr_out)
+				      : result;
 }

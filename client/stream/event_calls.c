@@ -17,8 +17,9 @@
 #define SHARED_SLEEP_MIN_NS 10000u
 #define SHARED_SLEEP_MAX_NS 500000u
 
-/* The current context's event with this handle. */
-static CUresult event_enter(CUevent handle, struct event **ret_event)
+/* The event and the stream of a call in the current context. */
+static CUresult event_enter(
+	CUevent handle, CUstream on, struct event **ret_event, struct stream **ret_stream)
 {
 	struct context *context;
 	CUresult result = context_enter(&context);
@@ -26,7 +27,7 @@ static CUresult event_enter(CUevent handle, struct event **ret_event)
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_event = slab_find(&events, handle);
-	return *ret_event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return *ret_event ? stream_resolve(context, on, ret_stream) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /*
@@ -65,10 +66,8 @@ CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
 	struct stream *stream = NULL;
 	struct event *event = NULL;
 	bool captures = false;
-	CUresult result = event_enter(hEvent, &event);
+	CUresult result = event_enter(hEvent, hStream, &event, &stream);
 
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context_current, hStream, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
@@ -135,10 +134,8 @@ CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
 	struct stream *stream = NULL;
 	struct event *event = NULL;
 	bool captures = false;
-	CUresult result = event_enter(hEvent, &event);
+	CUresult result = event_enter(hEvent, hStream, &event, &stream);
 
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context_current, hStream, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)

@@ -39,7 +39,11 @@ CUresult green_stream(struct context *green, int priority, struct stream **ret_s
 /* Ends the green contexts of a primary context that ends. */
 void greens_end_context(struct context *context);
 
-/* green_resource.c: the SMs of a green context. NULL: no such description. */
+/* green_resource.c: the SMs of a green context, or (NULL) of the GPU. */
+CUresult green_resource_of(CUdevice ordinal, const struct green *green, CUdevResource *resource,
+	CUdevResourceType type);
+
+/* The SMs of a green context that is not made yet. NULL: no such description. */
 struct resource_desc;
 struct resource_desc *resource_desc_find(CUdevResourceDesc handle);
 

@@ -77,7 +77,7 @@ static bool is_there(const struct origin *origin)
 	return origin->of_serial == 0 || green_find_serial(origin->of, origin->of_serial);
 }
 
-static CUresult get_whole(CUdevice ordinal, const struct green *green, CUdevResource *resource,
+CUresult green_resource_of(CUdevice ordinal, const struct green *green, CUdevResource *resource,
 	CUdevResourceType type)
 {
 	struct device *device = device_get(ordinal);
@@ -104,12 +104,6 @@ static CUresult get_whole(CUdevice ordinal, const struct green *green, CUdevReso
 	return result;
 }
 
-CUresult local_cuDeviceGetDevResource(
-	CUdevice device, CUdevResource *resource, CUdevResourceType type)
-{
-	return get_whole(device, NULL, resource, type);
-}
-
 CUresult local_cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type)
 {
 	const struct context *context = context_find(hCtx);
@@ -118,13 +112,8 @@ CUresult local_cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUde
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!context_is_active(context))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	return get_whole(context->ordinal, context->home ? context->green : NULL, resource, type);
-}
-
-CUresult local_cuGreenCtxGetDevResource(
-	struct green *green, CUdevResource *resource, CUdevResourceType type)
-{
-	return get_whole(green->context->ordinal, green, resource, type);
+	return green_resource_of(
+		context->ordinal, context->home ? context->green : NULL, resource, type);
 }
 
 /* Divides into as many groups as fit, and the rest. */
