@@ -7,11 +7,9 @@
  * others may use CUDA.
  */
 
-#include "cuda_use.h"
-
 #include <string.h>
 
-#include "deepbind.h"
+#include "checks.h"
 #include "quote.h"
 
 struct use {

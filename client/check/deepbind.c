@@ -8,10 +8,10 @@
  * e9 and ff 25). The flags are a constant in %esi that is set shortly before.
  */
 
-#include "deepbind.h"
-
 #include <dlfcn.h>
 #include <string.h>
+
+#include "checks.h"
 
 /* How far before a call its flags are set. */
 #define FLAGS_DISTANCE 48

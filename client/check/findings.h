@@ -13,10 +13,9 @@ struct findings {
 	unsigned n; /* reasons why the program would not be a client, or may not be one */
 };
 
-/* A reason why the program would not be a client. */
+/* A reason why the program would not be a client; NULL: a line that is no reason. */
 _printf_(2, 3) void findings_add(struct findings *findings, const char *format, ...);
 
-/* A line that is no reason. */
-_printf_(1, 2) void findings_note(const char *format, ...);
+#define findings_note(...) findings_add(NULL, __VA_ARGS__)
 
 #endif

@@ -6,14 +6,13 @@
  * Invariant: a loader runs only if other users cannot have written its file.
  */
 
-#include "loader.h"
-
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "checks.h"
 #include "clock.h"
 #include "quote.h"
 

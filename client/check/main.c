@@ -11,13 +11,9 @@
 
 #include <string.h>
 
-#include "cuda_use.h"
+#include "checks.h"
 #include "find_cuda.h"
-#include "findings.h"
-#include "loader.h"
-#include "program.h"
 #include "quote.h"
-#include "service.h"
 
 /* The loader divides LD_PRELOAD at these characters. */
 static void check_library_path(const char *library, struct findings *findings)

@@ -8,13 +8,12 @@
  * for its GPUs as an operator asks: without any, no server can start.
  */
 
-#include "service.h"
-
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "checks.h"
 #include "clock.h"
 #include "elf_file.h"
 #include "find_cuda.h"
