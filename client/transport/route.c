@@ -23,7 +23,6 @@
 #include "handshake.h"
 #include "lock.h"
 #include "real.h"
-#include "refusal.h"
 #include "server_link.h"
 #include "trace.h"
 #include "client/util/compat.h"
@@ -202,6 +201,39 @@ struct entry route_ask(size_t real_at, bool is_early)
 	return is_early ? (struct entry){.way = ENTRY_SERVED} : ask_server(route);
 }
 
+static const struct {
+	const char *limit, *advice;
+} refusals[REFUSALS] = {
+	[REFUSAL_BY_CLIENT] = {"this program has reached its limit of a GPU's memory",
+		"free memory, or raise the limit (CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, or "
+		"mps-control set_device_pinned_mem_limit)"},
+	[REFUSAL_BY_GROUP] = {"the group of this program has reached its limit of a GPU's memory",
+		"free memory, also in other programs of the group (mps-control ps -l), or raise "
+		"the limit (mps-control group set)"},
+	[REFUSAL_BY_HOST] = {"the service holds as much host memory for this program as it may",
+		"destroy streams, graphs, modules or other objects (server.log counts them), or "
+		"raise MPS_CLIENT_HOST_MIB of the daemon"},
+};
+
+/*
+ * A call returns CUDA_ERROR_OUT_OF_MEMORY: logs which limit has refused the memory and what to
+ * do, once for each limit. The server has written the numbers, which are only printed.
+ */
+static void log_refusal(const struct page __shm *page)
+{
+	static _Atomic uint32_t logged; /* one bit for each limit */
+	uint32_t refusal = shm_load32(&page->refusal);
+	unsigned long long mib = shm_load64(&page->refusal_limit) >> 20;
+	uint32_t bit;
+
+	if (refusal == REFUSAL_NONE || refusal >= REFUSALS)
+		return;
+	bit = 1u << refusal;
+	if (atomic_fetch_or_explicit(&logged, bit, memory_order_relaxed) & bit)
+		return;
+	log_warn("%s (%llu MiB): %s", refusals[refusal].limit, mib, refusals[refusal].advice);
+}
+
 static void log_failed(const char *symbol, CUresult result)
 {
 	const char *name;
@@ -212,7 +244,7 @@ static void log_failed(const char *symbol, CUresult result)
 		local_cuGetErrorName(result, &name) != CUDA_SUCCESS)
 		return;
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && route_get() == ROUTE_MPS)
-		refusal_log(server.page);
+		log_refusal(server.page);
 	snprintf(text, sizeof(text), "Returning %d (%s) from %s", (int)result, name, symbol);
 	logs_add(LOG_ERROR, text);
 }
