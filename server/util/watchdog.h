@@ -52,6 +52,17 @@ static inline bool watchdog_is_on(const struct watchdog *watchdog)
  * Loop, every WATCHDOG_LOOK_MS: for how many milliseconds at least the worker has been in
  * the same call, which `ret_op' names. 0: the worker makes progress.
  */
-unsigned watchdog_check(struct watchdog *watchdog, unsigned *ret_op);
+static inline unsigned watchdog_check(struct watchdog *watchdog, unsigned *ret_op)
+{
+	unsigned serial = atomic_load_explicit(&watchdog->serial, memory_order_acquire);
+
+	*ret_op = atomic_load_explicit(&watchdog->op, memory_order_relaxed);
+	if (serial % 2 == 0 || serial != watchdog->seen) {
+		watchdog->seen = serial;
+		watchdog->n_seen = 0;
+		return 0;
+	}
+	return ++watchdog->n_seen * WATCHDOG_LOOK_MS;
+}
 
 #endif
