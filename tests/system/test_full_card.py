@@ -21,7 +21,7 @@ MIB = 1 << 20
 SLOW = ("alloc_patterns", "awaited", "bulk_copies", "callbacks", "host_pools", "pinned",
         "pinned_threads", "programmatic", "registered_private", "registered_shared", "user_objects")
 # Kinds of memory, by limited_memory.
-WAYS = ("plain", "async", "pool", "create", "array", "mipmap", "graph")
+WAYS = ("plain", "async", "pool", "create", "array", "mipmap", "graph", "kernel")
 KILLS = 200 if IS_LONG else 16
 
 
