@@ -17,6 +17,7 @@
 #include "server/session/session_part.h"
 #include "server/session/trace_writer.h"
 #include "server/schedule/blocked_streams.h"
+#include "server/share/eviction.h"
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
 #include "server/memory/away.h"
@@ -71,6 +72,7 @@ void suspension_take(struct client_conn *conn, const struct frame_suspend *order
 	if (atomic_exchange(&session->is_suspended, is_suspended) != is_suspended)
 		log_change(conn, is_suspended);
 	shm_store32(&session->page->is_suspended, is_suspended);
+	eviction_hold(session, is_suspended);
 	suspension_notify(conn);
 	ring_interrupt(&session->receiver);
 }
@@ -129,9 +131,10 @@ void suspension_hold(struct session *session)
 	while (goes_on(session)) {
 		enum suspension state = look(session);
 
-		publish(session, state);
+		/* Its memory leaves first. Others may ask for what has stayed, later. */
 		if (state == SUSPENSION_AT_REST && atomic_load(&session->memory_wanted))
 			away_serve(session);
+		publish(session, state);
 		tracer_poll(session);
 		ring_pause(&session->receiver, state == SUSPENSION_AT_REST ? REST_MS : sleep_ms);
 		sleep_ms = MIN(2 * sleep_ms, LOOK_MAX_MS);

@@ -4,8 +4,9 @@
 
 /*
  * The suspension of a client by the operator (suspend_client). The worker fetches no message any
- * more, and the client's work on the GPUs ends. Calls of the client that need an answer wait, for
- * as long as the operator wants. The worker still ends with its session.
+ * more, and the client's work on the GPUs ends. Then its memory leaves the GPUs (eviction.h), also
+ * where `oversubscribe' is off. Calls of the client that need an answer wait, for as long as the
+ * operator wants. The worker still ends with its session.
  *
  * The server holds the state, and tells each new daemon.
  */
