@@ -8,6 +8,8 @@
 
 #include "share_controller.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base.h"
@@ -39,8 +41,9 @@
 /* Other work brings one, too, after this time, which doubles if the work changes all the time. */
 #define WORK_NS (1000 * MS)
 #define WORK_MAX_NS (64000 * MS)
-/* Whatever brings checks, they do not follow faster. */
+/* Whatever brings checks, they do not follow faster: rarer after each one that changed nothing. */
 #define CHECK_LEAST_NS (1000 * MS)
+#define CHECK_LEAST_MAX_NS (4000 * MS)
 /* After so long without background work, the next may be of another kind. */
 #define ABSENT_NS (500 * MS)
 /* What a foreground that works no more has felt counts no more. */
@@ -49,12 +52,21 @@
 /* Before it is known: the variance of a difference, which counts as so many differences. */
 #define VARIANCE 0.0025f
 #define VARIANCE_N 4u
-#define DIFFERENCES_MAX 12u
+/* The standard error of a median of N, from the median of the distances: so much / sqrt(N). */
+#define SPREAD 1.85f
+/* So few measurements tell nothing, unless a foreground takes LEAP times as long. */
+#define CERTAIN_N 4u
+#define LEAP_N 2u
 #define ACCEPTED_N 3u
-/* Standard errors that make a difference certain; more for a step over a size. */
+/* Standard errors that make a difference certain; and one with which a step leaves a size out. */
 #define CERTAIN 2.0f
-#define VERY_CERTAIN 3.0f
 #define LEAP 1.4f
+/*
+ * A foreground is compared with itself beside background work on LOW_PER_CENT of the groups. The
+ * floor costs the background nearly all its speed, so it has to spare a foreground so much more
+ * than the target.
+ */
+#define WORTH_FLOOR 0.18f
 /* A window is ended early if that many pieces are all so much slower. */
 #define EARLY_N 3u
 #define EARLY 0.2f
@@ -62,6 +74,7 @@
 /* Of the groups; all SMs are the last size. */
 static const unsigned char per_cent[SHARE_SIZES_MAX - 1] = {10, 30, 50, 70, 80, 90, 100};
 #define FIRST_PER_CENT 80u
+#define LOW_PER_CENT 30u
 
 static unsigned groups_of(const struct share_bounds *bounds, unsigned part)
 {
@@ -83,14 +96,24 @@ unsigned share_sizes(const struct share_bounds *bounds, unsigned sizes[SHARE_SIZ
 	return n;
 }
 
+static void references_init(struct share_controller *controller)
+{
+	unsigned low = controller->sizes[1] <= groups_of(&controller->bounds, LOW_PER_CENT);
+
+	controller->references[0] = (struct share_reference){
+		low, share_pace(1.0f + (float)controller->bounds.target / 1000.0f)};
+	controller->references[1] = (struct share_reference){0, WORTH_FLOOR};
+	controller->n_references = 1 + low;
+}
+
 void share_controller_init(struct share_controller *controller, const struct share_bounds *bounds)
 {
 	unsigned first = groups_of(bounds, FIRST_PER_CENT);
 
 	memset(controller, 0, sizeof(*controller));
 	controller->bounds = *bounds;
-	controller->target = share_pace(1.0f + (float)bounds->target / 1000.0f);
 	controller->n_sizes = share_sizes(bounds, controller->sizes);
+	references_init(controller);
 	while (controller->good + 2 < controller->n_sizes &&
 		controller->sizes[controller->good + 1] <= first)
 		controller->good++;
@@ -99,28 +122,72 @@ void share_controller_init(struct share_controller *controller, const struct sha
 	for (unsigned i = 0; i < SHARE_SIZES_MAX; i++)
 		controller->back_off_ns[i] = BACK_OFF_NS;
 	controller->check_interval_ns = CHECK_INTERVAL_NS;
+	controller->check_least_ns = CHECK_LEAST_NS;
 	controller->work_interval_ns = WORK_NS;
 }
 
 /* ---- differences */
 
-static void difference_add(struct share_difference *difference, float value)
+static unsigned difference_count(const struct share_difference *difference)
 {
-	float part = value - difference->mean;
-
-	if (difference->n == 0)
-		difference->variance = VARIANCE;
-	else
-		difference->variance +=
-			(part * part - difference->variance) / (float)(difference->n + VARIANCE_N);
-	difference->n = MIN(difference->n + 1, DIFFERENCES_MAX);
-	difference->mean += part / (float)difference->n;
+	return MIN(difference->n, SHARE_DIFFERENCES_MAX);
 }
 
-/* The square of the standard error. */
-static float difference_error(const struct share_difference *difference)
+static void difference_add(struct share_difference *difference, float value)
 {
-	return difference->n > 0 ? difference->variance / (float)difference->n : 0;
+	difference->values[difference->n++ % SHARE_DIFFERENCES_MAX] = value;
+	if (difference->n == 2 * SHARE_DIFFERENCES_MAX)
+		difference->n = SHARE_DIFFERENCES_MAX;
+}
+
+/* Keeps the last `n' measurements, plus `value'. */
+static void difference_shift(struct share_difference *difference, float value, unsigned n)
+{
+	struct share_difference kept = {.n = 0};
+
+	for (unsigned i = MIN(n, difference_count(difference)); i > 0; i--)
+		difference_add(&kept,
+			difference->values[(difference->n - i) % SHARE_DIFFERENCES_MAX] + value);
+	*difference = kept;
+}
+
+static int compare(const void *left, const void *right)
+{
+	float a = *(const float *)left, b = *(const float *)right;
+
+	return (a > b) - (a < b);
+}
+
+/*
+ * The median, and the square of its standard error: the paces of a machine jump, and a jump
+ * between two windows is no difference of shares.
+ */
+static float difference_median(const struct share_difference *difference, float *ret_error)
+{
+	float values[SHARE_DIFFERENCES_MAX], median;
+	unsigned n = difference_count(difference);
+
+	*ret_error = 0;
+	if (n == 0)
+		return 0;
+	memcpy(values, difference->values, n * sizeof(*values));
+	qsort(values, n, sizeof(*values), compare);
+	median = (values[(n - 1) / 2] + values[n / 2]) / 2;
+	for (unsigned i = 0; i < n; i++)
+		values[i] = fabsf(values[i] - median);
+	qsort(values, n, sizeof(*values), compare);
+	*ret_error = SPREAD * values[n / 2];
+	*ret_error = (*ret_error * *ret_error * (float)n + VARIANCE * VARIANCE_N) /
+		     (float)((n + VARIANCE_N) * n);
+	return median;
+}
+
+/* Whether the foreground still works: what it felt counts no more if it does not. */
+static bool is_there(const struct share_controller *controller, unsigned index)
+{
+	uint64_t noted_ns = controller->window.foregrounds[index].noted_ns;
+
+	return noted_ns > 0 && controller->now_ns - noted_ns < GONE_NS;
 }
 
 static bool is_certain(float distance, float error, float how)
@@ -128,51 +195,65 @@ static bool is_certain(float distance, float error, float how)
 	return distance > 0 && distance * distance > how * how * error;
 }
 
-/* The slowdown of the foreground that feels the most. */
+/* The excess over what is accepted, of the foreground that feels the most. */
 struct verdict {
-	float mean, error;           /* of the worst one */
-	bool is_known, is_too_large; /* for at least one */
-	bool is_fine;                /* for all that are known, probably */
+	float mean;
+	bool is_known, is_too_large, is_far; /* for at least one */
+	bool is_fine;                        /* for all that are known, probably */
 };
 
-/* What the experiment, or the check before it, tells about a foreground. */
-static bool felt_by(const struct share_controller *controller, unsigned index,
-	enum share_phase phase, float *ret_mean, float *ret_error)
+static void verdict_add(struct verdict *verdict, float mean, float error, unsigned n)
 {
-	const struct share_feeling *feeling = &controller->feelings[index];
-	uint64_t noted_ns = controller->window.foregrounds[index].noted_ns;
+	bool is_far = n >= LEAP_N && mean > share_pace(LEAP) && is_certain(mean, error, CERTAIN);
 
-	if (noted_ns == 0 || controller->now_ns - noted_ns >= GONE_NS)
-		return false;
-	*ret_mean = feeling->check.mean;
-	*ret_error = difference_error(&feeling->check);
-	if (phase != SHARE_TRIES)
-		return feeling->check.n > 0;
-	/* Being faster than on the floor is no licence to slow it down. */
-	*ret_mean = MAX(*ret_mean, 0) + feeling->try.mean;
-	*ret_error += difference_error(&feeling->try);
-	return feeling->try.n > 0;
+	verdict->mean = verdict->is_known ? MAX(verdict->mean, mean) : mean;
+	verdict->is_fine =
+		(verdict->is_fine || !verdict->is_known) && is_certain(-mean, error, CERTAIN);
+	verdict->is_known = true;
+	verdict->is_far |= is_far;
+	verdict->is_too_large |= is_far || (n >= CERTAIN_N && is_certain(mean, error, CERTAIN));
 }
 
-static struct verdict verdict_of(const struct share_controller *controller, enum share_phase phase)
+/* The present size, beside one reference. */
+static struct verdict check_verdict(const struct share_controller *controller, unsigned reference)
 {
-	struct verdict verdict = {.mean = -2, .is_fine = true};
+	struct verdict verdict = {.is_known = false};
 
 	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
-		float mean, error;
+		const struct share_difference *check = &controller->feelings[i].checks[reference];
+		float error, mean = difference_median(check, &error);
 
-		if (!felt_by(controller, i, phase, &mean, &error))
-			continue;
-		verdict.is_known = true;
-		verdict.is_too_large |= is_certain(mean - controller->target, error, CERTAIN);
-		/* A size that is fine by mistake is corrected by the next check. */
-		verdict.is_fine &= is_certain(controller->target - mean, error, CERTAIN / 2);
-		if (mean > verdict.mean) {
-			verdict.mean = mean;
-			verdict.error = error;
-		}
+		if (is_there(controller, i) && check->n > 0)
+			verdict_add(&verdict, mean - controller->references[reference].most, error,
+				check->n);
 	}
-	verdict.is_fine &= verdict.is_known;
+	return verdict;
+}
+
+static void try_add(struct verdict *verdict, const struct share_controller *controller,
+	const struct share_feeling *feeling)
+{
+	float error, change = difference_median(&feeling->try, &error);
+
+	for (unsigned r = 0; r < controller->n_references; r++) {
+		const struct share_reference *reference = &controller->references[r];
+		float check_error, mean = difference_median(&feeling->checks[r], &check_error);
+
+		/* Being faster than beside a reference is no licence to slow it down. */
+		if (controller->good >= reference->size)
+			verdict_add(verdict, MAX(mean, 0) + change - reference->most,
+				error + check_error, feeling->try.n);
+	}
+}
+
+/* The size that is tried, beside all references. */
+static struct verdict try_verdict(const struct share_controller *controller)
+{
+	struct verdict verdict = {.is_known = false};
+
+	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++)
+		if (is_there(controller, i) && controller->feelings[i].try.n > 0)
+			try_add(&verdict, controller, &controller->feelings[i]);
 	return verdict;
 }
 
@@ -190,8 +271,11 @@ static void forget_checks(struct share_controller *controller)
 	controller->checks_done = 0;
 	controller->check_interval_ns = CHECK_INTERVAL_NS;
 	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
-		controller->feelings[i].check = (struct share_difference){.n = 0};
-		controller->feelings[i].n_high = 0;
+		struct share_feeling *feeling = &controller->feelings[i];
+
+		for (unsigned r = 0; r < SHARE_REFERENCES_MAX; r++)
+			feeling->checks[r] = (struct share_difference){.n = 0};
+		feeling->n_high = 0;
 	}
 }
 
@@ -200,9 +284,17 @@ static bool is_check_due(const struct share_controller *controller)
 	return controller->good > 0 && controller->now_ns >= controller->check_ns;
 }
 
+/* A size has to be larger than its reference. */
+static void choose_reference(struct share_controller *controller)
+{
+	if (controller->good <= controller->references[controller->reference].size)
+		controller->reference = controller->n_references - 1;
+}
+
 static void check_soon(struct share_controller *controller)
 {
-	controller->check_ns = MIN(controller->check_ns, controller->checked_ns + CHECK_LEAST_NS);
+	controller->check_ns =
+		MIN(controller->check_ns, controller->checked_ns + controller->check_least_ns);
 }
 
 /* The present size becomes another one. */
@@ -210,6 +302,8 @@ static void settle(struct share_controller *controller, unsigned good, uint64_t 
 {
 	controller->check_ns = MIN(controller->check_ns, controller->now_ns + check_ns);
 	controller->check_interval_ns = CHECK_INTERVAL_NS;
+	controller->check_least_ns = CHECK_LEAST_NS;
+	controller->checks_done = 0;
 	controller->good = good;
 	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++)
 		controller->feelings[i].has_before = false;
@@ -264,23 +358,22 @@ static void refuse(struct share_controller *controller, unsigned at, float exces
 
 static void go_down(struct share_controller *controller, const struct verdict *verdict)
 {
-	float leap = share_pace(LEAP);
-	unsigned step = is_certain(verdict->mean - leap, verdict->error, VERY_CERTAIN) ? 2 : 1;
+	unsigned least = controller->references[controller->reference].size;
+	unsigned step = verdict->is_far ? 2 : 1;
 
 	refuse(controller, controller->good, verdict->mean);
-	settle(controller, controller->good - MIN(step, controller->good), 0);
+	settle(controller, controller->good - MIN(step, controller->good - least), 0);
 	forget_checks(controller);
 	experiment_end(controller);
 }
 
 static void check_conclude(struct share_controller *controller)
 {
-	struct verdict verdict = verdict_of(controller, SHARE_CHECKS);
+	struct verdict verdict = check_verdict(controller, controller->reference);
 	unsigned most = controller->checks_done > 0 ? CHECK_PAIRS : FIRST_CHECK_PAIRS;
 	bool is_last = controller->n_pairs >= most || controller->n_windows >= 2 * most;
 
-	if (verdict.is_too_large || (is_last && is_certain(verdict.mean - controller->target,
-							verdict.error, CERTAIN / 4))) {
+	if (verdict.is_too_large) {
 		go_down(controller, &verdict);
 		return;
 	}
@@ -294,8 +387,14 @@ static void check_conclude(struct share_controller *controller)
 	controller->checks_done++;
 	controller->check_ns = controller->now_ns + MAX(controller->check_interval_ns,
 							    took_ns(controller) * CHECK_PARTS);
-	controller->check_interval_ns =
-		MIN(2 * controller->check_interval_ns, CHECK_INTERVAL_MAX_NS);
+	controller->check_least_ns = MIN(2 * controller->check_least_ns, CHECK_LEAST_MAX_NS);
+	controller->reference = (controller->reference + 1) % controller->n_references;
+	if (!check_verdict(controller, controller->reference).is_known)
+		check_soon(controller);
+	/* What is not certain yet becomes so by further checks. */
+	if (verdict.mean < 0)
+		controller->check_interval_ns =
+			MIN(2 * controller->check_interval_ns, CHECK_INTERVAL_MAX_NS);
 }
 
 /* ---- tries */
@@ -305,23 +404,26 @@ static void accept(struct share_controller *controller)
 {
 	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
 		struct share_feeling *feeling = &controller->feelings[i];
+		float error, change = difference_median(&feeling->try, &error);
 
-		feeling->check.mean += feeling->try.mean;
 		/* The try that was accepted was more likely too low than too high. */
-		feeling->check.n = MIN(MIN(feeling->check.n, feeling->try.n), ACCEPTED_N);
-		feeling->level += feeling->try.mean;
+		for (unsigned r = 0; r < SHARE_REFERENCES_MAX; r++)
+			difference_shift(
+				&feeling->checks[r], change, MIN(feeling->try.n, ACCEPTED_N));
+		feeling->level += change;
 	}
-	settle(controller, controller->other, CHECK_INTERVAL_NS / 2);
+	settle(controller, controller->other, CHECK_LEAST_NS);
+	controller->reference = 0;
 	controller->stride = 2;
 	experiment_end(controller);
 }
 
 static void try_conclude(struct share_controller *controller)
 {
-	struct verdict verdict = verdict_of(controller, SHARE_TRIES);
+	struct verdict verdict = try_verdict(controller);
 	bool is_last = controller->n_pairs >= TRY_PAIRS || controller->n_windows >= 2 * TRY_PAIRS;
 
-	if (verdict.is_too_large || (is_last && verdict.mean > controller->target)) {
+	if (verdict.is_too_large || (is_last && verdict.is_known && verdict.mean > 0)) {
 		refuse(controller, controller->other, verdict.mean);
 		experiment_end(controller);
 	} else if ((is_last && verdict.is_known) ||
@@ -332,7 +434,7 @@ static void try_conclude(struct share_controller *controller)
 	}
 }
 
-/* Whether a few pieces show that the size that is tried is too large. */
+/* Whether a few pieces show that the window need not last longer. */
 static bool is_early_end(const struct share_controller *controller, unsigned index)
 {
 	const struct share_foreground *one = &controller->window.foregrounds[index];
@@ -373,7 +475,8 @@ static bool window_use(struct share_controller *controller)
 		if (is_known && feeling->has_before && feeling->has_other) {
 			difference = feeling->other - (feeling->before + pace) / 2;
 			if (controller->phase == SHARE_CHECKS)
-				difference_add(&feeling->check, -difference);
+				difference_add(
+					&feeling->checks[controller->reference], -difference);
 			else
 				difference_add(&feeling->try, difference);
 			is_used = true;
@@ -390,7 +493,9 @@ static bool window_use(struct share_controller *controller)
 /* Whatever was known of sizes may be wrong. */
 static void forget_sizes(struct share_controller *controller)
 {
+	controller->check_least_ns = CHECK_LEAST_NS;
 	controller->stride = 2;
+	controller->reference = 0;
 	forget_checks(controller);
 	check_soon(controller);
 	for (unsigned i = 0; i < SHARE_SIZES_MAX; i++) {
@@ -425,15 +530,28 @@ static unsigned next_size(const struct share_controller *controller)
 	return controller->good;
 }
 
+/* Whether the size that was checked last leaves a larger one a chance. */
+static bool may_grow(const struct share_controller *controller)
+{
+	for (unsigned r = 0; r < controller->n_references; r++) {
+		struct verdict verdict = check_verdict(controller, r);
+
+		if (verdict.is_known && verdict.mean > 0)
+			return false;
+	}
+	return true;
+}
+
 static void experiment_choose(struct share_controller *controller)
 {
-	struct verdict verdict = verdict_of(controller, SHARE_CHECKS);
 	unsigned next = next_size(controller);
 
 	look_for_new_work(controller);
+	choose_reference(controller);
 	if (is_check_due(controller))
-		experiment_begin(controller, SHARE_CHECKS, 0);
-	else if (next > controller->good && verdict.mean < controller->target)
+		experiment_begin(controller, SHARE_CHECKS,
+			controller->references[controller->reference].size);
+	else if (next > controller->good && may_grow(controller))
 		experiment_begin(controller, SHARE_TRIES, next);
 	else
 		share_window_begin(&controller->window);
@@ -498,12 +616,9 @@ void share_controller_note(struct share_controller *controller, uint32_t foregro
 	if (!is_in)
 		return;
 	controller->noted_ns = controller->now_ns;
-	if (is_early_end(controller, index)) {
-		refuse(controller, controller->at, EARLY);
-		experiment_end(controller);
-	} else if (share_window_is_over(&controller->window, controller->now_ns)) {
+	if (is_early_end(controller, index) ||
+		share_window_is_over(&controller->window, controller->now_ns))
 		window_end(controller);
-	}
 }
 
 unsigned share_controller_groups(struct share_controller *controller, uint64_t now)
@@ -515,9 +630,31 @@ unsigned share_controller_groups(struct share_controller *controller, uint64_t n
 	return controller->sizes[controller->at];
 }
 
-unsigned share_controller_slowdown(const struct share_controller *controller)
+/* How long ago that was; 0 if another thread has read the clock later. */
+static uint64_t since(uint64_t then, uint64_t now)
 {
-	struct verdict verdict = verdict_of(controller, SHARE_CHECKS);
+	return now - MIN(then, now);
+}
 
-	return verdict.is_known ? (unsigned)(share_ratio(verdict.mean) * 1000 + 0.5f) : 0;
+unsigned share_controller_slowdown(
+	const struct share_controller *controller, uint32_t foreground, uint64_t now)
+{
+	float error, slowdown = 0;
+
+	if (controller->absent_ns > 0 && since(controller->absent_ns, now) >= ABSENT_NS)
+		return 0;
+	for (unsigned i = 0; i < SHARE_FOREGROUNDS_MAX; i++) {
+		const struct share_foreground *one = &controller->window.foregrounds[i];
+
+		if (one->noted_ns == 0 || one->id != foreground ||
+			since(one->noted_ns, now) >= GONE_NS)
+			continue;
+		for (unsigned r = 0; r < controller->n_references; r++) {
+			const struct share_difference *check = &controller->feelings[i].checks[r];
+
+			if (check->n > 0)
+				slowdown = share_ratio(difference_median(check, &error));
+		}
+	}
+	return (unsigned)(slowdown * 1000 + 0.5f);
 }

@@ -47,14 +47,14 @@ struct model_point model_point_of(const struct model_pair *pair, unsigned groups
 	};
 }
 
-void model_init(struct model *model, unsigned floor_groups, double drift)
+void model_init(struct model *model, unsigned floor_groups, struct model_noise noise)
 {
 	const struct share_bounds bounds = {
 		.n_groups = MODEL_GROUPS, .floor_groups = floor_groups, .target = 50};
 
 	memset(model, 0, sizeof(*model));
 	share_controller_init(&model->controller, &bounds);
-	model->drift = drift;
+	model->noise = noise;
 	model->now_ns = MODEL_S;
 	model->is_background = true;
 	model_measure(model);
@@ -79,6 +79,7 @@ static void look_at_share(struct model *model)
 
 static void piece_begin(struct model *model, struct model_foreground *own)
 {
+	double noise = own->pair->noise > 0 ? own->pair->noise : NOISE;
 	double slowdown = 1;
 
 	own->begin_ns = model->now_ns;
@@ -89,7 +90,9 @@ static void piece_begin(struct model *model, struct model_foreground *own)
 	}
 	own->groups = model->groups;
 	own->is_whole = true;
-	own->alone_ns = own->pair->piece_ms * MODEL_MS * exp(model->pace + NOISE * normal());
+	own->alone_ns = own->pair->piece_ms * MODEL_MS * exp(model->pace + noise * normal());
+	if (model->is_jump)
+		own->alone_ns *= model->noise.jump;
 	if (uniform() < OUTLIERS)
 		own->alone_ns *= 1.3 + uniform();
 	if (own->groups > 0)
@@ -139,14 +142,26 @@ static struct model_foreground *next_to_end(struct model *model)
 	return next;
 }
 
+/* Drift and jumps in `ns'. */
+static void change_pace(struct model *model, double ns)
+{
+	const struct model_noise *noise = &model->noise;
+	double part = ns / MODEL_S / DRIFT_S;
+	double state_s = model->is_jump ? noise->jump_s : noise->every_s;
+
+	model->pace += -model->pace * part + noise->drift * sqrt(2 * part) * normal();
+	if (noise->jump > 0 && uniform() > exp(-ns / MODEL_S / state_s))
+		model->is_jump = !model->is_jump;
+}
+
 static void pass(struct model *model, uint64_t until_ns)
 {
 	const struct model_pair *pair = model->foregrounds[0].pair;
-	double ns = (double)(until_ns - model->now_ns), part = ns / MODEL_S / DRIFT_S;
+	double ns = (double)(until_ns - model->now_ns);
 	unsigned good = model->controller.sizes[model->controller.good];
 	unsigned groups = model->groups;
 
-	model->pace += -model->pace * part + model->drift * sqrt(2 * part) * normal();
+	change_pace(model, ns);
 	model->now_ns = until_ns;
 	if (groups == 0)
 		return;

@@ -5,8 +5,8 @@
 /*
  * A GPU in simulated time: foregrounds beside background work, under a share controller. How much
  * a share of the SMs slows a foreground down, and how fast the background is on it, are curves
- * that were measured on an H100. The pace of all foregrounds drifts, as it does on a machine with
- * other work, and each piece of work has noise.
+ * that were measured on an H100, or that a test chooses. The pace of all foregrounds drifts and
+ * jumps, as it does on a machine with other work, and each piece of work has noise.
  */
 
 #include <stdbool.h>
@@ -23,6 +23,17 @@
 #define MODEL_FOREGROUNDS 3
 #define MODEL_PIECES_MAX 300000u
 
+/*
+ * How the pace of equal work changes without the background: by a slow drift, of which this is the
+ * deviation, and by times in which everything takes `jump' times as long.
+ */
+struct model_noise {
+	double drift;
+	double jump; /* 0 or 1: never */
+	double jump_s,
+		every_s; /* how long such a time lasts, and the time between two, on average */
+};
+
 struct model_point {
 	unsigned groups;
 	double slowdown, speed; /* of the foreground, of the background */
@@ -34,6 +45,7 @@ struct model_pair {
 	double piece_ms, kernel_ms; /* of the foreground; the background's, on all SMs */
 	struct model_point points[MODEL_POINTS];
 	unsigned least, most; /* groups at which the controller should arrive */
+	double noise;         /* deviation of a piece, as a part of it; 0: NOISE */
 };
 
 struct model_foreground {
@@ -53,10 +65,11 @@ struct model {
 	struct share_controller controller;
 	struct model_foreground foregrounds[MODEL_FOREGROUNDS];
 	bool is_background; /* there is some */
-	double drift;       /* the deviation of the pace, as a part of it */
+	struct model_noise noise;
 
 	uint64_t now_ns;
 	double pace;
+	bool is_jump;
 	unsigned groups;    /* that the background's kernel uses; 0: there is none */
 	uint64_t kernel_ns; /* its end, if the next one uses others; 0: it uses the same */
 
@@ -79,7 +92,7 @@ struct model_figures {
 
 struct model_point model_point_of(const struct model_pair *pair, unsigned groups);
 
-void model_init(struct model *model, unsigned floor_groups, double drift);
+void model_init(struct model *model, unsigned floor_groups, struct model_noise noise);
 
 /* A foreground that works from now on; returns it for further settings. */
 struct model_foreground *model_foreground(

@@ -15,32 +15,46 @@
 #include "server/schedule/share_controller.h"
 #include "tests/unit/seed.h"
 
-/* Foreground and background, as measured on an H100 (docs/lab/shares.md). */
+/*
+ * Foreground and background: the first six as measured on an H100 (docs/lab/shares.md), the others
+ * as a test needs them. The times of tiny kernels have more noise.
+ */
 static const struct model_pair pairs[] = {
 	{"ResNet-18, products of 4096", 1.9, 0.25,
 		{{2, 1.0, 0.15}, {7, 1.0, 0.65}, {10, 0.99, 0.77}, {12, 1.02, 0.84},
 			{13, 1.22, 0.83}, {16, 2.85, 1}},
-		12, 12},
+		12, 12, 0},
 	{"ResNet-18, products of 8192", 1.9, 2.2,
 		{{2, 1.0, 0.15}, {10, 1.02, 0.78}, {12, 0.99, 0.86}, {13, 1.09, 0.89},
 			{16, 8.7, 1}},
-		10, 12},
+		10, 12, 0},
 	{"ResNet-18, training of a transformer", 1.9, 0.5,
-		{{2, 1.0, 0.2}, {12, 0.98, 0.9}, {13, 0.95, 1}, {15, 1.4, 1}, {16, 2.2, 1}}, 13,
-		13},
+		{{2, 1.0, 0.2}, {12, 0.98, 0.9}, {13, 0.95, 1}, {15, 1.4, 1}, {16, 2.2, 1}}, 12, 13,
+		0},
 	{"ResNet-18, training of ResNet-50", 1.9, 0.3,
-		{{2, 1.0, 0.2}, {13, 1.01, 0.95}, {15, 1.08, 0.98}, {16, 1.1, 1}}, 12, 15},
+		{{2, 1.0, 0.2}, {13, 1.01, 0.95}, {15, 1.08, 0.98}, {16, 1.1, 1}}, 12, 15, 0},
 	{"ResNet-18, element-wise work", 1.9, 0.7,
 		{{2, 0.97, 0.46}, {4, 0.99, 0.87}, {7, 2.7, 0.95}, {10, 3.3, 1}, {13, 1.92, 1},
 			{16, 3.5, 1}},
-		4, 4},
+		4, 4, 0},
 	{"a token, products of 8192", 1.0, 2.2,
 		{{2, 1.0, 0.15}, {10, 1.0, 0.78}, {12, 1.03, 0.86}, {13, 1.6, 0.94}, {16, 6, 1}},
-		10, 12},
-	{"a step of MPI, work that disturbs nobody", 0.4, 0.1, {{2, 1.0, 0.15}, {16, 1.0, 1}}, 15,
-		16},
-	/* Nothing helps, so the background gives up nothing. */
-	{"a slow foreground", 1.9, 0.1, {{2, 1.5, 0.15}, {16, 1.5, 1}}, 15, 16},
+		10, 12, 0},
+	{"a step of MPI, work that disturbs nobody", 0.4, 0.1, {{2, 1.0, 0.15}, {16, 1.0, 1}}, 13,
+		16, 0},
+	{"work that a step at 30 % disturbs", 1.0, 0.3,
+		{{2, 1.0, 0.15}, {4, 1.0, 0.5}, {5, 1.6, 0.55}, {16, 1.7, 1}}, 4, 4, 0},
+	{"an encoder, prefill", 2.5, 1.3,
+		{{2, 1.0, 0.14}, {10, 1.03, 0.7}, {12, 1.04, 0.82}, {13, 1.1, 0.88}, {16, 1.6, 1}},
+		10, 13, 0},
+	/* Nothing helps, or the floor does a little: the background gives up nothing. */
+	{"a slow foreground", 1.9, 0.1, {{2, 1.5, 0.15}, {16, 1.5, 1}}, 13, 16, 0},
+	{"empty kernels that nothing helps", 0.05, 0.25, {{2, 1.27, 0.15}, {16, 1.3, 1}}, 12, 16,
+		0.25},
+	{"empty kernels that the floor helps", 0.05, 0.25,
+		{{2, 1.15, 0.15}, {4, 1.28, 0.4}, {16, 1.32, 1}}, 12, 16, 0.25},
+	{"a step of MPI that the floor helps", 0.1, 0.25,
+		{{2, 1.02, 0.15}, {4, 1.09, 0.4}, {16, 1.11, 1}}, 12, 16, 0.15},
 };
 enum {
 	PRODUCTS,
@@ -48,6 +62,12 @@ enum {
 	TOKEN,
 	NO_DISTURBANCE
 };
+
+/* Jumps as on a virtual machine, whose processors other machines use, too. */
+static const struct model_noise quiet = {0}, drifts = {.drift = 0.15},
+				jumps = {.drift = 0.15, .jump = 1.5, .jump_s = 0.2, .every_s = 0.6},
+				short_jumps = {
+					.drift = 0.15, .jump = 1.5, .jump_s = 0.03, .every_s = 0.1};
 
 static struct model model;
 
@@ -95,35 +115,63 @@ static void show(const char *name, const struct model_figures *figures)
 		figures->outside, figures->n_tries, figures->n_sizes);
 }
 
-/* A minute of a pair, after the first second. */
-static void check_pair(const struct model_pair *pair, double drift)
+/* The foreground's slowdown at the best size, beside its time alone. */
+static double best_slowdown(const struct model_pair *pair)
+{
+	return MAX(MAX(model_point_of(pair, pair->least).slowdown,
+			   model_point_of(pair, pair->most).slowdown),
+		1);
+}
+
+/* A minute of a pair, after the first seconds. `part' of the best speed is left. */
+static void check_pair(const struct model_pair *pair, struct model_noise noise, double part)
 {
 	struct model_figures figures;
-	double alone;
 
-	model_init(&model, 2, drift);
+	model_init(&model, 2, noise);
 	model_foreground(&model, 0, pair);
-	model_run(&model, 1);
+	model_run(&model, 3);
 	model_measure(&model);
-	model_run(&model, 60);
+	model_run(&model, pair->piece_ms < 0.1 ? 20 : 60);
 	figures = model_figures(&model);
 	show(pair->name, &figures);
-	alone = model_point_of(pair, 2).slowdown;
-	assert_true(figures.median <= 1.05 * MAX(alone, 1));
-	assert_true(figures.p99 <= 1.10 * MAX(alone, 1));
-	assert_true(figures.speed >= 0.94 * best_speed(pair));
+	assert_true(figures.median <= 1.06 * best_slowdown(pair));
+	assert_true(figures.p99 <= 1.10 * best_slowdown(pair));
+	assert_true(figures.speed >= part * best_speed(pair));
 	assert_true(figures.floor <= 0.05);
-	assert_true(figures.n_tries <= 14);
-	/* Now and then noise looks like a slowdown, but the size comes back. */
-	assert_true(figures.outside <= 0.2);
-	assert_true(figures.n_sizes <= 8);
+	assert_true(figures.n_tries <= 30);
+	assert_true(figures.n_sizes <= 20);
 }
 
 static void test_pairs(_unused_ void **state)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(pairs); i++) {
-		check_pair(&pairs[i], 0);
-		check_pair(&pairs[i], 0.15);
+		check_pair(&pairs[i], quiet, 0.9);
+		check_pair(&pairs[i], drifts, 0.9);
+		check_pair(&pairs[i], jumps, 0.8);
+		check_pair(&pairs[i], short_jumps, 0.7);
+	}
+}
+
+/* All pairs, as the bench measures them: after a second, for three seconds. */
+static void test_mean_of_pairs(_unused_ void **state)
+{
+	const struct model_noise *noises[] = {&quiet, &drifts, &jumps, &short_jumps};
+
+	for (unsigned k = 0; k < ARRAY_SIZE(noises); k++) {
+		double part = 0;
+
+		for (unsigned i = 0; i < ARRAY_SIZE(pairs); i++) {
+			model_init(&model, 2, *noises[k]);
+			model_foreground(&model, 0, &pairs[i]);
+			model_run(&model, 1);
+			model_measure(&model);
+			model_run(&model, 3);
+			part += MIN(model_figures(&model).speed / best_speed(&pairs[i]), 1);
+		}
+		part /= ARRAY_SIZE(pairs);
+		printf("    %.3f of the best speeds\n", part);
+		assert_true(part >= 0.85);
 	}
 }
 
@@ -143,7 +191,7 @@ static void test_other_work(_unused_ void **state)
 {
 	struct model_foreground *own;
 
-	model_init(&model, 2, 0.15);
+	model_init(&model, 2, drifts);
 	model_foreground(&model, 0, &pairs[ELEMENTWISE]);
 	check_arrives("work that bears 4 groups", 3, 4, 4);
 	own = model_foreground(&model, 0, &pairs[NO_DISTURBANCE]);
@@ -157,7 +205,7 @@ static void test_other_work(_unused_ void **state)
 /* The background does other work: at once, or after a time without any. */
 static void test_other_background(_unused_ void **state)
 {
-	model_init(&model, 2, 0.15);
+	model_init(&model, 2, drifts);
 	model_foreground(&model, 0, &pairs[PRODUCTS]);
 	check_arrives("products", 10, 12, 12);
 	model.foregrounds[0].pair = &pairs[ELEMENTWISE];
@@ -174,7 +222,7 @@ static void test_other_background(_unused_ void **state)
 /* The worst foreground counts, and only while it works. */
 static void test_several_foregrounds(_unused_ void **state)
 {
-	model_init(&model, 2, 0.15);
+	model_init(&model, 2, drifts);
 	model_foreground(&model, 0, &pairs[NO_DISTURBANCE]);
 	model_foreground(&model, 1, &pairs[ELEMENTWISE]);
 	model_foreground(&model, 2, &pairs[NO_DISTURBANCE]);
@@ -188,7 +236,7 @@ static void test_pauses(_unused_ void **state)
 {
 	struct model_foreground *own;
 
-	model_init(&model, 2, 0.15);
+	model_init(&model, 2, drifts);
 	own = model_foreground(&model, 0, &pairs[PRODUCTS]);
 	own->work_ms = 20;
 	own->pause_ms = 180;
@@ -203,7 +251,7 @@ static void test_short_pieces(_unused_ void **state)
 	struct model_pair pair = pairs[ELEMENTWISE];
 
 	pair.piece_ms = 0.01;
-	model_init(&model, 2, 0.15);
+	model_init(&model, 2, drifts);
 	model_foreground(&model, 0, &pair);
 	check_arrives("empty kernels, element-wise work", 2, 4, 4);
 }
@@ -216,7 +264,7 @@ static void test_many_works(_unused_ void **state)
 	for (unsigned i = 0; i < ARRAY_SIZE(n_works); i++) {
 		struct model_figures figures;
 
-		model_init(&model, 2, 0.15);
+		model_init(&model, 2, drifts);
 		model_foreground(&model, 0, &pairs[TOKEN])->n_works = n_works[i];
 		model_run(&model, 2);
 		model_measure(&model);
@@ -231,11 +279,40 @@ static void test_many_works(_unused_ void **state)
 }
 
 static const struct model_pair bears_least = {
-	"each SM disturbs", 1.9, 0.1, {{2, 1.1, 0.15}, {16, 4.0, 1}}, 7, 7};
+	"each SM disturbs", 1.9, 0.1, {{2, 1.1, 0.15}, {16, 4.0, 1}}, 7, 7, 0};
+
+/* What a client felt is known while it works, and while there is background work. */
+static void test_slowdown(_unused_ void **state)
+{
+	const struct share_controller *controller = &model.controller;
+
+	model_init(&model, 2, quiet);
+	model_foreground(&model, 0, &pairs[TOKEN]);
+	assert_int_equal(share_controller_slowdown(controller, 1, model.now_ns), 0);
+	model_run(&model, 20);
+	assert_in_range(share_controller_slowdown(controller, 1, model.now_ns), 940, 1120);
+	assert_int_equal(share_controller_slowdown(controller, 2, model.now_ns), 0);
+	assert_int_equal(share_controller_slowdown(controller, 1, model.now_ns + MODEL_S), 0);
+	model.is_background = false;
+	model_run(&model, 1);
+	assert_int_equal(share_controller_slowdown(controller, 1, model.now_ns), 0);
+}
+
+/* The floor helps the foreground so much that it is worth what the background loses. */
+static void test_worth_the_floor(_unused_ void **state)
+{
+	static const struct model_pair pair = {"work that only the floor spares", 1.0, 0.3,
+		{{2, 1.0, 0.15}, {4, 1.5, 0.4}, {16, 1.6, 1}}, 2, 2, 0};
+
+	model_init(&model, 2, drifts);
+	model_foreground(&model, 0, &pair);
+	check_arrives(pair.name, 10, 2, 2);
+	check_arrives("... a minute later", 60, 2, 2);
+}
 
 static void test_floor(_unused_ void **state)
 {
-	model_init(&model, 7, 0);
+	model_init(&model, 7, quiet);
 	model_foreground(&model, 0, &bears_least);
 	for (int i = 0; i < 3000; i++) {
 		model_run(&model, 0.001);
@@ -249,7 +326,7 @@ static void test_work_without_end(_unused_ void **state)
 {
 	struct share_controller *controller = &model.controller;
 
-	model_init(&model, 2, 0);
+	model_init(&model, 2, quiet);
 	model_foreground(&model, 0, &pairs[PRODUCTS]);
 	while (controller->phase != SHARE_TRIES || controller->at == controller->good)
 		model_run(&model, 0.002);
@@ -266,7 +343,7 @@ static void test_any_values(_unused_ void **state)
 		INT64_MAX, UINT64_MAX - 1, UINT64_MAX};
 	uint64_t now = MODEL_S;
 
-	model_init(&model, 2, 0);
+	model_init(&model, 2, quiet);
 	for (int i = 0; i < 300000; i++) {
 		uint64_t any[4];
 		unsigned groups;
@@ -278,7 +355,7 @@ static void test_any_values(_unused_ void **state)
 		assert_in_range(groups, 2, 16);
 		share_controller_note(&model.controller, (uint32_t)any[0], any[1], any[2],
 			i % 2 ? groups : (unsigned)any[3], i % 5 ? now : now / 2);
-		share_controller_slowdown(&model.controller);
+		share_controller_slowdown(&model.controller, (uint32_t)any[0], any[1]);
 	}
 	model.now_ns = now;
 	model_foreground(&model, 0, &pairs[ELEMENTWISE]);
@@ -290,12 +367,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_pairs),
+		cmocka_unit_test(test_mean_of_pairs),
 		cmocka_unit_test(test_other_work),
 		cmocka_unit_test(test_other_background),
 		cmocka_unit_test(test_several_foregrounds),
 		cmocka_unit_test(test_pauses),
 		cmocka_unit_test(test_short_pieces),
 		cmocka_unit_test(test_many_works),
+		cmocka_unit_test(test_slowdown),
+		cmocka_unit_test(test_worth_the_floor),
 		cmocka_unit_test(test_floor),
 		cmocka_unit_test(test_work_without_end),
 		cmocka_unit_test(test_any_values),
