@@ -318,7 +318,11 @@ struct frame_counters {
 	uint64_t counters[COUNTERS];
 	uint64_t memory[DEVICES_MAX];      /* bytes in use, by the server's ordinals */
 	uint64_t memory_peak[DEVICES_MAX]; /* the most that was ever in use */
-	char kernel[FRAME_TEXT_MAX];       /* launched last; may be empty */
+	/* Of a background client: the SMs that its kernels use now; 0: of no such client. */
+	uint32_t share_sms[DEVICES_MAX];
+	/* Of another client, beside background clients: its time in thousandths; 0: not known. */
+	uint32_t slowdown[DEVICES_MAX];
+	char kernel[FRAME_TEXT_MAX]; /* launched last; may be empty */
 };
 
 /* One descriptor: memory of TRACE_SIZE, which the server fills (trace_file.h). */

@@ -33,6 +33,9 @@ enum trace_kind {
 	TRACE_WAIT,  /* a thread of the client begins to sleep until the stream has come so far */
 	TRACE_FAULT, /* a GPU fault has ended the work of the client */
 	TRACE_END,   /* the client has ended */
+	/* Levels, from now on; `stream' is that of the GPU: */
+	TRACE_SHARE,    /* a background client has `size' SMs */
+	TRACE_SLOWDOWN, /* another client's work takes `size' thousandths of its time */
 	TRACE_KINDS,
 };
 

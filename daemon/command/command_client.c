@@ -121,6 +121,7 @@ static void ps_print_header(struct conn *conn, const struct ps_options *options)
 	command_reply(conn, "%-10s%-10s%-15s%-26s%-15s%s%-15s", "PID", "ID", "SERVER", "DEVICE",
 		"NAMESPACE",
 		options->is_long ? "SMS     MEMORY      PRIORITY  GROUP               STATE       "
+				   "SHARE   SLOWDOWN  "
 				 : "",
 		"COMMAND");
 }
@@ -130,17 +131,24 @@ static void ps_format_limits(
 	const struct conn *conn, const struct row *row, char *text, size_t size)
 {
 	const char *group = client_group_name(conn, row->client);
-	char memory[SIZE_TEXT_MAX] = "-";
+	uint32_t sms = row->client->counts.share_sms[row->context->ordinal];
+	uint32_t slowdown = row->client->counts.slowdown[row->context->ordinal];
+	char memory[SIZE_TEXT_MAX] = "-", share_text[16] = "-", slowdown_text[16] = "-";
 
+	if (sms > 0)
+		snprintf(share_text, sizeof(share_text), "%u", sms);
+	if (slowdown > 0)
+		snprintf(slowdown_text, sizeof(slowdown_text), "%.2f", slowdown / 1000.0);
 	if (row->context->memory != MEMORY_ALL)
 		format_size(row->context->memory, memory, sizeof(memory));
-	snprintf(text, size, "%-7u %-11s %-9d %-19s %-11s ", row->context->n_sms, memory,
-		row->context->priority, group ? group : "-", client_state_name(row->client));
+	snprintf(text, size, "%-7u %-11s %-9d %-19s %-11s %-7s %-9s ", row->context->n_sms, memory,
+		row->context->priority, group ? group : "-", client_state_name(row->client),
+		share_text, slowdown_text);
 }
 
 static void ps_print_row(struct conn *conn, const struct row *row, const struct ps_options *options)
 {
-	char uuid[DEVICE_UUID_TEXT], command[COMMAND_TEXT], effective[GROUP_NAME_MAX + 96] = "";
+	char uuid[DEVICE_UUID_TEXT], command[COMMAND_TEXT], effective[GROUP_NAME_MAX + 128] = "";
 
 	scope_short_uuid(row->device, uuid);
 	escape_word(row->client->command, command, sizeof(command));
@@ -169,8 +177,13 @@ static json_t *ps_row_json(
 		context->memory == MEMORY_ALL ? json_null() : json_amount(context->memory),
 		"priority", json_integer(context->priority), "group",
 		client_group_name(conn, row->client), "state", client_state_name(row->client));
-	if (options->is_long)
-		json_set(&object, "kernel", json_text_or_null(row->client->kernel));
+	if (!options->is_long)
+		return object;
+	json_set(&object, "kernel", json_text_or_null(row->client->kernel));
+	json_set(&object, "share_sms",
+		json_number_or_null(row->client->counts.share_sms[context->ordinal]));
+	json_set(&object, "slowdown",
+		json_thousandths(row->client->counts.slowdown[context->ordinal]));
 	return object;
 }
 
@@ -219,16 +232,19 @@ static bool ps_read_options(
 	return true;
 }
 
-/* Only the long document has what servers have to be asked for. */
+/* Only the long form has what servers have to be asked for. */
 static bool ps_is_fresh(
 	struct conn *conn, const struct ps_options *options, const struct server *only)
 {
-	char command[40] = "ps -l --json";
+	const char *json = options->is_json ? " --json" : "";
+	char command[40];
 
-	if (!options->is_long || !options->is_json)
+	if (!options->is_long)
 		return true;
 	if (only)
-		snprintf(command, sizeof(command), "ps -l --json -p %d", only->pid);
+		snprintf(command, sizeof(command), "ps -l%s -p %d", json, only->pid);
+	else
+		snprintf(command, sizeof(command), "ps -l%s", json);
 	return counting_is_fresh(conn, command);
 }
 

@@ -65,12 +65,14 @@ static json_t *context_json(
 	char uuid[DEVICE_UUID_TEXT];
 
 	device_uuid_text(device, uuid);
-	return json_pack("{s:o s:s s:o s:o s:o s:o s:o}", "device", json_integer(context->ordinal),
-		"uuid", uuid, "sms", json_integer(context->n_sms), "device_sms",
-		json_integer(device->n_sms), "memory",
+	return json_pack("{s:o s:s s:o s:o s:o s:o s:o s:o s:o}", "device",
+		json_integer(context->ordinal), "uuid", uuid, "sms", json_integer(context->n_sms),
+		"device_sms", json_integer(device->n_sms), "memory",
 		json_amount(client->counts.memory[context->ordinal]), "memory_peak",
 		json_amount(client->counts.memory_peak[context->ordinal]), "memory_limit",
-		context->memory == MEMORY_ALL ? json_null() : json_amount(context->memory));
+		context->memory == MEMORY_ALL ? json_null() : json_amount(context->memory),
+		"share_sms", json_number_or_null(client->counts.share_sms[context->ordinal]),
+		"slowdown", json_thousandths(client->counts.slowdown[context->ordinal]));
 }
 
 static json_t *client_json(

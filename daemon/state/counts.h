@@ -13,9 +13,11 @@ struct counts {
 	uint64_t counters[COUNTERS];
 	uint64_t memory[DEVICES_MAX];      /* bytes, by the server's ordinals */
 	uint64_t memory_peak[DEVICES_MAX]; /* bytes */
+	uint32_t share_sms[DEVICES_MAX];   /* as in struct frame_counters */
+	uint32_t slowdown[DEVICES_MAX];
 };
 
-/* Adds counters; memory is not summed. */
+/* Adds counters only. */
 static inline void counts_add(struct counts *sum, const struct counts *counts)
 {
 	for (unsigned i = 0; i < COUNTERS; i++)

@@ -56,6 +56,16 @@ json_t *json_amount(uint64_t amount)
 	return json_integer((json_int_t)MIN(amount, (uint64_t)INT64_MAX));
 }
 
+json_t *json_number_or_null(uint32_t number)
+{
+	return number > 0 ? json_integer(number) : json_null();
+}
+
+json_t *json_thousandths(uint32_t thousandths)
+{
+	return thousandths > 0 ? json_real(thousandths / 1000.0) : json_null();
+}
+
 /* `r' is negative if a part of the document has no memory. */
 static void check(json_t **document, int r)
 {

@@ -23,6 +23,12 @@ json_t *json_text_or_null(const char *text);
 /* Numbers of a hostile process, too: larger ones than JSON's readers take become INT64_MAX. */
 json_t *json_amount(uint64_t amount);
 
+/* The same, but 0 becomes null. */
+json_t *json_number_or_null(uint32_t number);
+
+/* A part of thousandths; 0, which is not known, becomes null. */
+json_t *json_thousandths(uint32_t thousandths);
+
 /* Put the value at the end of the list, or into the object. Take the value. */
 void json_add(json_t **list, json_t *value);
 void json_set(json_t **object, const char *name, json_t *value);

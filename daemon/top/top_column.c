@@ -34,6 +34,8 @@ static const struct {
 	[TOP_IN] = {"IN/s", 5, 12, true, 'i'},
 	[TOP_OUT] = {"OUT/s", 5, 13, true, 'o'},
 	[TOP_BUSY] = {"BUSY%", 5, 2, true, 'b'},
+	[TOP_SLOWDOWN] = {"SLOW%", 5, 14, true, 'w'},
+	[TOP_YIELDED] = {"YIELD%", 6, 15, true, 'y'},
 	[TOP_ERRORS] = {"ERR", 5, 7, true, 'e'},
 	[TOP_GRAPH] = {"60 SEC", 8, 9, false, 0},
 	[TOP_KERNEL] = {"KERNEL", 14, 8, false, 'k'},
@@ -140,7 +142,7 @@ static void rate_text(double rate, unsigned step, char text[AMOUNT_TEXT])
 static bool is_rate(enum top_column column)
 {
 	return column == TOP_LAUNCHES || column == TOP_COPIES || column == TOP_IN ||
-	       column == TOP_OUT || column == TOP_BUSY;
+	       column == TOP_OUT || column == TOP_BUSY || column == TOP_YIELDED;
 }
 
 /* The text of a column of numbers; "-" if it is unknown. */
@@ -167,6 +169,10 @@ static void number_text(const struct top_row *row, enum top_column column, char 
 		rate_text(row->bytes_out, 1024, text);
 	else if (column == TOP_BUSY)
 		percentage_text(row->busy, text);
+	else if (column == TOP_SLOWDOWN && client->slowdown > 0)
+		snprintf(text, AMOUNT_TEXT, "%.0f", MIN(MAX(client->slowdown - 1, 0), 9.99) * 100);
+	else if (column == TOP_YIELDED && client->is_background)
+		percentage_text(row->yielded, text);
 	else if (column == TOP_ERRORS)
 		amount_text(client->errors, 1000, text);
 }
@@ -264,6 +270,10 @@ static double amount_of(enum top_column column, const struct top_row *row)
 		return row->bytes_out;
 	case TOP_BUSY:
 		return row->busy;
+	case TOP_SLOWDOWN:
+		return client->slowdown;
+	case TOP_YIELDED:
+		return row->yielded;
 	case TOP_ERRORS:
 		return (double)client->errors;
 	default:

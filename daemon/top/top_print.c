@@ -73,6 +73,9 @@ static json_t *row_json(const struct top_row *row)
 	json_set(&object, "bytes_in_per_s", amount_json(row->bytes_in));
 	json_set(&object, "bytes_out_per_s", amount_json(row->bytes_out));
 	json_set(&object, "busy_share", rate_json(row->busy));
+	json_set(&object, "slowdown",
+		client->slowdown > 0 ? rate_json(client->slowdown) : json_null());
+	json_set(&object, "yielded_share", rate_json(row->yielded));
 	json_set(&object, "errors", json_amount(client->errors));
 	return object;
 }

@@ -32,7 +32,12 @@ static void read_gpus(struct top_client *client, const json_t *gpus)
 	json_array_foreach(gpus, i, gpu)
 	{
 		client->memory += get_number(gpu, "memory");
-		client->n_sms += get_number(gpu, "sms");
+		uint64_t share = get_number(gpu, "share_sms");
+
+		client->is_background |= share > 0;
+		client->n_sms += share > 0 ? share : get_number(gpu, "sms");
+		client->slowdown =
+			MAX(client->slowdown, json_number_value(json_object_get(gpu, "slowdown")));
 		client->n_device_sms += get_number(gpu, "device_sms");
 	}
 }
@@ -53,6 +58,7 @@ static int read_client(struct top_client *ret, const json_t *object)
 		.bytes_in = get_number(object, "bytes_in"),
 		.bytes_out = get_number(object, "bytes_out"),
 		.busy_ns = get_number(object, "busy_ns"),
+		.yielded_ns = get_number(object, "yielded_ns"),
 		.errors = get_number(object, "errors"),
 	};
 

@@ -19,12 +19,14 @@ struct top_client {
 	uint64_t launches;  /* of kernels and graphs */
 	uint64_t copies;    /* of all directions */
 	uint64_t bytes_in, bytes_out;
-	uint64_t busy_ns;
+	uint64_t busy_ns, yielded_ns;
 	uint64_t errors;
 
 	/* Of all its GPUs together: */
 	uint64_t memory;
 	uint64_t n_sms, n_device_sms; /* 0: it has opened no GPU */
+	bool is_background;           /* `n_sms' are those of its present share */
+	double slowdown;              /* the worst one, of another client; 0: not known */
 };
 
 struct top_sample {

@@ -256,7 +256,9 @@ static void draw_help(void)
 	};
 	static const char *const meanings[] = {
 		"",
-		"SM%       the share of the SMs that the client may use",
+		"SM%       the share of the SMs that the client may use at present",
+		"SLOW%     how much slower it is beside background clients",
+		"YIELD%    what a background client leaves to others, of a GPU",
 		"MEM       memory of all its GPUs      ERR     calls that returned an error",
 		"BUSY%     time with work on a GPU     60 SEC  the last minute of BUSY%",
 		"KERNEL    launched last, or (graph)",

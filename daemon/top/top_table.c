@@ -55,6 +55,7 @@ static void set_rates(
 	row->bytes_out = rate_of(now->bytes_out, before->bytes_out, seconds);
 	/* Server and daemon look at different times: the share may come out above 1. */
 	row->busy = MIN(rate_of(now->busy_ns, before->busy_ns, seconds * 1e9), 1.0);
+	row->yielded = rate_of(now->yielded_ns, before->yielded_ns, seconds * 1e9);
 	top_history_add(&row->history, from_ns, to_ns, row->busy);
 }
 

@@ -17,6 +17,7 @@ struct top_row {
 	/* In a second: */
 	double launches, copies, bytes_in, bytes_out;
 	double busy;                /* 0 to 1 */
+	double yielded;             /* of all its GPUs' SMs, left to others: 0 to 1 for each GPU */
 	struct top_history history; /* of `busy' */
 };
 

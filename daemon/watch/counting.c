@@ -84,6 +84,8 @@ void counting_on_frame(struct server *server, const struct frame_counters *frame
 	memcpy(client->counts.counters, frame->counters, sizeof(frame->counters));
 	memcpy(client->counts.memory, frame->memory, sizeof(frame->memory));
 	memcpy(client->counts.memory_peak, frame->memory_peak, sizeof(frame->memory_peak));
+	memcpy(client->counts.share_sms, frame->share_sms, sizeof(frame->share_sms));
+	memcpy(client->counts.slowdown, frame->slowdown, sizeof(frame->slowdown));
 	if (frame_text_ok(frame->kernel, sizeof(frame->kernel)))
 		memcpy(client->kernel, frame->kernel, sizeof(frame->kernel));
 }

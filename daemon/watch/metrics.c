@@ -182,6 +182,9 @@ static void add_client_to_gpus(
 			continue;
 		gpu->n_clients++;
 		gpu->memory += MIN(client->counts.memory[ordinal], gpu->device->total_memory);
+		gpu->slowdown = MAX(gpu->slowdown, client->counts.slowdown[ordinal]);
+		/* One less: no share counts as the largest. */
+		gpu->share_sms = MIN(gpu->share_sms - 1, client->counts.share_sms[ordinal] - 1) + 1;
 	}
 }
 

@@ -24,7 +24,7 @@ struct server;
  * scrape. The others are in the sums only.
  */
 #define METRICS_CLIENTS_MAX 256
-/* Their GPUs, all together: four series each. */
+/* Their GPUs, all together: six series each. */
 #define METRICS_CONTEXTS_MAX 1024
 
 /* A client, a user or a group. */
@@ -43,6 +43,8 @@ struct metrics_gpu {
 	const struct frame_device *device; /* not owned */
 	unsigned n_clients;
 	uint64_t memory; /* that its clients have */
+	/* The least share of a background client, the worst slowdown of another one; 0: none. */
+	uint32_t share_sms, slowdown;
 };
 
 struct metrics {

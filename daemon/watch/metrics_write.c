@@ -109,7 +109,18 @@ static const struct {
 	{"mps_client_memory_limit_bytes",
 		"How much GPU memory the client may have; without a limit there is no sample"},
 	{"mps_client_sms", "SMs that the kernels of the client run on"},
+	{"mps_client_share_sms", "SMs that the kernels of the background client use at present; "
+				 "other clients have no "
+				 "sample"},
 };
+
+/* A value without a sample. */
+#define NONE UINT64_MAX
+
+static uint64_t or_none(uint32_t value)
+{
+	return value > 0 ? value : NONE;
+}
 
 static void write_contexts(FILE *out, size_t gauge, const struct metrics_row *row)
 {
@@ -118,12 +129,12 @@ static void write_contexts(FILE *out, size_t gauge, const struct metrics_row *ro
 		const uint64_t values[ARRAY_SIZE(client_gauges)] = {
 			row->client->counts.memory[context->ordinal],
 			row->client->counts.memory_peak[context->ordinal], context->memory,
-			context->n_sms};
+			context->n_sms, or_none(row->client->counts.share_sms[context->ordinal])};
 		struct labels labels = row->labels;
 		char uuid[DEVICE_UUID_TEXT];
 
-		/* UINT64_MAX: there is no limit. */
-		if (is_repeated(row, i) || values[gauge] == UINT64_MAX)
+		/* There is no limit, or no share. */
+		if (is_repeated(row, i) || values[gauge] == NONE)
 			continue;
 		device_uuid_text(&row->server->devices.items[context->ordinal], uuid);
 		labels_add(&labels, "gpu", uuid);
@@ -156,6 +167,23 @@ static void write_gpu_info(const struct metrics *metrics, FILE *out)
 	}
 }
 
+static void write_slowdowns(const struct metrics *metrics, FILE *out)
+{
+	static const char name[] = "mps_gpu_foreground_slowdown_ratio";
+
+	exposition_family(out, name, "gauge",
+		"How long work of the most disturbed client takes, relative to its time beside a "
+		"small share of background work; without background clients there is no sample");
+	for (unsigned i = 0; i < metrics->n_gpus; i++) {
+		const struct metrics_gpu *gpu = &metrics->gpus[i];
+		struct labels labels = {0};
+
+		labels_add(&labels, "gpu", gpu->uuid);
+		if (gpu->slowdown > 0)
+			exposition_ns(out, name, &labels, gpu->slowdown * UINT64_C(1000000));
+	}
+}
+
 static void write_gpus(const struct metrics *metrics, FILE *out)
 {
 	static const struct {
@@ -165,6 +193,9 @@ static void write_gpus(const struct metrics *metrics, FILE *out)
 		{"mps_gpu_sms", "SMs of the GPU"},
 		{"mps_gpu_clients", "Clients that use the GPU"},
 		{"mps_gpu_clients_memory_bytes", "Memory of the GPU that the clients have"},
+		{"mps_gpu_background_sms", "SMs that background clients use at present; without "
+					   "such clients there is no "
+					   "sample"},
 	};
 
 	write_gpu_info(metrics, out);
@@ -173,13 +204,18 @@ static void write_gpus(const struct metrics *metrics, FILE *out)
 		for (unsigned k = 0; k < metrics->n_gpus; k++) {
 			const struct metrics_gpu *gpu = &metrics->gpus[k];
 			const uint64_t values[ARRAY_SIZE(gauges)] = {gpu->device->total_memory,
-				gpu->device->n_sms, gpu->n_clients, gpu->memory};
+				gpu->device->n_sms, gpu->n_clients, gpu->memory,
+				or_none(gpu->share_sms)};
 			struct labels labels = {0};
+
+			if (values[i] == NONE)
+				continue;
 
 			labels_add(&labels, "gpu", gpu->uuid);
 			exposition_number(out, gauges[i].name, &labels, values[i]);
 		}
 	}
+	write_slowdowns(metrics, out);
 }
 
 /* ---- events */

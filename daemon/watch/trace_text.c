@@ -159,6 +159,19 @@ static json_t *args_json(const struct function *function, const struct trace_rec
 		"refused", flag_json(record, TRACE_REFUSED));
 }
 
+/* A graph of its own, in the client's rows. */
+static json_t *level(const struct trace_head *head, const struct trace_record *record)
+{
+	bool is_share = record->kind == TRACE_SHARE;
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s on GPU %u", is_share ? "SMs" : "slowdown", record->stream);
+	return json_pack("{s:s s:s s:o s:o s:{s:o}}", "ph", "C", "name", name, "pid",
+		json_integer(head->pid), "ts", time_json(record->start_ns), "args",
+		is_share ? "SMs" : "times",
+		is_share ? json_amount(record->size) : json_real((double)record->size / 1000));
+}
+
 static json_t *event(const struct trace_head *head, const struct function *function,
 	const struct trace_record *record)
 {
@@ -193,6 +206,10 @@ json_t *trace_text(const struct trace_chunk *chunk)
 
 		if (!record_ok(record))
 			continue;
+		if (record->kind >= TRACE_SHARE) {
+			json_add(&list, level(&chunk->head, record));
+			continue;
+		}
 		read_function(&function, chunk, record->name);
 		json_add(&list, event(&chunk->head, &function, record));
 	}

@@ -8,10 +8,14 @@
 #include "counter_report.h"
 
 #include "client.h"
+#include "clock.h"
 #include "daemon_link.h"
 #include "server/session/at_work.h"
 #include "server/session/counting.h"
+#include "server/device/device.h"
 #include "server/device/device_quota.h"
+#include "server/schedule/classes.h"
+#include "server/schedule/elastic.h"
 
 _Static_assert(FRAME_TEXT_MAX == KERNEL_NAME_MAX, "a frame has the whole name");
 
@@ -75,16 +79,33 @@ void sampler_start(struct work_sampler *sampler)
 	uv_timer_start(&sampler->timer, on_sample, SAMPLE_MS, SAMPLE_MS);
 }
 
+/* The session's place among background and other sessions on a GPU that it has opened. */
+static void report_share(
+	struct frame_counters *frame, const struct session *session, uint32_t ordinal, uint64_t now)
+{
+	const struct device *device = device_get(ordinal);
+	enum session_class class = classes_class(session);
+
+	if (class == CLASS_BACKGROUND)
+		frame->share_sms[ordinal] =
+			MIN(elastic_sms(device, now), session->grants[ordinal].n_sms);
+	else if (class == CLASS_FOREGROUND)
+		frame->slowdown[ordinal] = elastic_slowdown(device, session->id, now);
+}
+
 void counters_report_client(const struct client_conn *conn)
 {
 	struct session *session = conn->session;
 	struct frame_counters frame = {.head = frame_head(FRAME_COUNTERS, 0), .client = conn->id};
+	uint64_t granted = atomic_load(&session->granted), now = now_ns();
 
 	for (unsigned i = 0; i < COUNTERS; i++)
 		frame.counters[i] = counter_read(session, i);
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		const struct device_quota *quota = atomic_load(&session->quotas[i]);
 
+		if (granted >> i & 1)
+			report_share(&frame, session, i, now);
 		if (!quota)
 			continue;
 		frame.memory[i] = quota_used(&quota->quota);

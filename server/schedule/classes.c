@@ -65,6 +65,16 @@ enum session_class classes_join(struct session *session)
 	return session->classed->class;
 }
 
+enum session_class classes_class(const struct session *session)
+{
+	enum session_class class;
+
+	lock_take(&lock);
+	class = session->classed->class;
+	lock_release(&lock);
+	return class;
+}
+
 static bool has_opened(const struct session *session, uint32_t ordinal)
 {
 	return atomic_load_explicit(&session->granted, memory_order_relaxed) >> ordinal & 1;

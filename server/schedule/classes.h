@@ -46,6 +46,9 @@ static inline bool classes_are_several(const struct session *session)
 /* The class of the session, which is listed from now on. */
 enum session_class classes_join(struct session *session);
 
+/* Any thread. */
+enum session_class classes_class(const struct session *session);
+
 /* What the foreground sessions do on a GPU. */
 enum foreground_state {
 	FOREGROUND_ABSENT, /* no foreground session has opened the GPU */

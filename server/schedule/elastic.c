@@ -49,13 +49,18 @@ void elastic_note_foreground(const struct device *device, uint64_t now)
 	atomic_store_explicit(&gpus[device->ordinal].foreground_ns, now, memory_order_relaxed);
 }
 
-bool elastic_has_foreground(const struct device *device, uint64_t now)
+static bool was_at_work(const struct device *device, uint64_t now, uint64_t within_ns)
 {
 	uint64_t last_ns =
 		atomic_load_explicit(&gpus[device->ordinal].foreground_ns, memory_order_relaxed);
 
 	/* Another thread may have noted a later time. */
-	return is_test || (last_ns > 0 && (now < last_ns || now - last_ns < ELASTIC_RECENT_NS));
+	return last_ns > 0 && (now < last_ns || now - last_ns < within_ns);
+}
+
+bool elastic_has_foreground(const struct device *device, uint64_t now)
+{
+	return is_test || was_at_work(device, now, ELASTIC_RECENT_NS);
 }
 
 unsigned elastic_groups_all(const struct device *device)
@@ -114,6 +119,41 @@ unsigned elastic_groups(const struct device *device, uint64_t now)
 	groups = is_test ? next_groups(gpu) : share_controller_groups(&gpu->controller, now);
 	lock_release(&gpu->lock);
 	return groups;
+}
+
+unsigned elastic_sms_of(const struct device *device, unsigned groups)
+{
+	if (groups < elastic_groups_all(device))
+		return groups * device->facts.sm_group;
+	return (unsigned)device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+}
+
+unsigned elastic_sms(const struct device *device, uint64_t now)
+{
+	unsigned groups = elastic_groups_all(device);
+	struct elastic *gpu;
+
+	if (groups == 0)
+		return 0;
+	if (!was_at_work(device, now, ELASTIC_SEEN_NS))
+		return elastic_sms_of(device, groups);
+	gpu = elastic_lock(device);
+	groups = gpu->controller.sizes[gpu->controller.good];
+	lock_release(&gpu->lock);
+	return elastic_sms_of(device, groups);
+}
+
+unsigned elastic_slowdown(const struct device *device, uint32_t session, uint64_t now)
+{
+	struct elastic *gpu;
+	unsigned slowdown;
+
+	if (elastic_groups_all(device) == 0)
+		return 0;
+	gpu = elastic_lock(device);
+	slowdown = share_controller_slowdown(&gpu->controller, session, now);
+	lock_release(&gpu->lock);
+	return slowdown;
 }
 
 void elastic_note(const struct device *device, uint32_t session, uint64_t work, uint64_t ns,

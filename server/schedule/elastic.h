@@ -36,6 +36,16 @@ unsigned elastic_groups_all(const struct device *device);
 /* The groups for background work while the foreground is at work. */
 unsigned elastic_groups(const struct device *device, uint64_t now);
 
+/*
+ * What an operator sees, any thread: the SMs that background sessions may use now, all of them if
+ * no foreground session was at work for ELASTIC_SEEN_NS (0: the GPU has no shares); and how long
+ * the work of a foreground session takes beside them (share_controller_slowdown()).
+ */
+#define ELASTIC_SEEN_NS 1000000000u
+unsigned elastic_sms(const struct device *device, uint64_t now);
+unsigned elastic_sms_of(const struct device *device, unsigned groups);
+unsigned elastic_slowdown(const struct device *device, uint32_t session, uint64_t now);
+
 /* The shares that elastic_groups() chooses among; returns their number, 0 if there are none. */
 unsigned elastic_sizes(const struct device *device, unsigned sizes[SHARE_SIZES_MAX]);
 

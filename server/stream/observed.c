@@ -4,13 +4,35 @@
 
 #include "observed.h"
 
+#include "clock.h"
+#include "stream.h"
+#include "server/session/session.h"
+#include "server/device/device.h"
+#include "server/schedule/background.h"
 #include "server/schedule/classes.h"
+#include "server/schedule/elastic.h"
 #include "server/schedule/foreground.h"
 
 void observed_begin(struct session *session, struct stream *stream, const struct trace_work *work)
 {
 	if (session->tracer)
 		tracer_open(session, stream, work);
+}
+
+/* Beside sessions of another class. */
+static void trace_level(struct session *session, const struct device *device)
+{
+	unsigned sms = elastic_sms_of(device, session->background->groups);
+	unsigned slowdown;
+
+	if (classes_join(session) == CLASS_BACKGROUND) {
+		if (sms > 0)
+			tracer_level(session, device->ordinal, TRACE_SHARE, sms);
+		return;
+	}
+	slowdown = elastic_slowdown(device, session->id, now_ns());
+	if (slowdown > 0)
+		tracer_level(session, device->ordinal, TRACE_SLOWDOWN, slowdown);
 }
 
 CUresult observed_end(struct session *session, const struct stream *stream,
@@ -22,5 +44,9 @@ CUresult observed_end(struct session *session, const struct stream *stream,
 			foreground_hash(work->shape, (uintptr_t)work->name,
 				(const uint32_t[3]){
 					work->kind, work->count, (uint32_t)work->size}));
-	return session->tracer ? tracer_close(session, result) : result;
+	if (!session->tracer)
+		return result;
+	if (classes_are_several(session))
+		trace_level(session, stream->device);
+	return tracer_close(session, result);
 }

@@ -71,7 +71,8 @@ struct tracer {
 	uint32_t unended[STREAMS_MAX]; /* the last look that found the stream's work unended */
 	uint64_t end_ns[STREAMS_MAX];  /* of the last work that was written */
 	struct clock clocks[DEVICES_MAX][2];
-	uint8_t present[DEVICES_MAX]; /* which clock new work uses */
+	uint8_t present[DEVICES_MAX];                            /* which clock new work uses */
+	uint64_t levels[DEVICES_MAX][TRACE_KINDS - TRACE_SHARE]; /* as written */
 	struct trace_writer writer;
 	struct piece pieces[PIECES_MAX];
 };
@@ -346,6 +347,18 @@ void tracer_poll(struct session *session)
 		tracer_look(tracer, PIECES_MAX);
 	if (!tracer->pending || now_ns() - tracer->writer.written_ns > WRITE_NS)
 		trace_writer_flush(&tracer->writer);
+}
+
+void tracer_level(struct session *session, uint32_t ordinal, enum trace_kind kind, uint64_t value)
+{
+	uint64_t *level = &session->tracer->levels[ordinal][kind - TRACE_SHARE];
+	struct trace_record record = {.size = value, .stream = ordinal, .kind = (uint16_t)kind};
+
+	if (*level == value)
+		return;
+	*level = value;
+	record.start_ns = now_ns();
+	trace_writer_add(&session->tracer->writer, &record, NULL);
 }
 
 void tracer_sleep(struct session *session, int timeout_ms)

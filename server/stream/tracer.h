@@ -43,6 +43,9 @@ void tracer_mark(struct session *session, uint32_t stream, enum trace_kind kind)
 /* Checks which work has ended, if a trace runs. */
 void tracer_poll(struct session *session);
 
+/* A level of a GPU: written if it has changed. The session is traced. */
+void tracer_level(struct session *session, uint32_t ordinal, enum trace_kind kind, uint64_t value);
+
 /* Sleeps as ring_sleep(), and meanwhile checks which work has ended. */
 void tracer_sleep(struct session *session, int timeout_ms);
 

@@ -110,6 +110,33 @@ def test_background_beside_background():
         equal(yielded_s(service), 0)
 
 
+def shares(service):
+    """(SMs of its share, SMs) of each client on a GPU, by its name."""
+    rows = json.loads(service.command("ps", "-l", "--json").stdout)["clients"]
+    return {row["command"].rpartition("/")[2]: (row["share_sms"], row["sms"]) for row in rows}
+
+
+def test_seen():
+    """The present share of a background client is seen; without such a client nothing is."""
+    with mps.Service() as service:
+        other = service.popen("stuck", "busy")
+        equal(other.stdout.readline(), "stuck: running\n")
+        equal(shares(service)["stuck"][0], None)
+        client = service.popen("saturate", "--blocks", "16", "--turns", "300", "--seconds", "60",
+                               env={"CUDA_MPS_CLIENT_PRIORITY": "2"})
+
+        def has_share():
+            share, sms = shares(service).get("saturate", (None, 0))
+            return share is not None and 0 < share < sms
+        wait_for("a share", has_share, 20)
+        equal(shares(service)["stuck"][0], None)
+        contains(service.command("metrics").stdout, "mps_gpu_background_sms{gpu=")
+        contains(service.command("ps", "-l").stdout, "SHARE   SLOWDOWN")
+        for process in client, other:
+            process.kill()
+            service.finish(process)
+
+
 def test_end_beside_foreground():
     """A background client can be killed and terminated, and the server lets it go at once."""
     with mps.Service() as service:

@@ -73,7 +73,7 @@ def test_once():
         equal((done.returncode, done.stderr), (0, ""))
         lines = done.stdout.splitlines()
         equal(lines[0].split(), ["PID", "USER", "GROUP", "SM%", "MEM", "LAUNCH/s", "COPY/s", "IN/s",
-                                 "OUT/s", "BUSY%", "ERR", "KERNEL", "COMMAND"])
+                                 "OUT/s", "BUSY%", "SLOW%", "YIELD%", "ERR", "KERNEL", "COMMAND"])
         rows = {line.split()[0]: line.split() for line in lines[1:]}
         equal(set(rows), {str(idle.pid), str(active.pid)})
         row = rows[str(idle.pid)]
@@ -81,7 +81,7 @@ def test_once():
         contains(row[-1], "/counted")
         equal(rows[str(active.pid)][2], "-")
         # On a busy machine, a program may do nothing for a while.
-        wait_for("work", lambda: re.search(r"^ *%d \S+ +- +100 +\S+ +[1-9].* [1-9]\d* +0 \S.* /" % active.pid,
+        wait_for("work", lambda: re.search(r"^ *%d \S+ +- +100 +\S+ +[1-9].* [1-9]\d* +- +- +0 \S.* /" % active.pid,
                                            once(service, "-d", "0.5").stdout, re.M))
         # Narrower, and without options.
         narrow = once(service, env={"COLUMNS": "40"}).stdout.splitlines()
@@ -254,7 +254,7 @@ def test_resize():
     """Narrow, low, wide: the columns and rows that fit are shown."""
     with mps.Service() as service, live(service, columns=300, rows=50) as screen:
         active = busy(service)
-        screen.wait_for_text(r"IN/s OUT/s BUSY%   ERR 60 SEC {24} KERNEL +COMMAND$")
+        screen.wait_for_text(r"IN/s OUT/s BUSY% SLOW% YIELD%   ERR 60 SEC {24} KERNEL +COMMAND$")
         screen.wait_for_text(row_of(active, "/examples/process1"))
         for columns, rows in (80, 24), (40, 10), (10, 6), (1, 1), (500, 5), (80, 24):
             screen.resize(columns, rows)
@@ -297,7 +297,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\x1bc\r\n\t\x7f\x9b31m\u202e日本e\u0301" + "
 
 def test_hostile_names():
     """Control sequences, wide and combining characters in a name draw nothing but its row."""
-    with mps.Service() as service, live(service, columns=160) as screen:
+    with mps.Service() as service, live(service, columns=190) as screen:
         hostile, invalid = named(service, HOSTILE), named(service, b"\xff\xfe\x9b\xc2x")
         active = busy(service)
         row = screen.wait_for_text(row_of(hostile, "+")).group()

@@ -195,6 +195,9 @@ static void test_repeated_gpu(_unused_ void **state)
 	page = metrics_page(&mps, NULL, &size);
 	assert_int_equal(count_text(page, "\nmps_client_sms{"), 1);
 	assert_int_equal(count_text(page, "\nmps_client_memory_limit_bytes{"), 0);
+	assert_int_equal(count_text(page, "\nmps_client_share_sms{"), 0);
+	assert_int_equal(count_text(page, "\nmps_gpu_background_sms{"), 0);
+	assert_int_equal(count_text(page, "\nmps_gpu_foreground_slowdown_ratio{"), 0);
 }
 
 /* A server claims more memory for its client than the GPU has; a name is any bytes. */

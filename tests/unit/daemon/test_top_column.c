@@ -25,6 +25,7 @@ static struct top_row row(void)
 			.memory = 3u << 20,
 			.n_sms = 33,
 			.n_device_sms = 132,
+			.slowdown = 1.034,
 			.errors = 12},
 		.user = "alice",
 		.kernel = "void n::multiply_tiles<4>(float*)",
@@ -65,12 +66,14 @@ static void test_widths(_unused_ void **state)
 		"  26361 alice    traini+  25  3.0M    12.3K    3.2    50    12 ========== "
 		"multiply_tiles  train");
 	check(&shown, 190,
-		"    PID USER     GROUP   SM%   MEM LAUNCH/s COPY/s  IN/s OUT/s BUSY%   ERR "
+		"    PID USER     GROUP   SM%   MEM LAUNCH/s COPY/s  IN/s OUT/s BUSY% SLOW% "
+		"YIELD%   ERR "
 		"60 SEC                         "
-		"KERNEL                             COMMAND",
-		"  26361 alice    traini+  25  3.0M    12.3K    3.2  5.0M     0    50    12 "
+		"KERNEL                          COMMAND",
+		"  26361 alice    traini+  25  3.0M    12.3K    3.2  5.0M     0    50     3      - "
+		"   12 "
 		"============================== "
-		"void n::multiply_tiles<4>(float*)  /usr/bin/train");
+		"multiply_tiles                  /usr/bin/train");
 	check(&shown, 40, "    PID   MEM LAUNCH/s BUSY% COMMAND",
 		"  26361  3.0M    12.3K    50 train");
 	check(&shown, 8, "COMMAND", "train");

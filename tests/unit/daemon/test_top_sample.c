@@ -17,7 +17,9 @@
 	"\"copies_in\":1,"                                                                         \
 	"\"copies_out\":2,\"copies_within\":4,\"bytes_in\":10,\"bytes_out\":20,\"errors\":6,"      \
 	"\"busy_ns\":9223372036854775807,\"new\":[1],\"gpus\":["                                   \
-	"{\"sms\":10,\"device_sms\":20,\"memory\":100},{\"sms\":5,\"device_sms\":10,\"memory\":1}" \
+	"{\"sms\":10,\"device_sms\":20,\"memory\":100},{\"sms\":9,\"share_sms\":5,\"slowdown\":"   \
+	"null,"                                                                                    \
+	"\"device_sms\":10,\"memory\":1}"                                                          \
 	"]}"
 
 static int sample_read(struct top_sample *sample, const char *text)
@@ -51,6 +53,8 @@ static void test_client(_unused_ void **state)
 	assert_int_equal(client->memory, 101);
 	assert_int_equal(client->n_sms, 15);
 	assert_int_equal(client->n_device_sms, 30);
+	assert_true(client->is_background);
+	assert_true(client->slowdown == 0);
 }
 
 /* Members that are missing or of another kind count as 0. */

@@ -106,6 +106,17 @@ static void test_full(_unused_ void **state)
 	      "\"tid\":0,\"ts\":1.5,\"s\":\"p\",\"args\":{\"missing_events\":9}}]");
 }
 
+static void test_levels(_unused_ void **state)
+{
+	begin();
+	add((struct trace_record){.kind = TRACE_SHARE, .size = 96, .start_ns = 1000});
+	add((struct trace_record){
+		.kind = TRACE_SLOWDOWN, .size = 1030, .stream = 1, .start_ns = 2000});
+	check("[" PROCESS ",{\"ph\":\"C\",\"name\":\"SMs on GPU 0\",\"pid\":7,\"ts\":1.0,"
+	      "\"args\":{\"SMs\":96}},{\"ph\":\"C\",\"name\":\"slowdown on GPU 1\",\"pid\":7,"
+	      "\"ts\":2.0,\"args\":{\"times\":1.03}}]");
+}
+
 /* What is impossible is left out. */
 static void test_impossible(_unused_ void **state)
 {
@@ -188,6 +199,7 @@ int main(void)
 		cmocka_unit_test(test_events),
 		cmocka_unit_test(test_symbols),
 		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_levels),
 		cmocka_unit_test(test_impossible),
 		cmocka_unit_test(test_any_bytes),
 	};
