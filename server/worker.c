@@ -128,11 +128,14 @@ static inline __attribute__((always_inline)) int execute_run(
 		if (atomic_load_explicit(&session->is_ending, memory_order_relaxed))
 			return 0;
 		watchdog_begin(&session->watchdog, msg->op);
-		if (is_away && op_needs_memory(msg->op) && !away_return(session) &&
-			fault_get() == CUDA_SUCCESS) {
-			/* The session ends, and its memory stays away. */
-			watchdog_end(&session->watchdog);
-			return 0;
+		if (is_away && op_needs_memory(msg->op)) {
+			/* Launches that wait for the next one are work, too. */
+			launch_batch_flush(session);
+			if (!away_return(session) && fault_get() == CUDA_SUCCESS) {
+				/* The session ends, and its memory stays away. */
+				watchdog_end(&session->watchdog);
+				return 0;
+			}
 		}
 		r = worker_execute(session, msg);
 		watchdog_end(&session->watchdog);
@@ -198,7 +201,12 @@ static __attribute__((noinline)) int worker_fetch_wanted(struct session *session
 	unsigned wanted = atomic_load(&session->memory_wanted);
 	int r;
 
-	if (wanted & WANTED_RETURN || atomic_load(&session->eviction->is_held)) {
+	if (wanted & WANTED_TURN_END) {
+		atomic_fetch_and(&session->memory_wanted, ~WANTED_TURN_END);
+		eviction_end_turn(session);
+	}
+
+	if (wanted & WANTED_RETURN || eviction_must_wait(session->eviction)) {
 		if (session->has_pending_seqnos)
 			streams_poll(session);
 		r = fetch_run(session, true);

@@ -18,11 +18,18 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
+#include "server/schedule/blocked_streams.h"
 #include "server/schedule/gate.h"
 #include "server/share/eviction.h"
 #include "server/share/mover.h"
 #include "server/share/session_devices.h"
 #include "server/stream/stream.h"
+
+/*
+ * How long work on the GPU may go on without visible progress, after the session has to stop for
+ * another one. It is work of several seconds, or does not end.
+ */
+#define TURN_WORK_NS UINT64_C(10000000000)
 
 static uint64_t away_on(const struct session_device *sdev)
 {
@@ -135,18 +142,86 @@ static void answer_request(struct session *session, const struct eviction_reques
 	eviction_answer(session, left, reason(stays));
 }
 
+/* The session is at rest. */
+static void serve_request(struct session *session)
+{
+	struct eviction_request request;
+
+	if (eviction_take_request(session, &request))
+		answer_request(session, &request);
+}
+
+/* How far the session's work is, as far as the GPU has told. */
+static uint64_t progress(const struct session *session)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < atomic_load(&session->n_marks); i++)
+		sum += shm_load64(&session->page->timeline[i]);
+	return sum;
+}
+
+/* Whether its work has not gone on for too long. */
+static bool work_lasts(struct session *session)
+{
+	struct eviction *own = session->eviction;
+	uint64_t now = now_ns(), at = progress(session);
+
+	if (own->stop_ns == 0 || own->stop_progress != at) {
+		own->stop_ns = now;
+		own->stop_progress = at;
+	}
+	return now - own->stop_ns >= TURN_WORK_NS;
+}
+
+static void stay_here(
+	struct session *session, enum eviction_stay stay, const struct eviction_request *request)
+{
+	log_line("Client " SESSION_NAME " has to stop for another one, and stays on device %u: %s",
+		SESSION_NAME_ARGS(session), request->device, eviction_stay_text(stay));
+	eviction_answer(session, 0, stay);
+}
+
+/*
+ * The session has to stop for the turn of another one: its memory leaves when its work has ended,
+ * which other messages may not delay.
+ */
+static void stop(struct session *session)
+{
+	struct eviction_request request;
+	enum eviction_stay stay = STAY_NOTHING;
+
+	if (fault_get() != CUDA_SUCCESS)
+		return;
+	if (!is_at_rest(session)) {
+		if (blocked_has(session))
+			stay = STAY_BLOCKED;
+		else if (work_lasts(session))
+			stay = STAY_LASTS;
+		else
+			return;
+	}
+	session->eviction->stop_ns = 0;
+	if (!eviction_take_request(session, &request))
+		return;
+	if (stay == STAY_NOTHING)
+		answer_request(session, &request);
+	else
+		stay_here(session, stay, &request);
+}
+
 static void refuse(struct session *session)
 {
 	struct eviction_request request;
 
 	atomic_store(&session->eviction->idle_since_ns, now_ns());
-	if (eviction_take_request(session, &request))
+	if (!atomic_load(&session->eviction->must_stop) && eviction_take_request(session, &request))
 		eviction_answer(session, 0, STAY_AT_WORK);
 }
 
 void away_refuse(struct session *session)
 {
-	if (!atomic_load(&session->eviction->is_held))
+	if (!eviction_must_wait(session->eviction))
 		atomic_fetch_and(&session->memory_wanted, ~WANTED_EVICTION);
 	refuse(session);
 }
@@ -166,11 +241,8 @@ static bool leave_held(struct session *session)
 /* A session that is held tries again after its next message, if anything stays. */
 static void serve_requests(struct session *session)
 {
-	struct eviction_request request;
-
 	atomic_fetch_and(&session->memory_wanted, ~WANTED_EVICTION);
-	if (eviction_take_request(session, &request))
-		answer_request(session, &request);
+	serve_request(session);
 	if (atomic_load(&session->eviction->is_held))
 		leave_held(session);
 	else
@@ -179,6 +251,10 @@ static void serve_requests(struct session *session)
 
 void away_serve(struct session *session)
 {
+	if (atomic_load(&session->eviction->must_stop)) {
+		stop(session);
+		return;
+	}
 	if (!is_at_rest(session)) {
 		away_refuse(session);
 		return;
@@ -236,25 +312,20 @@ static CUresult return_all(struct session *session, struct session_device **ret_
 	return CUDA_SUCCESS;
 }
 
-/*
- * Sleeps until the next attempt. Meanwhile others may have what has come back already: sessions
- * that wait for longer, and sessions that need new memory. They come first with what they get: an
- * attempt at once would take it back from them.
- */
-static bool pause_return(struct session *session, struct gate_wait *wait, uint64_t since_ns)
+bool away_pause(struct session *session, struct gate_wait *wait, uint64_t since_ns)
 {
-	struct eviction_request request;
-	bool again, has_given;
+	bool again;
 
-	do {
-		publish(session);
-		eviction_set_busy(session, true, since_ns);
-		again = gate_again(wait);
-		eviction_set_busy(session, true, 0);
-		has_given = eviction_take_request(session, &request);
-		if (has_given)
-			answer_request(session, &request);
-	} while (again && has_given);
+	publish(session);
+	eviction_set_busy(session, true, since_ns);
+	again = gate_again(wait);
+	eviction_set_busy(session, true, 0);
+	if (atomic_load(&session->eviction->must_stop))
+		return again;
+	if (is_at_rest(session))
+		serve_request(session);
+	else
+		refuse(session);
 	return again;
 }
 
@@ -274,38 +345,76 @@ static bool is_over(struct session *session)
 	return fault_get() != CUDA_SUCCESS || atomic_load(&session->is_ending);
 }
 
-/* Whether it may try to come back now. */
-static bool is_free_to_return(struct session *session)
+/* Makes others leave: those at rest, or else one that is at work. */
+static bool make_space(
+	struct session *session, const struct session_device *sdev, uint64_t since_ns)
 {
-	return !atomic_load(&session->eviction->is_held);
+	enum eviction_stay stay;
+	uint64_t bytes = away_on(sdev);
+	uint32_t device = sdev->device->ordinal;
+
+	return eviction_make_space(session, device, bytes, since_ns, &stay) > 0 ||
+	       (stay == STAY_AT_WORK && eviction_take_turn(session, device, bytes, &stay) > 0);
 }
 
-static bool return_with_space(struct session *session)
+/* One attempt. `ret_bytes': what has been away. */
+static CUresult try_to_return(struct session *session, uint64_t since_ns, uint64_t *ret_bytes)
+{
+	struct session_device *sdev;
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	uint64_t start_ns;
+
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (session->devices[i] && away_on(session->devices[i]) > 0 &&
+			!eviction_may_try(session, i, since_ns))
+			return result;
+	do {
+		start_ns = now_ns();
+		*ret_bytes = publish(session);
+		result = return_all(session, &sdev);
+	} while (result == CUDA_ERROR_OUT_OF_MEMORY && !is_over(session) &&
+		 make_space(session, sdev, since_ns));
+	session->eviction->move_ns = now_ns() - start_ns;
+	return result;
+}
+
+/* The session is suspended, or resumed, while it waits for its memory (server/suspension.h). */
+static void tell_suspension(struct session *session)
+{
+	uint32_t state = atomic_load(&session->is_suspended) ? SUSPENSION_AT_REST : SUSPENSION_NONE;
+
+	if (atomic_exchange(&session->suspension, state) != state)
+		session->on_news(session->on_news_arg);
+}
+
+static bool return_with_space(struct session *session, uint64_t *ret_bytes)
 {
 	struct gate_wait wait = gate_wait(GATE_SPACE, session);
-	uint64_t start_ns = now_ns();
+	struct eviction *own = session->eviction;
+	/* Within a wait for new memory, it has its place in the queue. */
+	uint64_t start_ns = own->turn.waits_ns > 0 ? own->turn.waits_ns : now_ns();
 	bool has_left = false;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-	enum eviction_stay stay;
 
 	while (!is_over(session)) {
-		struct session_device *sdev;
-
-		if (is_free_to_return(session)) {
-			result = return_all(session, &sdev);
-			if (result == CUDA_SUCCESS)
-				break;
-			if (result == CUDA_ERROR_OUT_OF_MEMORY &&
-				eviction_make_space(session, sdev->device->ordinal, away_on(sdev),
-					start_ns, &stay) > 0)
-				continue;
+		if (atomic_load(&own->must_stop))
+			stop(session);
+		else if (atomic_load(&own->is_held))
+			has_left = has_left || leave_held(session);
+		else
+			result = try_to_return(session, start_ns, ret_bytes);
+		if (has_left)
+			tell_suspension(session);
+		if (result == CUDA_SUCCESS)
+			break;
+		if (!eviction_must_wait(own))
 			gate_say(
 				&wait, "waits for space on a GPU for its memory, which is evicted");
-		} else if (!has_left)
-			has_left = leave_held(session);
-		if (!pause_return(session, &wait, start_ns))
+		if (!away_pause(session, &wait, start_ns))
 			break;
 	}
+	if (!(atomic_load(&session->memory_wanted) & WANTED_TURN_END))
+		eviction_end_turn(session);
 	gate_end(&wait);
 	return result == CUDA_SUCCESS;
 }
@@ -316,11 +425,13 @@ bool away_return(struct session *session)
 	uint64_t bytes = publish(session);
 	bool is_back;
 
-	if (bytes == 0 && is_free_to_return(session))
+	if (bytes == 0)
+		since_ns = start_ns;
+	if (bytes == 0 && !eviction_must_wait(session->eviction))
 		return true;
 	eviction_set_busy(session, true, 0);
-	is_back = return_with_space(session);
-	if (is_back) {
+	is_back = return_with_space(session, &bytes);
+	if (is_back && bytes > 0) {
 		session->eviction->n_returns++;
 		session->eviction->bytes_in += bytes;
 	}

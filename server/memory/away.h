@@ -12,6 +12,7 @@
 
 #include "base.h"
 
+struct gate_wait;
 struct session;
 
 /*
@@ -31,5 +32,11 @@ void away_leave(struct session *session);
  * session is held. False: the session ends, or the device is lost.
  */
 bool away_return(struct session *session);
+
+/*
+ * gate_again() of a session that waits for space since `since_ns'. Meanwhile, if it is at rest,
+ * sessions that wait for longer may have its memory.
+ */
+bool away_pause(struct session *session, struct gate_wait *wait, uint64_t since_ns);
 
 #endif

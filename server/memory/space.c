@@ -11,6 +11,7 @@
 
 #include <time.h>
 
+#include "away.h"
 #include "clock.h"
 #include "virtual.h"
 #include "server/util/log.h"
@@ -32,16 +33,15 @@
 #define SLEEP_MS 10
 
 /*
- * How long new memory waits until another session can evict some: for the end of its work. Less
- * if the session has work itself, which may wait for a message that comes after this one.
+ * New memory waits until another session can evict some, at most for its turn. Less if the session
+ * has work itself, which may wait for a message that comes after this one.
  */
 #define EVICTION_ROUNDS 100
-/* ... and how much the driver gets at a time for code and graphs, of which nobody knows the size.
- */
+#define EVICTION_AT_WORK_NS UINT64_C(1000000000)
+
+/* How much the driver gets at a time for code and graphs, of which nobody knows the size. */
 #define DRIVER_BYTES ((uint64_t)32 << 20)
 #define DRIVER_ROUNDS 8
-#define EVICTION_NS UINT64_C(10000000000)
-#define EVICTION_AT_WORK_NS UINT64_C(1000000000)
 
 static bool wait_until_idle(struct session *session)
 {
@@ -120,22 +120,65 @@ static void log_full_store(struct session *session, const struct session_device 
 		(unsigned long long)host_store_limit() >> 20);
 }
 
-/* Idle sessions evict memory. Returns whether any has left. `is_idle': the session has no work. */
+/* Whether another attempt may find space. */
+static bool may_come(enum eviction_stay stay)
+{
+	return stay == STAY_AT_WORK || stay == STAY_LASTS || stay == STAY_BLOCKED;
+}
+
+/* Makes others leave: those at rest, or else one that is at work. */
+static uint64_t try_eviction(struct session *session, uint32_t device, uint64_t bytes,
+	uint64_t since_ns, enum eviction_stay *stay)
+{
+	uint64_t given;
+
+	*stay = STAY_AT_WORK;
+	if (!eviction_may_try(session, device, since_ns))
+		return 0;
+	given = eviction_make_space(session, device, bytes, since_ns, stay);
+	if (given == 0 && *stay == STAY_AT_WORK)
+		given = eviction_take_turn(session, device, bytes, stay);
+	return given;
+}
+
+static bool has_work(struct session *session, bool is_for_driver)
+{
+	return is_for_driver ? session->busy != NULL : !streams_poll(session);
+}
+
+/*
+ * Other sessions evict memory. Returns whether any has left. `is_for_driver': within a call of the
+ * driver that needs memory of this session, so that none of it may leave meanwhile.
+ */
 static bool evict_others(
-	struct session *session, struct session_device *sdev, uint64_t size, bool is_idle)
+	struct session *session, struct session_device *sdev, uint64_t size, bool is_for_driver)
 {
 	struct gate_wait wait = gate_wait(GATE_SPACE, session);
 	enum eviction_stay stay = STAY_NOTHING;
-	uint64_t bytes = lack(sdev, size), given = 0;
+	uint64_t bytes = lack(sdev, size), given = 0, start_ns;
+	const uint32_t device = sdev->device->ordinal;
 
 	if (bytes == 0 || atomic_load(&session->is_ending))
 		return false;
-	wait.end_ns = now_ns() + (is_idle ? EVICTION_NS : EVICTION_AT_WORK_NS);
+	/* After an attempt that was not enough, it has its place in the queue. */
+	start_ns =
+		session->eviction->turn.waits_ns > 0 ? session->eviction->turn.waits_ns : now_ns();
 	eviction_set_busy(session, true, 0);
-	do
-		given = eviction_make_space(session, sdev->device->ordinal, bytes, 0, &stay);
-	while (given == 0 && stay == STAY_AT_WORK && gate_again(&wait));
+	do {
+		wait.end_ns = start_ns + (has_work(session, is_for_driver) ? EVICTION_AT_WORK_NS
+									   : eviction_turn_ns());
+		given = try_eviction(session, device,
+			bytes + atomic_load(&session->eviction->away[device]), start_ns, &stay);
+	} while (given == 0 && may_come(stay) &&
+		 (is_for_driver ? gate_again(&wait) : away_pause(session, &wait, start_ns)));
 	eviction_set_busy(session, false, 0);
+	if (given > 0)
+		atomic_fetch_or(&session->memory_wanted, WANTED_TURN_END);
+	else
+		eviction_end_turn(session);
+	/* This message and the next ones of its run may use what others have got meanwhile. */
+	if (eviction_bytes(session) > 0)
+		(void)away_return(session);
 	gate_end(&wait);
 	if (given == 0 && stay == STAY_STORE)
 		log_full_store(session, sdev);
@@ -151,7 +194,7 @@ static bool make_space(struct session *session, struct session_device *sdev, uin
 	if (round < LEASE_ROUNDS && shrink(session, sdev, is_own))
 		return true;
 	if (!is_own && eviction_is_allowed(session) && round < EVICTION_ROUNDS &&
-		evict_others(session, sdev, size, streams_poll(session)))
+		evict_others(session, sdev, size, false))
 		return true;
 	n_rounds = rounds_of(session, sdev, is_own);
 	if (n_rounds == 0 || round > n_rounds || atomic_load(&session->is_ending))
@@ -182,7 +225,7 @@ bool space_make_for_driver(
 {
 	return result == CUDA_ERROR_OUT_OF_MEMORY && eviction_is_allowed(session) &&
 	       round < DRIVER_ROUNDS &&
-	       evict_others(session, sdev, DRIVER_BYTES, session->busy == NULL) &&
+	       evict_others(session, sdev, DRIVER_BYTES, true) &&
 	       session_device_enter(session, sdev) == CUDA_SUCCESS;
 }
 

@@ -54,6 +54,7 @@ static const struct gate_row {
 	[GATE_MAPPINGS] = {LOOKS(MS, MS), .most_ns = 1000 * MS},
 	[GATE_DEFERRED] = {LOOKS(10 * MS, 10 * MS), .most_ns = 1000 * MS},
 	[GATE_MOVE] = {LOOKS(50 * US, 50 * US), .is_for_others = true},
+	[GATE_TURN] = {LOOKS(MS, 5 * MS), .is_for_others = true},
 	[GATE_VICTIM] = {LOOKS(50 * US, 200 * US), .is_for_others = true},
 	[GATE_SPACE] = {LOOKS(MS, 5 * MS), .is_for_others = true},
 	[GATE_ARRAYS] = {LOOKS(50 * US, 50 * US), .most_ns = 100 * MS},

@@ -15,6 +15,7 @@
 #include "host_store.h"
 #include "lock.h"
 #include "server/util/log.h"
+#include "server/util/number.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/device/device_quota.h"
@@ -29,10 +30,21 @@
 /* A worker that does not take a request in this time has begun a long call meanwhile. */
 #define ANSWER_NS UINT64_C(1000000000)
 
+/* What a session that has to stop may take: see TURN_WORK_NS in away.c; the rest is a long call. */
+#define STOP_NS UINT64_C(15000000000)
+
+/* What moves of memory may take, for eviction_turn_ns(). */
+#define MOVE_NS UINT64_C(5000000000)
+
+/* With so many moves within a minute, server.log says so. */
+#define THRASHING_MOVES 30u
+#define MINUTE_NS UINT64_C(60000000000)
+
 static struct lock lock = LOCK_INIT(EVICTIONS);
 static struct eviction *all;
 static uint64_t n_attempts; /* under the lock */
 static bool is_test;
+static uint64_t stay_ns;
 
 void eviction_init(void)
 {
@@ -42,6 +54,8 @@ void eviction_init(void)
 	if (is_test)
 		log_line("MPS_TEST=evict: memory leaves the GPU whenever its client rests");
 	host_store_init();
+	stay_ns = 1000000000 * number_setting("MPS_OVERSUBSCRIBE_STAY", "seconds", 0,
+				       OVERSUBSCRIBE_STAY_MAX, OVERSUBSCRIBE_STAY_DEFAULT);
 }
 
 bool eviction_is_test(void)
@@ -70,21 +84,6 @@ uint64_t eviction_ns(const struct session *session)
 	return atomic_load(&session->eviction->away_ns) + (since > 0 ? now_ns() - since : 0);
 }
 
-const char *eviction_stay_text(enum eviction_stay stay)
-{
-	static const char *const texts[EVICTION_STAYS] = {
-		[STAY_NOTHING] = "nothing stays",
-		[STAY_OFF] = "oversubscribe is off",
-		[STAY_AT_WORK] = "its client is at work",
-		[STAY_SHARED] = "other clients may open it",
-		[STAY_EXPORTED] = "a descriptor outside the server may hold it",
-		[STAY_STORE] = "the store is full",
-		[STAY_REFUSED] = "the driver refused a call",
-	};
-
-	return texts[stay];
-}
-
 void eviction_note_idle(struct session *session, uint64_t now)
 {
 	atomic_store_explicit(&session->eviction->idle_since_ns, now, memory_order_relaxed);
@@ -108,6 +107,7 @@ void eviction_join(struct session *session)
 	if (own->session)
 		return;
 	own->session = session;
+	own->turn.here_ns = now_ns();
 	LIST_PUSH(all, own);
 }
 
@@ -183,10 +183,33 @@ struct asker {
 	uint64_t attempt;
 };
 
+/* Under the lock: which of two that wait comes first. */
+static bool precedes(const struct eviction_turn *one, const struct eviction_turn *other)
+{
+	if (one->has_begun != other->has_begun)
+		return one->has_begun;
+	return one->waits_ns < other->waits_ns;
+}
+
 /* Whether it waits for space itself, after the asker. */
 static bool is_behind(const struct eviction *one, const struct asker *asker)
 {
+	const struct eviction_turn *own = &asker->session->eviction->turn;
+
+	if (one->waits_ns > 0 && one->turn.waits_ns > 0 && own->waits_ns > 0)
+		return precedes(own, &one->turn);
 	return one->waits_ns > 0 && (asker->since_ns == 0 || one->waits_ns > asker->since_ns);
+}
+
+/*
+ * Under the lock: how long it has to be idle. A session that has just come back is idle only after
+ * a pause as long as its way: else moves would take more time than work does.
+ */
+static uint64_t rest_ns(const struct eviction *one, uint64_t now)
+{
+	if (now - one->turn.here_ns >= stay_ns)
+		return REST_NS;
+	return MAX(REST_NS, atomic_load(&one->move_ns));
 }
 
 /*
@@ -204,7 +227,7 @@ static enum eviction_stay why_not(
 		return STAY_AT_WORK;
 	if (one->is_busy)
 		return is_behind(one, asker) ? STAY_NOTHING : STAY_AT_WORK;
-	if (idle == 0 || now - idle < REST_NS || watchdog_is_on(&one->session->watchdog))
+	if (idle == 0 || now - idle < rest_ns(one, now) || watchdog_is_on(&one->session->watchdog))
 		return STAY_AT_WORK;
 	return STAY_NOTHING;
 }
@@ -272,6 +295,8 @@ static bool is_answered(uint32_t id, bool is_late, uint64_t *given, enum evictio
 	victim = find(id);
 	if (victim && victim->state == EVICTION_ASKED && is_late) {
 		victim->state = EVICTION_IDLE;
+		victim->turn.here_ns = now_ns();
+		atomic_store(&victim->must_stop, false);
 		note_stay(stay, STAY_AT_WORK);
 		return true;
 	}
@@ -287,13 +312,14 @@ static bool is_answered(uint32_t id, bool is_late, uint64_t *given, enum evictio
 	return true;
 }
 
-static uint64_t wait_for_answer(struct session *session, uint32_t id, enum eviction_stay *stay)
+static uint64_t wait_for_answer(struct session *session, uint32_t id, enum gate gate,
+	uint64_t most_ns, enum eviction_stay *stay)
 {
-	struct gate_wait wait = gate_wait(GATE_VICTIM, session);
+	struct gate_wait wait = gate_wait(gate, session);
 	uint64_t given = 0;
 	bool is_over = false;
 
-	while (!is_answered(id, is_over || gate_waited_ns(&wait) > ANSWER_NS, &given, stay))
+	while (!is_answered(id, is_over || gate_waited_ns(&wait) > most_ns, &given, stay))
 		if (!gate_again(&wait)) {
 			/* The victim goes on by itself if it has begun. */
 			if (is_over)
@@ -302,6 +328,14 @@ static uint64_t wait_for_answer(struct session *session, uint32_t id, enum evict
 		}
 	gate_end(&wait);
 	return given;
+}
+
+/* Others have left for it: it comes before those that wait for less long. */
+static void begin_turn(struct session *session)
+{
+	lock_hold(&lock);
+
+	session->eviction->turn.has_begun = session->eviction->turn.waits_ns > 0;
 }
 
 uint64_t eviction_make_space(struct session *session, uint32_t device, uint64_t bytes,
@@ -316,8 +350,149 @@ uint64_t eviction_make_space(struct session *session, uint32_t device, uint64_t 
 	asker.attempt = ++n_attempts;
 	lock_release(&lock);
 	while (given < bytes && (id = ask_one(&asker, bytes - given, ret_stay)) > 0)
-		given += wait_for_answer(session, id, ret_stay);
+		given += wait_for_answer(session, id, GATE_VICTIM, ANSWER_NS, ret_stay);
+	if (given > 0)
+		begin_turn(session);
 	return given;
+}
+
+/* ---- turns */
+
+/* Under the lock: whether the turn of `one' comes before that of `own'. */
+static bool is_before(const struct eviction_turn *one, const struct eviction_turn *own)
+{
+	return one != own && one->waits_ns > 0 && one->device == own->device && precedes(one, own);
+}
+
+static bool is_first(const struct eviction *own)
+{
+	for (const struct eviction *one = all; one; one = one->next)
+		if (is_before(&one->turn, &own->turn))
+			return false;
+	return true;
+}
+
+/* Under the lock: the session that has stayed for longest, and for long enough; NULL: none. */
+static struct eviction *choose_to_stop(const struct session *session, uint32_t device, uint64_t now)
+{
+	struct eviction *longest = NULL;
+
+	for (struct eviction *one = all; one; one = one->next)
+		if (one->session != session && eviction_is_allowed(one->session) &&
+			one->state == EVICTION_IDLE && !one->is_busy && present(one, device) > 0 &&
+			now - one->turn.here_ns >= stay_ns &&
+			(!longest || one->turn.here_ns < longest->turn.here_ns))
+			longest = one;
+	return longest;
+}
+
+static void log_first_turn(uint32_t device)
+{
+	static atomic_bool is_logged[DEVICES_MAX];
+
+	if (!atomic_exchange(&is_logged[device], true))
+		log_line("The memory of the clients at work does not fit on device %u: they take "
+			 "turns, and each stays for %llu s at least (MPS_OVERSUBSCRIBE_STAY)",
+			device, (unsigned long long)stay_ns / 1000000000);
+}
+
+/* The ID of the session that has to stop for this one; 0: none, for now. */
+static uint32_t stop_one(struct session *session, uint32_t device, uint64_t bytes)
+{
+	struct eviction *own = session->eviction, *victim;
+
+	lock_hold(&lock);
+	victim = is_first(own) ? choose_to_stop(session, device, now_ns()) : NULL;
+	if (!victim)
+		return 0;
+	own->turn.has_begun = true;
+	victim->state = EVICTION_ASKED;
+	victim->request = (struct eviction_request){device, bytes};
+	victim->given = 0;
+	atomic_store(&victim->must_stop, true);
+	want(victim->session, WANTED_EVICTION);
+	return victim->session->id;
+}
+
+/* The turn that has brought nothing goes behind those of others. */
+static void postpone(struct session *session)
+{
+	lock_hold(&lock);
+
+	session->eviction->turn.has_begun = false;
+	session->eviction->turn.waits_ns = now_ns();
+}
+
+uint64_t eviction_take_turn(
+	struct session *session, uint32_t device, uint64_t bytes, enum eviction_stay *ret_stay)
+{
+	uint32_t id = stop_one(session, device, bytes);
+	uint64_t given;
+
+	*ret_stay = STAY_AT_WORK;
+	if (id == 0)
+		return 0;
+	log_first_turn(device);
+	given = wait_for_answer(session, id, GATE_TURN, STOP_NS, ret_stay);
+	if (given == 0)
+		postpone(session);
+	return given;
+}
+
+void eviction_end_turn(struct session *session)
+{
+	lock_hold(&lock);
+
+	session->eviction->turn = (struct eviction_turn){.here_ns = now_ns()};
+}
+
+bool eviction_may_try(struct session *session, uint32_t device, uint64_t since_ns)
+{
+	struct eviction *own = session->eviction;
+
+	lock_hold(&lock);
+	if (own->turn.waits_ns == 0)
+		own->turn.waits_ns = since_ns;
+	own->turn.device = device;
+	for (const struct eviction *one = all; one; one = one->next)
+		if (one->turn.has_begun && is_before(&one->turn, &own->turn))
+			return false;
+	return true;
+}
+
+uint64_t eviction_turn_ns(void)
+{
+	uint64_t n = 0;
+
+	lock_hold(&lock);
+	for (const struct eviction *one = all; one; one = one->next)
+		n++;
+	return n * (stay_ns + STOP_NS + MOVE_NS);
+}
+
+/* Under the lock: counts a move, and returns whether it is one too many for its minute. */
+static bool is_thrashing(uint64_t now)
+{
+	static uint64_t minute_ns;
+	static unsigned n;
+
+	if (now - minute_ns >= MINUTE_NS) {
+		minute_ns = now;
+		n = 0;
+	}
+	return ++n == THRASHING_MOVES;
+}
+
+static void note_move(uint64_t now)
+{
+	static bool is_logged;
+
+	if (is_logged || !is_thrashing(now) || is_test)
+		return;
+	is_logged = true;
+	log_line("Memory of clients has left GPUs %u times within a minute: raise "
+		 "MPS_OVERSUBSCRIBE_STAY, or run fewer of them together",
+		THRASHING_MOVES);
 }
 
 /* ---- the victim */
@@ -350,4 +525,9 @@ void eviction_answer(struct session *session, uint64_t bytes, enum eviction_stay
 	own->state = EVICTION_IDLE;
 	own->given = bytes;
 	atomic_store(&own->stay, stay);
+	/* What stays does so for as long as at first. */
+	if (atomic_exchange(&own->must_stop, false) && bytes == 0)
+		own->turn.here_ns = now_ns();
+	if (bytes > 0)
+		note_move(now_ns());
 }

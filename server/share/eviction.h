@@ -16,24 +16,14 @@
 
 #include "base.h"
 #include "bounds.h"
+#include "eviction_stay.h"
 
 struct session;
-
-/* Why memory of a session stays on a GPU. */
-enum eviction_stay {
-	STAY_NOTHING,  /* nothing stays, or nothing was asked */
-	STAY_OFF,      /* `oversubscribe' is off for the client */
-	STAY_AT_WORK,  /* it has work, or its client has just made a call */
-	STAY_SHARED,   /* other clients may open it */
-	STAY_EXPORTED, /* a descriptor has left the server, or it came by one */
-	STAY_STORE,    /* the store is full */
-	STAY_REFUSED,  /* the driver refuses a call */
-	EVICTION_STAYS
-};
 
 /* Bits of session::memory_wanted: what the worker has to look at before its next message. */
 #define WANTED_TRIM 1u     /* memory is short: give back what is unused */
 #define WANTED_EVICTION 2u /* the session is asked to evict memory, or held */
+#define WANTED_TURN_END 8u /* the session has got the space that it has waited for */
 #define WANTED_RETURN 4u   /* some of its memory is away. Only the worker sets and clears it */
 
 #define EVICTION_ALL UINT64_MAX
@@ -42,6 +32,20 @@ enum eviction_stay {
 struct eviction_request {
 	uint32_t device;
 	uint64_t bytes;
+};
+
+/*
+ * Turns. Sessions that are at work and do not fit on a GPU together have it in turn. A session
+ * whose memory is there stays for MPS_OVERSUBSCRIBE_STAY at least. Then the session that waits for
+ * longest makes another one stop: its worker executes no message that can use memory, until its
+ * work on GPUs has ended and its memory has left. So a session waits no longer than all others
+ * together stay, finish what they have launched, and move. Work that does not end keeps its memory.
+ */
+struct eviction_turn {
+	uint64_t here_ns;  /* its stay began then */
+	uint64_t waits_ns; /* since when it waits for its turn; 0: it does not */
+	uint32_t device;   /* ... on this GPU */
+	bool has_begun;    /* others have left for it: nobody else may come back there meanwhile */
 };
 
 /* A session's part. */
@@ -58,10 +62,12 @@ struct eviction {
 	uint64_t attempt;  /* that asked last */
 	uint64_t waits_ns; /* since when it waits for space to come back; 0: it does not */
 	bool is_busy;      /* its worker moves memory, or waits for that of others */
+	struct eviction_turn turn;
 
 	/* The worker writes, any thread reads. */
 	_Atomic uint64_t idle_since_ns;      /* the end of its last message or work, about */
 	_Atomic uint64_t away[DEVICES_MAX];  /* bytes that are in the store */
+	_Atomic uint64_t move_ns;            /* how long the last way back took */
 	_Atomic uint64_t away_since_ns;      /* 0: nothing is away */
 	_Atomic uint64_t away_ns;            /* together, before that */
 	_Atomic uint64_t n_moves, n_returns; /* how often it left, and came back */
@@ -69,7 +75,11 @@ struct eviction {
 	_Atomic uint32_t stay; /* enum eviction_stay, of what stayed last */
 
 	/* Any thread writes. */
-	atomic_bool is_held; /* see eviction_hold() */
+	atomic_bool is_held;   /* see eviction_hold() */
+	atomic_bool must_stop; /* for the turn of another session: see eviction_take_turn() */
+
+	/* The worker's, while it has to stop: how far its work was, and since when. */
+	uint64_t stop_progress, stop_ns;
 };
 
 /*
@@ -88,7 +98,6 @@ bool eviction_is_allowed(const struct session *session);
 /* Any thread, while the session lives: bytes that are away now, on all GPUs. */
 uint64_t eviction_bytes(const struct session *session);
 uint64_t eviction_ns(const struct session *session); /* how long any were away, until now */
-const char *eviction_stay_text(enum eviction_stay stay);
 
 /*
  * Any thread, while the session lives. While a session is held, its worker evicts all it can as
@@ -113,6 +122,31 @@ void eviction_ask_for_unused(void);
  */
 uint64_t eviction_make_space(struct session *session, uint32_t device, uint64_t bytes,
 	uint64_t since_ns, enum eviction_stay *ret_stay);
+
+/*
+ * The same if sessions at work are all that is left: waits until one of them has stopped, and has
+ * evicted what it can. 0: it is not the turn of this session, no other session has stayed for long
+ * enough, or the one that had to stop could not leave. eviction_end_turn(): the session has its
+ * space, or gives up.
+ */
+uint64_t eviction_take_turn(
+	struct session *session, uint32_t device, uint64_t bytes, enum eviction_stay *ret_stay);
+void eviction_end_turn(struct session *session);
+
+/*
+ * The session waits for space on that GPU since `since_ns', or since an earlier call. Whether it
+ * may try now: no other session has begun to get space, which this one would take.
+ */
+bool eviction_may_try(struct session *session, uint32_t device, uint64_t since_ns);
+
+/* How long a session may have to wait until it has had its turn. */
+uint64_t eviction_turn_ns(void);
+
+/* Whether it may execute no message that can use memory, for now. */
+static inline bool eviction_must_wait(const struct eviction *own)
+{
+	return atomic_load(&own->is_held) || atomic_load(&own->must_stop);
+}
 
 /* The victim: takes the request, if any. Answer it soon. */
 bool eviction_take_request(struct session *session, struct eviction_request *ret_request);

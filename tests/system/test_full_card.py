@@ -70,6 +70,29 @@ def test_any_kind_of_memory():
         is_empty(made, small)
 
 
+def pair_runs(made, *words):
+    """Two programs at once, which both have to succeed; their outputs."""
+    pair = [made.popen(PROGRAM, str(LARGE_MIB), *SPARSELY, *words) for _ in range(2)]
+    for process in pair:
+        code, out, err = made.finish(process)
+        equal(code, 0, out + err)
+        contains(out, PROGRAM + ": ok")
+
+
+def test_stretches():
+    """Two programs that compute in stretches and pause."""
+    with service({"MPS_OVERSUBSCRIBE_STAY": "0.2"}) as (made, small):
+        pair_runs(made, "--stretches", "4", "--launches", "40", "--pause", "100")
+        is_empty(made, small)
+
+
+def test_never_idle():
+    """Two programs that are never idle take turns."""
+    with service({"MPS_OVERSUBSCRIBE_STAY": "0.2"}) as (made, small):
+        pair_runs(made, "--launches", "800", "--ahead", "16")
+        is_empty(made, small)
+
+
 def test_kills():
     """Clients that are killed while memory leaves or comes back leave nothing."""
     dice = harness.dice()
