@@ -23,6 +23,8 @@ enum counter {
 	COUNTER_BUSY,    /* nanoseconds with work on a GPU, sampled */
 	COUNTER_YIELDED, /* nanoseconds of a whole GPU that were left to clients in the foreground
 			  */
+	COUNTER_MOVES,   /* how often memory has left GPUs */
+	COUNTER_AWAY,    /* nanoseconds in which memory was away from GPUs */
 	COUNTERS,
 };
 

@@ -159,6 +159,21 @@ static void ps_print_row(struct conn *conn, const struct row *row, const struct 
 		(unsigned long long)row->client->pid_namespace, effective, command);
 }
 
+/* What the servers were asked for. */
+static void ps_add_details(json_t **object, const struct row *row)
+{
+	const struct counts *counts = &row->client->counts;
+	uint32_t device = row->context->ordinal;
+
+	json_set(object, "kernel", json_text_or_null(row->client->kernel));
+	json_set(object, "share_sms", json_number_or_null(counts->share_sms[device]));
+	json_set(object, "slowdown", json_thousandths(counts->slowdown[device]));
+	json_set(object, "away", json_amount(counts->away[device]));
+	json_set(object, "away_ns", json_amount(counts->counters[COUNTER_AWAY]));
+	json_set(object, "moves", json_amount(counts->counters[COUNTER_MOVES]));
+	json_set(object, "stays", json_text_or_null(client_stays(row->client)));
+}
+
 static json_t *ps_row_json(
 	const struct conn *conn, const struct row *row, const struct ps_options *options)
 {
@@ -177,13 +192,8 @@ static json_t *ps_row_json(
 		context->memory == MEMORY_ALL ? json_null() : json_amount(context->memory),
 		"priority", json_integer(context->priority), "group",
 		client_group_name(conn, row->client), "state", client_state_name(row->client));
-	if (!options->is_long)
-		return object;
-	json_set(&object, "kernel", json_text_or_null(row->client->kernel));
-	json_set(&object, "share_sms",
-		json_number_or_null(row->client->counts.share_sms[context->ordinal]));
-	json_set(&object, "slowdown",
-		json_thousandths(row->client->counts.slowdown[context->ordinal]));
+	if (options->is_long)
+		ps_add_details(&object, row);
 	return object;
 }
 

@@ -45,6 +45,8 @@ static const char *const names[COUNTERS] = {
 	[COUNTER_ERRORS] = "errors",
 	[COUNTER_BUSY] = "busy_ns",
 	[COUNTER_YIELDED] = "yielded_ns",
+	[COUNTER_MOVES] = "moves",
+	[COUNTER_AWAY] = "away_ns",
 };
 
 /* ---- JSON */
@@ -65,11 +67,12 @@ static json_t *context_json(
 	char uuid[DEVICE_UUID_TEXT];
 
 	device_uuid_text(device, uuid);
-	return json_pack("{s:o s:s s:o s:o s:o s:o s:o s:o s:o}", "device",
+	return json_pack("{s:o s:s s:o s:o s:o s:o s:o s:o s:o s:o}", "device",
 		json_integer(context->ordinal), "uuid", uuid, "sms", json_integer(context->n_sms),
 		"device_sms", json_integer(device->n_sms), "memory",
 		json_amount(client->counts.memory[context->ordinal]), "memory_peak",
-		json_amount(client->counts.memory_peak[context->ordinal]), "memory_limit",
+		json_amount(client->counts.memory_peak[context->ordinal]), "away",
+		json_amount(client->counts.away[context->ordinal]), "memory_limit",
 		context->memory == MEMORY_ALL ? json_null() : json_amount(context->memory),
 		"share_sms", json_number_or_null(client->counts.share_sms[context->ordinal]),
 		"slowdown", json_thousandths(client->counts.slowdown[context->ordinal]));
@@ -92,6 +95,7 @@ static json_t *client_json(
 
 	for (unsigned i = 0; i < client->n_contexts; i++)
 		json_add(&gpus, context_json(server, client, &client->contexts[i]));
+	json_set(&object, "stays", json_text_or_null(client_stays(client)));
 	json_set(&object, "gpus", gpus);
 	return object;
 }

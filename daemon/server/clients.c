@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "eviction_stay.h"
 #include "group_shares.h"
 #include "server.h"
 #include "server_watch.h"
@@ -25,6 +26,13 @@
 /* How soon to check whether the server has read: first interval, and longest interval. */
 #define HANDOVER_CHECK_MS 1
 #define HANDOVER_CHECK_MAX_MS 100
+
+const char *client_stays(const struct client *client)
+{
+	enum eviction_stay stay = (enum eviction_stay)client->counts.stay;
+
+	return stay == STAY_NOTHING ? "" : eviction_stay_text(stay);
+}
 
 struct client *clients_find(const struct server *server, uint64_t id)
 {

@@ -72,6 +72,9 @@ struct client {
 	bool is_reported; /* its server has it on its present connection: see client_report.h */
 };
 
+/* Why memory of the client stays on a GPU that it had to leave; "": it does not. */
+const char *client_stays(const struct client *client);
+
 struct client *clients_find(const struct server *server, uint64_t id);
 
 /* How many clients of that process the server has. */

@@ -25,20 +25,21 @@ static const struct {
 	char key;
 } columns[TOP_COLUMNS] = {
 	[TOP_PID] = {"PID", 7, 1, true, 'p'},
-	[TOP_USER] = {"USER", 8, 5, false, 'u'},
-	[TOP_GROUP] = {"GROUP", 7, 11, false, 'g'},
-	[TOP_SMS] = {"SM%", 3, 6, true, 's'},
+	[TOP_USER] = {"USER", 8, 6, false, 'u'},
+	[TOP_GROUP] = {"GROUP", 7, 12, false, 'g'},
+	[TOP_SMS] = {"SM%", 3, 7, true, 's'},
 	[TOP_MEMORY] = {"MEM", 5, 3, true, 'm'},
-	[TOP_LAUNCHES] = {"LAUNCH/s", 8, 4, true, 'l'},
-	[TOP_COPIES] = {"COPY/s", 6, 10, true, 'c'},
-	[TOP_IN] = {"IN/s", 5, 12, true, 'i'},
-	[TOP_OUT] = {"OUT/s", 5, 13, true, 'o'},
+	[TOP_AWAY] = {"AWAY", 5, 4, true, 0},
+	[TOP_LAUNCHES] = {"LAUNCH/s", 8, 5, true, 'l'},
+	[TOP_COPIES] = {"COPY/s", 6, 11, true, 'c'},
+	[TOP_IN] = {"IN/s", 5, 13, true, 'i'},
+	[TOP_OUT] = {"OUT/s", 5, 14, true, 'o'},
 	[TOP_BUSY] = {"BUSY%", 5, 2, true, 'b'},
-	[TOP_SLOWDOWN] = {"SLOW%", 5, 14, true, 'w'},
-	[TOP_YIELDED] = {"YIELD%", 6, 15, true, 'y'},
-	[TOP_ERRORS] = {"ERR", 5, 7, true, 'e'},
-	[TOP_GRAPH] = {"60 SEC", 8, 9, false, 0},
-	[TOP_KERNEL] = {"KERNEL", 14, 8, false, 'k'},
+	[TOP_SLOWDOWN] = {"SLOW%", 5, 15, true, 'w'},
+	[TOP_YIELDED] = {"YIELD%", 6, 16, true, 'y'},
+	[TOP_ERRORS] = {"ERR", 5, 8, true, 'e'},
+	[TOP_GRAPH] = {"60 SEC", 8, 10, false, 0},
+	[TOP_KERNEL] = {"KERNEL", 14, 9, false, 'k'},
 	[TOP_COMMAND] = {"COMMAND", 8, 0, false, 'n'},
 };
 
@@ -58,7 +59,7 @@ static void widen(struct top_layout *layout, enum top_column column, unsigned mo
 		layout->widths[column] += MIN(more, most - columns[column].width);
 }
 
-void top_layout_init(struct top_layout *layout, unsigned n_columns, bool has_graph)
+void top_layout_init(struct top_layout *layout, unsigned n_columns, unsigned options)
 {
 	unsigned left = MIN(n_columns, TOP_COLUMNS_MAX);
 
@@ -67,7 +68,8 @@ void top_layout_init(struct top_layout *layout, unsigned n_columns, bool has_gra
 		enum top_column column = column_of_rank(rank);
 		unsigned width = columns[column].width + (rank > 0); /* and a blank */
 
-		if (column == TOP_GRAPH && !has_graph)
+		if ((column == TOP_GRAPH && !(options & TOP_WITH_GRAPH)) ||
+			(column == TOP_AWAY && !(options & TOP_WITH_AWAY)))
 			continue;
 		if (rank > 0 && width > left)
 			break;
@@ -159,6 +161,8 @@ static void number_text(const struct top_row *row, enum top_column column, char 
 		percentage_text((double)client->n_sms / (double)client->n_device_sms, text);
 	else if (column == TOP_MEMORY)
 		amount_text(client->memory, 1024, text);
+	else if (column == TOP_AWAY)
+		amount_text(client->away, 1024, text);
 	else if (column == TOP_LAUNCHES)
 		rate_text(row->launches, 1000, text);
 	else if (column == TOP_COPIES)

@@ -14,6 +14,7 @@ enum top_column {
 	TOP_GROUP,
 	TOP_SMS,
 	TOP_MEMORY,
+	TOP_AWAY,
 	TOP_LAUNCHES,
 	TOP_COPIES,
 	TOP_IN,
@@ -34,8 +35,12 @@ struct top_layout {
 	unsigned n_columns; /* of the terminal */
 };
 
+/* Columns that are not always shown. */
+#define TOP_WITH_GRAPH 1u
+#define TOP_WITH_AWAY 2u /* memory of some client is away from its GPU */
+
 /* Chooses the columns that fit into so many columns of a terminal. */
-void top_layout_init(struct top_layout *layout, unsigned n_columns, bool has_graph);
+void top_layout_init(struct top_layout *layout, unsigned n_columns, unsigned options);
 
 /* Where the column begins. */
 unsigned top_layout_offset(const struct top_layout *layout, enum top_column column);

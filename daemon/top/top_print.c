@@ -30,7 +30,7 @@ int top_print_text(struct top_view *view, const struct top_table *table, unsigne
 
 	if (!rows)
 		return -ENOMEM;
-	top_layout_init(&layout, n_columns, false);
+	top_layout_init(&layout, n_columns, top_table_has_away(table) ? TOP_WITH_AWAY : 0);
 	top_column_header(&layout, &line);
 	puts(line.text);
 	for (size_t i = 0; i < n; i++) {
@@ -64,6 +64,7 @@ static json_t *row_json(const struct top_row *row)
 
 	json_set(&object, "kernel", json_text(client->kernel));
 	json_set(&object, "memory", json_amount(client->memory));
+	json_set(&object, "away", json_amount(client->away));
 	json_set(&object, "sm_share",
 		client->n_device_sms > 0
 			? rate_json((double)client->n_sms / (double)client->n_device_sms)

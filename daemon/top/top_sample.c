@@ -31,9 +31,10 @@ static void read_gpus(struct top_client *client, const json_t *gpus)
 
 	json_array_foreach(gpus, i, gpu)
 	{
-		client->memory += get_number(gpu, "memory");
 		uint64_t share = get_number(gpu, "share_sms");
 
+		client->memory += get_number(gpu, "memory");
+		client->away += get_number(gpu, "away");
 		client->is_background |= share > 0;
 		client->n_sms += share > 0 ? share : get_number(gpu, "sms");
 		client->slowdown =

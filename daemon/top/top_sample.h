@@ -23,7 +23,7 @@ struct top_client {
 	uint64_t errors;
 
 	/* Of all its GPUs together: */
-	uint64_t memory;
+	uint64_t memory, away;        /* bytes; those that are in host memory meanwhile */
 	uint64_t n_sms, n_device_sms; /* 0: it has opened no GPU */
 	bool is_background;           /* `n_sms' are those of its present share */
 	double slowdown;              /* the worst one, of another client; 0: not known */

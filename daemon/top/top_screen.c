@@ -226,13 +226,14 @@ static void draw_keys(void)
 static int draw_sort_keys(int y)
 {
 	struct top_line line;
+	unsigned n = 0;
 
 	begin_line(&line);
 	for (unsigned i = 0; i < TOP_COLUMNS; i++) {
 		if (!top_column_key(i))
 			continue;
 		top_line_printf(&line, "%c %-10s", top_column_key(i), top_column_title(i));
-		if (i % 6 != 5 && i < TOP_COMMAND)
+		if (++n != 6 && i < TOP_COMMAND)
 			continue;
 		show_line(y++, &line, A_BOLD);
 		begin_line(&line);
@@ -260,6 +261,7 @@ static void draw_help(void)
 		"SLOW%     how much slower it is beside background clients",
 		"YIELD%    what a background client leaves to others, of a GPU",
 		"MEM       memory of all its GPUs      ERR     calls that returned an error",
+		"AWAY      ... that is in host memory, as others need the GPU",
 		"BUSY%     time with work on a GPU     60 SEC  the last minute of BUSY%",
 		"KERNEL    launched last, or (graph)",
 	};
@@ -291,7 +293,8 @@ static int draw_table(const struct top_picture *picture)
 		return -ENOMEM;
 	view->n_page = (size_t)MAX(LINES - LINES_OTHER, 0);
 	n = top_view_rows(view, table, rows);
-	top_layout_init(&layout, (unsigned)COLS, true);
+	top_layout_init(&layout, (unsigned)COLS,
+		TOP_WITH_GRAPH | (top_table_has_away(table) ? TOP_WITH_AWAY : 0));
 	draw_summary(picture);
 	draw_sums(table);
 	draw_message(picture, n);

@@ -135,3 +135,11 @@ void top_table_fini(struct top_table *table)
 	free(table->rows);
 	*table = (struct top_table){0};
 }
+
+bool top_table_has_away(const struct top_table *table)
+{
+	for (size_t i = 0; i < table->n_rows; i++)
+		if (table->rows[i].client.away > 0)
+			return true;
+	return false;
+}

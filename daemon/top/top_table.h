@@ -36,4 +36,7 @@ int top_table_update(struct top_table *table, struct top_sample *sample);
 
 void top_table_fini(struct top_table *table);
 
+/* Whether memory of a client is away from its GPU. */
+bool top_table_has_away(const struct top_table *table);
+
 #endif

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "eviction_stay.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/tenant.h"
@@ -86,6 +87,8 @@ void counting_on_frame(struct server *server, const struct frame_counters *frame
 	memcpy(client->counts.memory_peak, frame->memory_peak, sizeof(frame->memory_peak));
 	memcpy(client->counts.share_sms, frame->share_sms, sizeof(frame->share_sms));
 	memcpy(client->counts.slowdown, frame->slowdown, sizeof(frame->slowdown));
+	memcpy(client->counts.away, frame->away, sizeof(frame->away));
+	client->counts.stay = frame->stay < EVICTION_STAYS ? frame->stay : STAY_NOTHING;
 	if (frame_text_ok(frame->kernel, sizeof(frame->kernel)))
 		memcpy(client->kernel, frame->kernel, sizeof(frame->kernel));
 }

@@ -54,6 +54,10 @@ static const struct family {
 		{{COUNTER_BUSY, NULL}}},
 	{"yielded_seconds_total", "time of a whole GPU that was left to clients in the foreground",
 		true, 1, {{COUNTER_YIELDED, NULL}}},
+	{"moves_total", "how often memory has left a GPU for other clients", false, 1,
+		{{COUNTER_MOVES, NULL}}},
+	{"away_seconds_total", "time in which memory was away from a GPU", true, 1,
+		{{COUNTER_AWAY, NULL}}},
 };
 
 static void write_family(FILE *out, const char *kind, const struct family *family,
@@ -106,6 +110,7 @@ static const struct {
 } client_gauges[] = {
 	{"mps_client_memory_bytes", "GPU memory that the client has"},
 	{"mps_client_memory_peak_bytes", "The most GPU memory that the client had at a time"},
+	{"mps_client_memory_away_bytes", "Of these, bytes that are in host memory meanwhile"},
 	{"mps_client_memory_limit_bytes",
 		"How much GPU memory the client may have; without a limit there is no sample"},
 	{"mps_client_sms", "SMs that the kernels of the client run on"},
@@ -128,7 +133,8 @@ static void write_contexts(FILE *out, size_t gauge, const struct metrics_row *ro
 		const struct context *context = &row->client->contexts[i];
 		const uint64_t values[ARRAY_SIZE(client_gauges)] = {
 			row->client->counts.memory[context->ordinal],
-			row->client->counts.memory_peak[context->ordinal], context->memory,
+			row->client->counts.memory_peak[context->ordinal],
+			row->client->counts.away[context->ordinal], context->memory,
 			context->n_sms, or_none(row->client->counts.share_sms[context->ordinal])};
 		struct labels labels = row->labels;
 		char uuid[DEVICE_UUID_TEXT];

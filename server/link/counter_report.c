@@ -16,6 +16,7 @@
 #include "server/device/device_quota.h"
 #include "server/schedule/classes.h"
 #include "server/schedule/elastic.h"
+#include "server/share/eviction.h"
 
 _Static_assert(FRAME_TEXT_MAX == KERNEL_NAME_MAX, "a frame has the whole name");
 
@@ -101,6 +102,9 @@ void counters_report_client(const struct client_conn *conn)
 
 	for (unsigned i = 0; i < COUNTERS; i++)
 		frame.counters[i] = counter_read(session, i);
+	frame.counters[COUNTER_MOVES] = atomic_load(&session->eviction->n_moves);
+	frame.counters[COUNTER_AWAY] = eviction_ns(session);
+	frame.stay = atomic_load(&session->eviction->stay);
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		const struct device_quota *quota = atomic_load(&session->quotas[i]);
 
@@ -108,6 +112,7 @@ void counters_report_client(const struct client_conn *conn)
 			report_share(&frame, session, i, now);
 		if (!quota)
 			continue;
+		frame.away[i] = atomic_load(&session->eviction->away[i]);
 		frame.memory[i] = quota_used(&quota->quota);
 		frame.memory_peak[i] = atomic_load_explicit(&quota->peak, memory_order_relaxed);
 	}

@@ -57,6 +57,13 @@ def launches(service, client):
     return sum(each["launches"] for each in clients if each["pid"] == client.pid)
 
 
+def away(service, client):
+    """Whether all its memory is away, and why not."""
+    clients = json.loads(say(service, "stats", "--json"))["clients"]
+    one = next(each for each in clients if each["pid"] == client.pid)
+    return all(gpu["away"] == gpu["memory"] > 0 for gpu in one["gpus"]), one["stays"]
+
+
 def state(service, client):
     clients = json.loads(say(service, "ps", "--json"))["clients"]
     return [each["state"] for each in clients if each["pid"] == client.pid]
@@ -84,6 +91,7 @@ def test_goes_on():
         service.command("trace", "start", service.folder + "/trace.json")
         suspend(service, client)
         equal(state(service, client), ["SUSPENDED"])
+        equal(away(service, client), (True, None))
         # Its worker writes what it has of the trace.
         service.command("trace", "stop", service.folder + "/trace.json")
         assert is_held(service, client)

@@ -47,7 +47,8 @@ static void check(
 	struct top_layout layout;
 	struct top_line line;
 
-	top_layout_init(&layout, n_columns, true);
+	top_layout_init(
+		&layout, n_columns, TOP_WITH_GRAPH | (shown->client.away > 0 ? TOP_WITH_AWAY : 0));
 	top_column_header(&layout, &line);
 	assert_string_equal(line.text, titles);
 	top_column_row(&layout, shown, 119 * S, &line);
@@ -56,7 +57,7 @@ static void check(
 
 static void test_widths(_unused_ void **state)
 {
-	const struct top_row shown = row();
+	struct top_row shown = row();
 
 	check(&shown, 80, TITLES,
 		"  26361 alice     25  3.0M    12.3K    50    12 ======== multiply_tiles train");
@@ -77,6 +78,10 @@ static void test_widths(_unused_ void **state)
 	check(&shown, 40, "    PID   MEM LAUNCH/s BUSY% COMMAND",
 		"  26361  3.0M    12.3K    50 train");
 	check(&shown, 8, "COMMAND", "train");
+	shown.client.away = 2 << 20;
+	check(&shown, 40, "    PID   MEM  AWAY BUSY% COMMAND",
+		"  26361  3.0M  2.0M    50 /usr/bin/train");
+	shown.client.away = 0;
 	check(&shown, 3, "CO+", "tr+");
 }
 
@@ -92,14 +97,14 @@ static void test_every_width(_unused_ void **state)
 		"日本日本日本日本日本日本日本日本日本日本日本日本日本日本日本日本日本日本日本";
 	shown.client.pid = INT64_MAX;
 	shown.client.errors = UINT64_MAX;
-	shown.client.memory = UINT64_MAX;
+	shown.client.memory = shown.client.away = UINT64_MAX;
 	shown.launches = shown.copies = shown.bytes_in = shown.bytes_out = 1e300;
 	for (unsigned n = 1; n < 600; n++)
-		for (unsigned has_graph = 0; has_graph < 2; has_graph++) {
+		for (unsigned options = 0; options < 4; options++) {
 			struct top_layout layout;
 			struct top_line line;
 
-			top_layout_init(&layout, n, has_graph);
+			top_layout_init(&layout, n, options);
 			top_column_header(&layout, &line);
 			assert_true(line.n_columns <= n);
 			top_column_row(&layout, &shown, 119 * S, &line);
