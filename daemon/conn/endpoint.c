@@ -122,24 +122,28 @@ static int listen_at(struct endpoint *endpoint, struct daemon *daemon, uint32_t 
 int endpoint_open(struct daemon *daemon, const char *server, const char *name, uint32_t entry,
 	struct endpoint **ret_endpoint, struct error_message *error)
 {
-	_cleanup_free_ struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
-	int r = endpoint ? name_paths(endpoint, daemon, server, name, error)
-			 : error_message_set(error, -ENOMEM, "The daemon is out of memory");
+	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	int r;
 
+	if (!endpoint)
+		return error_message_set(error, -ENOMEM, "The daemon is out of memory");
+	r = name_paths(endpoint, daemon, server, name, error);
 	if (r == 0)
 		r = make_directory(endpoint->server, error);
 	if (r == 0)
 		r = make_directory(endpoint->directory, error);
 	if (r == 0)
 		r = listen_at(endpoint, daemon, entry, error);
-	if (r < 0)
+	if (r < 0) {
+		free(endpoint);
 		return r;
+	}
 	if (strcmp(name, NAMESPACE_DEFAULT) == 0)
 		r = make_link(endpoint, error);
 	if (r < 0)
-		endpoint_close(TAKE_PTR(endpoint), true);
+		endpoint_close(endpoint, true);
 	else
-		*ret_endpoint = TAKE_PTR(endpoint);
+		*ret_endpoint = endpoint;
 	return r;
 }
 
