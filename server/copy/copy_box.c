@@ -135,7 +135,7 @@ static uint64_t parts_before_cut(
 		return n;
 	if (left < size)
 		return 0;
-	return n == 1 ? 1 : MIN(n, 1 + (left - size) / step);
+	return n == 1 || step == 0 ? n : MIN(n, 1 + (left - size) / step);
 }
 
 static void advance_rows(struct box_end *end, uint64_t n)
