@@ -383,7 +383,6 @@ static const struct row {
 
 static void make_candidate(unsigned i, enum kind kind)
 {
-	static struct ring_control control;
 	struct candidate *one = &candidates[i];
 	uint64_t now = now_ns();
 
@@ -392,7 +391,7 @@ static void make_candidate(unsigned i, enum kind kind)
 		return;
 	one->session.id = 100 + i;
 	one->session.eviction = &one->eviction;
-	one->session.receiver.control = (struct ring_control __shm *)&control;
+	one->session.receiver.control = harness.session->receiver.control;
 	one->session.limits.oversubscribe = kind == OFF ? OVERSUBSCRIBE_NO : OVERSUBSCRIBE_YES;
 	one->session.quotas[0] = &one->quota;
 	one->quota.quota.used = 10;
