@@ -322,8 +322,8 @@ struct frame_counters {
 	uint32_t share_sms[DEVICES_MAX];
 	/* Of another client, beside background clients: its time in thousandths; 0: not known. */
 	uint32_t slowdown[DEVICES_MAX];
-	uint64_t away[DEVICES_MAX];        /* bytes in use that are in the store, not on the GPU */
-	uint32_t stay;                     /* enum eviction_stay, of what had to leave and stayed */
+	uint64_t away[DEVICES_MAX]; /* bytes in use that are in the store, not on the GPU */
+	uint32_t stay;              /* enum eviction_stay, of what had to leave and stayed */
 	uint32_t reserved;
 	char kernel[FRAME_TEXT_MAX]; /* launched last; may be empty */
 };

@@ -15,8 +15,8 @@ struct counts {
 	uint64_t memory_peak[DEVICES_MAX]; /* bytes */
 	uint32_t share_sms[DEVICES_MAX];   /* as in struct frame_counters */
 	uint32_t slowdown[DEVICES_MAX];
-	uint64_t away[DEVICES_MAX];        /* bytes of `memory' that are not on the GPU */
-	uint32_t stay;                     /* enum eviction_stay */
+	uint64_t away[DEVICES_MAX]; /* bytes of `memory' that are not on the GPU */
+	uint32_t stay;              /* enum eviction_stay */
 };
 
 /* Adds counters only. */

@@ -134,8 +134,8 @@ static void write_contexts(FILE *out, size_t gauge, const struct metrics_row *ro
 		const uint64_t values[ARRAY_SIZE(client_gauges)] = {
 			row->client->counts.memory[context->ordinal],
 			row->client->counts.memory_peak[context->ordinal],
-			row->client->counts.away[context->ordinal], context->memory,
-			context->n_sms, or_none(row->client->counts.share_sms[context->ordinal])};
+			row->client->counts.away[context->ordinal], context->memory, context->n_sms,
+			or_none(row->client->counts.share_sms[context->ordinal])};
 		struct labels labels = row->labels;
 		char uuid[DEVICE_UUID_TEXT];
 

@@ -143,7 +143,7 @@ static void answer_request(struct session *session, const struct eviction_reques
 }
 
 /* The session is at rest. */
-static void serve_request(struct session *session)
+static void answer_next(struct session *session)
 {
 	struct eviction_request request;
 
@@ -239,10 +239,10 @@ static bool leave_held(struct session *session)
 }
 
 /* A session that is held tries again after its next message, if anything stays. */
-static void serve_requests(struct session *session)
+static void answer_requests(struct session *session)
 {
 	atomic_fetch_and(&session->memory_wanted, ~WANTED_EVICTION);
-	serve_request(session);
+	answer_next(session);
 	if (atomic_load(&session->eviction->is_held))
 		leave_held(session);
 	else
@@ -261,7 +261,7 @@ void away_serve(struct session *session)
 	}
 	session_devices_trim(session);
 	if (atomic_load(&session->memory_wanted) & WANTED_EVICTION)
-		serve_requests(session);
+		answer_requests(session);
 }
 
 void away_leave(struct session *session)
@@ -323,7 +323,7 @@ bool away_pause(struct session *session, struct gate_wait *wait, uint64_t since_
 	if (atomic_load(&session->eviction->must_stop))
 		return again;
 	if (is_at_rest(session))
-		serve_request(session);
+		answer_next(session);
 	else
 		refuse(session);
 	return again;
@@ -379,7 +379,7 @@ static CUresult try_to_return(struct session *session, uint64_t since_ns, uint64
 }
 
 /* The session is suspended, or resumed, while it waits for its memory (server/suspension.h). */
-static void tell_suspension(struct session *session)
+static void note_suspension(struct session *session)
 {
 	uint32_t state = atomic_load(&session->is_suspended) ? SUSPENSION_AT_REST : SUSPENSION_NONE;
 
@@ -404,7 +404,7 @@ static bool return_with_space(struct session *session, uint64_t *ret_bytes)
 		else
 			result = try_to_return(session, start_ns, ret_bytes);
 		if (has_left)
-			tell_suspension(session);
+			note_suspension(session);
 		if (result == CUDA_SUCCESS)
 			break;
 		if (!eviction_must_wait(own))

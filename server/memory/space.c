@@ -224,8 +224,7 @@ bool space_make_for_driver(
 	struct session *session, struct session_device *sdev, CUresult result, unsigned round)
 {
 	return result == CUDA_ERROR_OUT_OF_MEMORY && eviction_is_allowed(session) &&
-	       round < DRIVER_ROUNDS &&
-	       evict_others(session, sdev, DRIVER_BYTES, true) &&
+	       round < DRIVER_ROUNDS && evict_others(session, sdev, DRIVER_BYTES, true) &&
 	       session_device_enter(session, sdev) == CUDA_SUCCESS;
 }
 
