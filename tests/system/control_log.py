@@ -30,6 +30,7 @@ STATE = re.compile(r"Server (\d+) is ([A-Z]+), result \d+")
 KNOWN = re.compile(r"Server (\d+) of user (\d+) was started by the previous daemon$")
 GONE = re.compile(r"Server (\d+) of user \d+ of the previous daemon is not adopted: ")
 REFUSED_SERVER = re.compile(r"Server (\d+) of user \d+ is refused: ")
+REFUSED_CLIENT = re.compile(r"Refused client (\d+) of user (\d+): ")
 CLIENT = re.compile(r"NEW CLIENT (\d+) from user (\d+): (.*)$")
 CLIENT_WORDS = ("Server already exists", "Server is not ready, push client to pending list")
 APART = re.compile(r"Client (\d+) of user \d+ gets a server of its own: ")
@@ -75,6 +76,7 @@ class Log:
         self.complaints, self.lines = [], []
         self.servers = []
         self.clients = []  # (at, pid, uid)
+        self.refused = set()  # (pid, uid)
         self.apart = set()  # PIDs of clients with an isolated server
         self.daemon = None
         self.run_began = 0  # the daemon's first line
@@ -120,6 +122,7 @@ class Log:
                                 (STOPPING, self.on_stopping), (STATE, self.on_state),
                                 (GIVEN_UP, self.on_end), (KNOWN, self.on_known),
                                 (GONE, self.on_gone), (REFUSED_SERVER, self.on_refused),
+                                (REFUSED_CLIENT, self.on_refused_client),
                                 (CLIENT, self.on_client), (APART, self.on_apart)):
             found = pattern.match(line)
             if found:
@@ -217,6 +220,9 @@ class Log:
         if server:
             server.is_active = False
 
+    def on_refused_client(self, _at, found):
+        self.refused.add((int(found.group(1)), int(found.group(2))))
+
     def on_client(self, at, found):
         pid, uid, words = int(found.group(1)), int(found.group(2)), found.group(3)
         self.clients.append((at, pid, uid))
@@ -284,7 +290,8 @@ class Log:
 
     def check_client(self, client):
         came = [at for at, pid, uid in self.clients if (pid, uid) == (client.pid, client.uid)]
-        if not came:
+        # A daemon that is quitting refuses clients before it looks for a server.
+        if not came and (client.server or (client.pid, client.uid) not in self.refused):
             self.complaints.append("client %d of user %d is missing" % (client.pid, client.uid))
         if not client.server or not came:
             return

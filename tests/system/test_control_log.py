@@ -140,6 +140,10 @@ def test_commands():
 def test_clients():
     fails("client 895 of user 7 is missing", clients=CLIENTS + (Client(895, 7),))
     fails("is missing", clients=(Client(894, 8),))
+    quitting = instead("Try shutting down server 901", "Refused client 895 of user 7: The MPS daemon is "
+                       "quitting\n[2026-11-20 23:42:53.000 Control   950] Try shutting down server 901")
+    equal(check(quitting, clients=CLIENTS + (Client(895, 7),)), [])
+    fails("client 895 of user 7 is missing", quitting, clients=(Client(895, 7, 896),))
     fails("has not started", clients=(Client(894, 7, 902, 1, 2),))
     fails("has not started", without("NEW SERVER 896").replace("already exists", "is not ready, push "
                                                                "client to pending list"))
