@@ -20,12 +20,12 @@ static inline void sleep_ns(uint64_t ns)
 {
 	const struct timespec length = {
 		.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-	int slack_ns = prctl(PR_GET_TIMERSLACK);
+	int slack_ns = prctl(PR_GET_TIMERSLACK, 0L, 0L, 0L, 0L);
 
-	prctl(PR_SET_TIMERSLACK, 1);
+	prctl(PR_SET_TIMERSLACK, 1L, 0L, 0L, 0L);
 	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &length, NULL);
 	if (slack_ns > 0)
-		prctl(PR_SET_TIMERSLACK, slack_ns);
+		prctl(PR_SET_TIMERSLACK, (long)slack_ns, 0L, 0L, 0L);
 }
 
 #endif
