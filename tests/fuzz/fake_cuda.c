@@ -301,6 +301,13 @@ struct fake_counts fake_counts_now(void)
 	return now;
 }
 
+void fake_set_memory(uint64_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	fake_switches.memory = bytes;
+	pthread_mutex_unlock(&lock);
+}
+
 void fake_cuda_start(void)
 {
 	cuda_api_load(&cuda, NULL, no_symbol);

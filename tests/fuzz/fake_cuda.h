@@ -52,6 +52,7 @@ extern struct fake_calls fake_calls;
 
 /* The same while other threads work. */
 struct fake_counts fake_counts_now(void);
+void fake_set_memory(uint64_t bytes);
 
 /* Fills the server's `cuda' and registers its devices. Once per process. */
 void fake_cuda_start(void);
