@@ -82,7 +82,8 @@ static int open_graph(void **state)
 
 static int close_graph(void **state)
 {
-	/* Other threads call other functions of the table. */
+	/* Not the whole table: other threads call other functions of it. */
+	cuda.cuGraphExecKernelNodeSetParams_v2 = real.cuGraphExecKernelNodeSetParams_v2;
 	cuda.cuGraphKernelNodeSetParams_v2 = real.cuGraphKernelNodeSetParams_v2;
 	cuda.cuGraphLaunch = real.cuGraphLaunch;
 	fake_switches.is_busy = false;
