@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -45,6 +46,7 @@ static struct state {
 } before, after;
 
 static atomic_uint n_alarms, n_children;
+static atomic_bool has_waited;
 static pthread_t waiter;
 
 static void on_alarm(int number)
@@ -97,6 +99,7 @@ static void *wait_for_child(void *arg)
 	(void)arg;
 	while (pause() < 0 && atomic_load(&n_children) == 0)
 		continue;
+	atomic_store(&has_waited, true);
 	return NULL;
 }
 
@@ -201,7 +204,11 @@ int main(void)
 	state_read(&after);
 	compare();
 	atomic_store(&n_children, 1);
-	pthread_kill(waiter, SIGALRM);
+	/* A signal that comes just before its pause() does not end that. */
+	while (!atomic_load(&has_waited)) {
+		pthread_kill(waiter, SIGALRM);
+		usleep(1000);
+	}
 	pthread_join(waiter, NULL);
 	return finish();
 }
