@@ -6,7 +6,6 @@
  * Invariant: a user does not learn the names of servers of other users.
  */
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -126,20 +125,6 @@ struct namespace *module_find_namespace(
 	command_fail(
 		conn, "Namespace '%s' of server '%s' not found: see namespace list", name, server);
 	return NULL;
-}
-
-/* The vendor's sentence. */
-bool module_permits(struct conn *conn, const struct tokens *tokens, const struct slot *slot)
-{
-	char command[sizeof(conn->command)];
-
-	if (viewer_sees_user(conn, slot->tenant->uid))
-		return true;
-	snprintf(command, sizeof(command), "%s", tokens->item[0]);
-	for (char *c = command; *c; c++)
-		*c = (char)toupper((unsigned char)*c);
-	return command_fail(conn, "Insufficient privileges for UID %u. '%s' requires server owner.",
-		conn->cred.uid, command);
 }
 
 struct slot *module_find_slot(struct conn *conn, const char *name)

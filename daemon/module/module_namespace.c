@@ -30,17 +30,15 @@ static const char *const columns[] = {
 	"pipe-directory",
 };
 
-/* The slot that --server names, which the user may change; NULL: the connection is answered. */
-static struct slot *find_own_slot(struct conn *conn, const struct tokens *tokens)
+/* The slot that --server names; NULL: the connection is answered. */
+static struct slot *find_slot(struct conn *conn, const struct tokens *tokens)
 {
 	const char *server = arguments_get(tokens, "server");
-	struct slot *slot = NULL;
 
-	if (!server)
-		command_fail(conn, "%s needs --server=SERVER", tokens->item[0]);
-	else
-		slot = module_find_slot(conn, server);
-	return slot && module_permits(conn, tokens, slot) ? slot : NULL;
+	if (server)
+		return module_find_slot(conn, server);
+	command_fail(conn, "%s needs --server=SERVER", tokens->item[0]);
+	return NULL;
 }
 
 /* ---- create and delete */
@@ -60,7 +58,7 @@ static bool has_space(struct conn *conn, const struct slot *slot)
 void module_namespace_create(struct conn *conn, const struct tokens *tokens)
 {
 	const char *name = tokens->item[1];
-	struct slot *slot = find_own_slot(conn, tokens);
+	struct slot *slot = find_slot(conn, tokens);
 	struct namespace *namespace;
 	struct error_message error;
 
@@ -94,7 +92,7 @@ static void end_clients(const struct namespace *namespace)
 
 void module_namespace_delete(struct conn *conn, const struct tokens *tokens)
 {
-	const struct slot *slot = find_own_slot(conn, tokens);
+	const struct slot *slot = find_slot(conn, tokens);
 	struct namespace *namespace =
 		slot ? module_find_namespace(conn, slot, tokens->item[1]) : NULL;
 	unsigned n = namespace ? clients_count_group(conn->daemon, namespace->group->id) : 0;
@@ -179,7 +177,7 @@ void module_namespace_get(struct conn *conn, const struct tokens *tokens)
 
 void module_namespace_set(struct conn *conn, const struct tokens *tokens)
 {
-	const struct slot *slot = find_own_slot(conn, tokens);
+	const struct slot *slot = find_slot(conn, tokens);
 	const struct namespace *namespace =
 		slot ? module_find_namespace(conn, slot, tokens->item[1]) : NULL;
 

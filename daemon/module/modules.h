@@ -21,7 +21,6 @@ struct slot;
 /* module_server.c */
 void module_server_list(struct conn *conn, const struct tokens *tokens);
 void module_server_get(struct conn *conn, const struct tokens *tokens);
-
 void module_server_set(struct conn *conn, const struct tokens *tokens);
 
 /* module_namespace.c */
@@ -76,13 +75,10 @@ int module_find_field(
 	struct conn *conn, const char *const *columns, size_t n_columns, const char *field);
 
 /*
- * The slot of the named server that the connection's user may see. NULL: there is none, and the
- * connection is answered.
+ * The slot of the named server that the connection's user may see, and so change: it is the user's
+ * own, or the user is trusted. NULL: there is none, and the connection is answered.
  */
 struct slot *module_find_slot(struct conn *conn, const char *name);
-
-/* Whether the user may change the server; false: the connection is answered. */
-bool module_permits(struct conn *conn, const struct tokens *tokens, const struct slot *slot);
 
 /* The vendor's word for the state of the slot's server. */
 const char *module_status(const struct slot *slot);
