@@ -101,16 +101,6 @@ CUresult graph_change(struct session *session, struct graph *graph, const struct
 	return CUDA_SUCCESS;
 }
 
-static CUresult enable_in_twin(
-	const struct graph_twin *twin, const struct graph_node *node, bool is_enabled)
-{
-	CUgraphNode in_twin;
-	CUresult result = cuda.cuGraphNodeFindInClone(&in_twin, node->real, twin->model);
-
-	return result == CUDA_SUCCESS ? cuda.cuGraphNodeSetEnabled(twin->exec, in_twin, is_enabled)
-				      : result;
-}
-
 CUresult graph_change_enabled(struct graph *graph, struct graph_node *node, bool is_enabled)
 {
 	CUresult result = cuda.cuGraphNodeSetEnabled(graph->real, node->real, is_enabled);
@@ -121,7 +111,7 @@ CUresult graph_change_enabled(struct graph *graph, struct graph_node *node, bool
 	for (unsigned i = 0; graph->twins && i < GRAPH_TWINS_MAX; i++) {
 		struct graph_twin *twin = &graph->twins->list[i];
 
-		if (twin->exec && enable_in_twin(twin, node, is_enabled) != CUDA_SUCCESS)
+		if (twin->exec && graph_twin_enable(twin, node, is_enabled) != CUDA_SUCCESS)
 			twin->is_old = true;
 	}
 	return CUDA_SUCCESS;

@@ -100,12 +100,13 @@ static CUresult twin_set_kernel(const struct graph_twin *twin, const struct grap
 	return cuda.cuGraphKernelNodeSetParams_v2(in_twin, &params);
 }
 
-static CUresult twin_disable(const struct graph_twin *twin, const struct graph_node *node)
+CUresult graph_twin_enable(
+	const struct graph_twin *twin, const struct graph_node *node, bool is_enabled)
 {
 	CUgraphNode in_twin;
 	CUresult result = cuda.cuGraphNodeFindInClone(&in_twin, node->real, twin->model);
 
-	return result == CUDA_SUCCESS ? cuda.cuGraphNodeSetEnabled(twin->exec, in_twin, false)
+	return result == CUDA_SUCCESS ? cuda.cuGraphNodeSetEnabled(twin->exec, in_twin, is_enabled)
 				      : result;
 }
 
@@ -128,7 +129,7 @@ static CUresult twin_make_exec(
 			twin->model, graph->flags, &twin->exec);
 	for (uint32_t i = 0; i < graph->n_nodes && result == CUDA_SUCCESS; i++)
 		if (graph->nodes[i].is_disabled)
-			result = twin_disable(twin, &graph->nodes[i]);
+			result = graph_twin_enable(twin, &graph->nodes[i], false);
 	return result;
 }
 

@@ -82,6 +82,10 @@ void graph_twins_keep(struct session *session, struct graph *graph, uint64_t mor
 /* The driver does not launch it. */
 void graph_twin_refuse(struct graph *graph, struct graph_twin *twin);
 
+/* Enables or disables the node in the twin. */
+CUresult graph_twin_enable(
+	const struct graph_twin *twin, const struct graph_node *node, bool is_enabled);
+
 /* Ends the twins of the session that do not run, because memory is short. Whether there were any.
  */
 bool graph_twins_reclaim(struct session *session);
