@@ -95,12 +95,6 @@ bool suspensions_look(const struct client_conn *conns)
 
 /* ---- the worker */
 
-static void publish(struct session *session, enum suspension state)
-{
-	if (atomic_exchange(&session->suspension, state) != state)
-		session->on_news(session->on_news_arg);
-}
-
 /* Looks after the work that is left. */
 static enum suspension look(struct session *session)
 {
@@ -134,11 +128,11 @@ void suspension_hold(struct session *session)
 		/* Its memory leaves first. Others may ask for what has stayed, later. */
 		if (state == SUSPENSION_AT_REST && atomic_load(&session->memory_wanted))
 			away_serve(session);
-		publish(session, state);
+		session_note_suspension(session, state);
 		tracer_poll(session);
 		ring_pause(&session->receiver, state == SUSPENSION_AT_REST ? REST_MS : sleep_ms);
 		sleep_ms = MIN(2 * sleep_ms, LOOK_MAX_MS);
 	}
 	if (!atomic_load(&session->is_suspended))
-		publish(session, SUSPENSION_NONE);
+		session_note_suspension(session, SUSPENSION_NONE);
 }

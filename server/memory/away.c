@@ -378,15 +378,6 @@ static CUresult try_to_return(struct session *session, uint64_t since_ns, uint64
 	return result;
 }
 
-/* The session is suspended, or resumed, while it waits for its memory (server/suspension.h). */
-static void note_suspension(struct session *session)
-{
-	uint32_t state = atomic_load(&session->is_suspended) ? SUSPENSION_AT_REST : SUSPENSION_NONE;
-
-	if (atomic_exchange(&session->suspension, state) != state)
-		session->on_news(session->on_news_arg);
-}
-
 static bool return_with_space(struct session *session, uint64_t *ret_bytes)
 {
 	struct gate_wait wait = gate_wait(GATE_SPACE, session);
@@ -403,8 +394,11 @@ static bool return_with_space(struct session *session, uint64_t *ret_bytes)
 			has_left = has_left || leave_held(session);
 		else
 			result = try_to_return(session, start_ns, ret_bytes);
+		/* It is suspended, or resumed, while it waits (server/suspension.h). */
 		if (has_left)
-			note_suspension(session);
+			session_note_suspension(session, atomic_load(&session->is_suspended)
+								 ? SUSPENSION_AT_REST
+								 : SUSPENSION_NONE);
 		if (result == CUDA_SUCCESS)
 			break;
 		if (!eviction_must_wait(own))

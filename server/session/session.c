@@ -167,6 +167,12 @@ void session_forget_objects(struct session *session)
 		handle_table_fini(&session->tables[i]);
 }
 
+void session_note_suspension(struct session *session, enum suspension state)
+{
+	if (atomic_exchange(&session->suspension, state) != state)
+		session->on_news(session->on_news_arg);
+}
+
 void session_drop(struct session *session)
 {
 	shutdown(session->connection, SHUT_RDWR);

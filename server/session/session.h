@@ -204,6 +204,9 @@ CUresult session_object_new(
 /* Worker: frees the tables of its objects, which have ended. */
 void session_forget_objects(struct session *session);
 
+/* Worker: how far its suspension is; wakes the loop at a change. */
+void session_note_suspension(struct session *session, enum suspension state);
+
 /* Worker: closes the connection of a client that has sent malformed data. */
 void session_drop(struct session *session);
 
