@@ -130,7 +130,7 @@ static bool is_at_rest(struct session *session)
 {
 	if (fault_get() != CUDA_SUCCESS || !streams_poll(session))
 		return false;
-	virtual_poll(session);
+	each_part(session_parts, poll, session);
 	return session->n_closing_mappings == 0;
 }
 

@@ -13,7 +13,6 @@
 
 #include "away.h"
 #include "clock.h"
-#include "virtual.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
@@ -216,7 +215,7 @@ bool space_make(struct session *session, struct session_device *sdev, uint64_t s
 		return session_device_enter(session, sdev) == CUDA_SUCCESS;
 	if (!make_space(session, sdev, size, is_at_own, round))
 		return false;
-	virtual_poll(session);
+	each_part(session_parts, poll, session);
 	return session_device_enter(session, sdev) == CUDA_SUCCESS;
 }
 

@@ -127,7 +127,8 @@ static void region_poll(struct session *session, struct region *region)
 			mapping_end(session, region, i, false);
 }
 
-void virtual_poll(struct session *session)
+/* Ends the closing mappings whose work is done. */
+static void virtual_poll(struct session *session)
 {
 	for (struct region *region = session->regions; region && session->n_closing_mappings > 0;
 		region = region->next)

@@ -24,9 +24,6 @@ const struct device *virtual_device(const struct session *session, uint64_t addr
 /* A descriptor of these bytes, for which virtual_has() is true, goes to the client. */
 void virtual_set_exported(struct session *session, uint64_t address, uint64_t size);
 
-/* Ends the closing mappings whose work is done. */
-void virtual_poll(struct session *session);
-
 /*
  * Allocations of the mover's GPU leave it and come back, as chunks of an arena do: arena_evict(),
  * arena_return() and arena_returned(). session_device::allocations_away counts their bytes.
