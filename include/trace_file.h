@@ -66,6 +66,7 @@ struct trace_record {
 };
 
 #define TRACE_COMMAND_MAX 88u
+#define TRACE_GROUP_MAX 256u
 
 struct trace_head {
 	uint32_t magic; /* 0: the chunk is unused */
@@ -77,6 +78,7 @@ struct trace_head {
 	uint64_t n_lost;  /* events of this client for which there was no space */
 	uint64_t full_ns; /* when the first of them was lost */
 	char command[TRACE_COMMAND_MAX];
+	char group[TRACE_GROUP_MAX]; /* its name; empty: none */
 };
 
 #define TRACE_NAMES 8192u
@@ -89,7 +91,7 @@ struct trace_chunk {
 	struct trace_record records[TRACE_RECORDS];
 };
 
-_Static_assert(sizeof(struct trace_head) == 128, "no padding");
+_Static_assert(sizeof(struct trace_head) == 384, "no padding");
 _Static_assert(sizeof(struct trace_record) == 40, "no padding");
 _Static_assert(sizeof(struct trace_chunk) <= TRACE_CHUNK_SIZE, "fits");
 

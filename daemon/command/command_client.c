@@ -15,6 +15,7 @@
 #include "daemon/text/escape.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
+#include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
@@ -179,14 +180,15 @@ static json_t *ps_row_json(
 {
 	const struct context *context = row->context;
 	json_t *object;
-	char uuid[DEVICE_UUID_TEXT];
+	char uuid[DEVICE_UUID_TEXT], name[SERVER_NAME_MAX];
 
 	device_uuid_text(row->device, uuid);
-	object = json_pack("{s:o s:o s:o s:o s:o s:s s:o s:o s:o s:o s:o s:s? s:s}", "pid",
+	slot_name(row->server->slot, name);
+	object = json_pack("{s:o s:o s:o s:s s:o s:o s:s s:o s:o s:o s:o s:o s:s? s:s}", "pid",
 		json_integer(row->client->pid), "id", json_integer(context->session), "server",
-		json_integer(row->server->pid), "uid", json_integer(row->client->uid), "device",
-		json_integer(context->ordinal), "uuid", uuid, "namespace",
-		json_integer((json_int_t)row->client->pid_namespace), "command",
+		json_integer(row->server->pid), "server_name", name, "uid",
+		json_integer(row->client->uid), "device", json_integer(context->ordinal), "uuid",
+		uuid, "namespace", json_integer((json_int_t)row->client->pid_namespace), "command",
 		json_text(row->client->command), "sms", json_integer(context->n_sms),
 		"memory_limit",
 		context->memory == MEMORY_ALL ? json_null() : json_amount(context->memory),

@@ -81,7 +81,8 @@ static void reply_fault(struct conn *conn, const struct fault *fault)
 	format_address(fault, address);
 	command_reply(conn, "Time      %s", time);
 	command_reply(conn, "Result    %s (%u)", fault->result_name, fault->result);
-	command_reply(conn, "Server    %d of user %u", fault->server, fault->server_uid);
+	command_reply(conn, "Server    %d of user %u, %s", fault->server, fault->server_uid,
+		fault->server_name);
 	reply_fault_device(conn, fault);
 	for (unsigned i = 0; i < fault->n; i++)
 		reply_fault_client(conn, fault, &fault->clients[i]);
@@ -126,14 +127,15 @@ static json_t *fault_json(const struct conn *conn, const struct fault *fault)
 	format_address(fault, address);
 	for (unsigned i = 0; i < fault->n; i++)
 		json_add(&clients, fault_client_json(conn, &fault->clients[i]));
-	return json_pack("{s:s s:o s:o s:o s:o s:o s:b s:o s:o s:s s:o s:s?}", "time", time,
+	return json_pack("{s:s s:o s:o s:o s:s s:o s:o s:b s:o s:o s:s s:o s:s?}", "time", time,
 		"result", json_integer(fault->result), "result_name", json_text(fault->result_name),
-		"server", json_integer(fault->server), "server_uid",
-		json_integer(fault->server_uid), "device", fault_device_json(fault), "certain",
-		(int)fault_is_certain(fault), fault_is_certain(fault) ? "clients" : "suspects",
-		clients, "n_suspects", json_integer(fault->n_suspects), "known_by",
-		fault_how_text(fault), "kernel", json_text_or_null(fault_kernel(conn, fault)),
-		"address", fault->address ? address : NULL);
+		"server", json_integer(fault->server), "server_name", fault->server_name,
+		"server_uid", json_integer(fault->server_uid), "device", fault_device_json(fault),
+		"certain", (int)fault_is_certain(fault),
+		fault_is_certain(fault) ? "clients" : "suspects", clients, "n_suspects",
+		json_integer(fault->n_suspects), "known_by", fault_how_text(fault), "kernel",
+		json_text_or_null(fault_kernel(conn, fault)), "address",
+		fault->address ? address : NULL);
 }
 
 /* ---- the command */

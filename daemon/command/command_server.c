@@ -33,10 +33,14 @@ static void list_servers_as_json(struct conn *conn)
 	json_t *servers = json_array();
 
 	list_each (struct server, server, &daemon->servers, link_in_daemon) {
-		json_add(&servers, json_pack("{s:o s:o s:s s:o}", "pid", json_integer(server->pid),
-					   "uid", json_integer(server->tenant->uid), "state",
-					   server_state_name(server), "clients",
-					   json_integer(server->n_clients)));
+		char name[SERVER_NAME_MAX];
+
+		slot_name(server->slot, name);
+		json_add(&servers,
+			json_pack("{s:o s:s s:o s:s s:o}", "pid", json_integer(server->pid), "name",
+				name, "uid", json_integer(server->tenant->uid), "state",
+				server_state_name(server), "clients",
+				json_integer(server->n_clients)));
 	}
 	scope_reply_json(conn, json_pack("{s:o}", "servers", servers));
 }

@@ -14,6 +14,7 @@
 #include "daemon/text/escape.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
+#include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
@@ -82,14 +83,17 @@ static json_t *client_json(
 	const struct conn *conn, const struct server *server, const struct client *client)
 {
 	const struct group *group = groups_get(&conn->daemon->groups, client->group);
-	json_t *gpus = json_array();
+	json_t *gpus = json_array(), *object;
+	char name[SERVER_NAME_MAX];
+
+	slot_name(server->slot, name);
 	/* The client's number is unique in the life of the daemon and its servers, other than the
 	 * PID. */
-	json_t *object = with_counters(
-		json_pack("{s:o s:o s:o s:o s:s? s:o s:o}", "pid", json_integer(client->pid),
-			"server", json_integer(server->pid), "client", json_amount(client->id),
-			"uid", json_integer(client->uid), "group", group ? group->name : NULL,
-			"command", json_text(client->command), "kernel",
+	object = with_counters(
+		json_pack("{s:o s:o s:s s:o s:o s:s? s:o s:o}", "pid", json_integer(client->pid),
+			"server", json_integer(server->pid), "server_name", name, "client",
+			json_amount(client->id), "uid", json_integer(client->uid), "group",
+			group ? group->name : NULL, "command", json_text(client->command), "kernel",
 			json_text_or_null(client->kernel)),
 		&client->counts);
 

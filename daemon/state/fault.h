@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "frame.h"
+#include "server_name.h"
 #include "daemon/config/devices.h"
 
 #define FAULTS_MAX 16
@@ -26,6 +27,7 @@ struct fault {
 	uint64_t serial; /* rising; 0: none */
 	struct timespec time;
 	pid_t server;
+	char server_name[SERVER_NAME_MAX];
 	uid_t server_uid;
 	uint32_t result, how;
 	uint64_t address; /* 0: not known */

@@ -16,6 +16,7 @@
 
 #define GRAPH_MAX 30
 #define KERNEL_MAX 40
+#define GROUP_MAX 24
 
 /* `rank': the columns of a high one are left out first. Those of numbers are aligned right. */
 static const struct {
@@ -78,6 +79,7 @@ void top_layout_init(struct top_layout *layout, unsigned n_columns, unsigned opt
 	}
 	widen(layout, TOP_GRAPH, left / 2, GRAPH_MAX);
 	widen(layout, TOP_KERNEL, left / 4, KERNEL_MAX);
+	widen(layout, TOP_GROUP, left / 8, GROUP_MAX);
 	/* The command is last, and gets what is left. */
 	layout->widths[TOP_COMMAND] = 0;
 	layout->widths[TOP_COMMAND] =

@@ -56,11 +56,11 @@ static json_t *rate_json(double rate)
 static json_t *row_json(const struct top_row *row)
 {
 	const struct top_client *client = &row->client;
-	json_t *object =
-		json_pack("{s:o s:o s:o s:o s:o s:o s:o}", "pid", json_integer(client->pid),
-			"server", json_integer(client->server), "client", json_integer(client->id),
-			"uid", json_integer(client->uid), "user", json_text(row->user), "group",
-			json_text(client->group), "command", json_text(client->command));
+	json_t *object = json_pack("{s:o s:o s:o s:o s:o s:o s:o s:o}", "pid",
+		json_integer(client->pid), "server", json_integer(client->server), "server_name",
+		json_text(client->server_name), "client", json_integer(client->id), "uid",
+		json_integer(client->uid), "user", json_text(row->user), "group",
+		json_text(client->group), "command", json_text(client->command));
 
 	json_set(&object, "kernel", json_text(client->kernel));
 	json_set(&object, "memory", json_amount(client->memory));

@@ -51,6 +51,7 @@ static int read_client(struct top_client *ret, const json_t *object)
 		.pid = (int64_t)get_number(object, "pid"),
 		.uid = (uid_t)get_number(object, "uid"),
 		.group = get_text(object, "group"),
+		.server_name = get_text(object, "server_name"),
 		.command = get_text(object, "command"),
 		.kernel = get_text(object, "kernel"),
 		.launches = get_number(object, "launches") + get_number(object, "graph_launches"),

@@ -14,6 +14,7 @@ struct top_client {
 
 	uid_t uid;
 	const char *group; /* NULL: none; as the next ones, within the sample's document */
+	const char *server_name;
 	const char *command;
 	const char *kernel; /* launched last; NULL: none */
 	uint64_t launches;  /* of kernels and graphs */

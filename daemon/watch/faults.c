@@ -16,6 +16,7 @@
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/quarantine.h"
+#include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/state/tenant_log.h"
 #include "daemon/conn/conn.h"
@@ -128,6 +129,7 @@ static struct fault *fault_new(struct server *server, const struct frame_fault *
 		.how = FAULT_SUSPECTS,
 		.n_suspects = frame->n_suspects,
 	};
+	slot_name(server->slot, fault->server_name);
 	clock_gettime(CLOCK_REALTIME, &fault->time);
 	for (unsigned i = 0; i < FAULT_SUSPECTS_MAX; i++) {
 		const struct client *client = clients_find(server, frame->clients[i]);

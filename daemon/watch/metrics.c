@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "daemon/state/daemon.h"
+#include "daemon/state/slot.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
 #include "daemon/server/viewer.h"
@@ -34,7 +35,9 @@ static void add_client_row(
 {
 	struct metrics_row *row = &metrics->clients[metrics->n_clients++];
 	const struct group *group = groups_get(&metrics->daemon->groups, client->group);
+	char name[SERVER_NAME_MAX];
 
+	slot_name(server->slot, name);
 	metrics->n_contexts += client->n_contexts;
 	row->server = server;
 	row->client = client;
@@ -44,6 +47,7 @@ static void add_client_row(
 	labels_add_number(&row->labels, "uid", client->uid);
 	labels_add(&row->labels, "group", group ? group->name : "");
 	labels_add_number(&row->labels, "server", (uint64_t)server->pid);
+	labels_add(&row->labels, "server_name", name);
 }
 
 static bool has_room(const struct metrics *metrics, const struct client *client)

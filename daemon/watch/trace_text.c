@@ -28,6 +28,7 @@ bool trace_chunk_ok(struct trace_chunk *chunk)
 		return false;
 	chunk->names[0] = chunk->names[TRACE_NAMES - 1] = '\0';
 	head->command[TRACE_COMMAND_MAX - 1] = '\0';
+	head->group[TRACE_GROUP_MAX - 1] = '\0';
 	return true;
 }
 
@@ -70,10 +71,11 @@ static json_t *stream_row(const struct trace_head *head, uint32_t stream)
 static void add_rows(json_t **list, const struct trace_chunk *chunk)
 {
 	bool has_stream[STREAM_MAX] = {false};
-	char name[TRACE_COMMAND_MAX + 32];
+	char name[TRACE_COMMAND_MAX + TRACE_GROUP_MAX + 32];
 
-	snprintf(name, sizeof(name), "%s (user %u)",
-		chunk->head.command[0] ? chunk->head.command : "client", chunk->head.uid);
+	snprintf(name, sizeof(name), "%s (user %u%s%s)",
+		chunk->head.command[0] ? chunk->head.command : "client", chunk->head.uid,
+		chunk->head.group[0] ? ", " : "", chunk->head.group);
 	json_add(list, row(&chunk->head, "process_name", -1, name));
 	for (uint32_t i = 0; i < chunk->head.n_records; i++) {
 		const struct trace_record *record = &chunk->records[i];

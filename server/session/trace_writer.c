@@ -193,7 +193,11 @@ void trace_writer_init(struct trace_writer *writer, const struct session *sessio
 	if (session->command)
 		memcpy(head->command, session->command,
 			strnlen(session->command, sizeof(head->command) - 1));
+	if (session->group)
+		memcpy(head->group, session->group->name, sizeof(head->group));
 }
+
+_Static_assert(TRACE_GROUP_MAX == GROUP_NAME_MAX, "the names of all groups fit");
 
 static void begin_chunk(struct trace_writer *writer)
 {

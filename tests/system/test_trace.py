@@ -29,7 +29,7 @@ PROGRAMS = ("context_shares", "bursts", "callbacks", "cooperative", "events", "g
 ENVIRONMENTS = {
     "context_shares": {"CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING": "1"}}
 # What a client may have: server/session/trace_writer.c.
-CLIENT_MAX = 64 * 1430
+CLIENT_MAX = 64 * 1424
 
 
 def user(uid):

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "daemon/state/daemon.h"
+#include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
@@ -23,6 +24,7 @@ static struct daemon mps;
 static struct server servers[SERVERS];
 static struct tenant tenants[SERVERS];
 static struct usage usages[SERVERS];
+static struct slot slots[SERVERS];
 static struct frame_device gpus[SERVERS][DEVICES_MAX];
 
 /* ---- the rest of the daemon */
@@ -35,6 +37,11 @@ uint64_t uv_now(_unused_ const uv_loop_t *loop)
 struct group *groups_get(_unused_ const struct groups *groups, _unused_ uint32_t id)
 {
 	return NULL;
+}
+
+void slot_name(const struct slot *slot, char name[SERVER_NAME_MAX])
+{
+	snprintf(name, SERVER_NAME_MAX, "%s", slot->name);
 }
 
 bool viewer_sees_server(_unused_ const struct conn *conn, _unused_ const struct server *server)
@@ -68,7 +75,9 @@ static int set_up(_unused_ void **state)
 	list_init(&mps.groups.list);
 	for (unsigned i = 0; i < SERVERS; i++) {
 		tenants[i] = (struct tenant){.uid = 1000 + i};
+		slots[i] = (struct slot){.name = "pool"};
 		servers[i] = (struct server){.pid = 100 + (pid_t)i,
+			.slot = &slots[i],
 			.tenant = &tenants[i],
 			.daemon = &mps,
 			.state = SERVER_ACTIVE,
@@ -154,6 +163,7 @@ static void test_client_bound(_unused_ void **state)
 	assert_non_null(strstr(page, "\nmps_clients 306\n"));
 	assert_non_null(strstr(page, "\nmps_clients_without_series 50\n"));
 	assert_int_equal(count_text(page, "\nmps_client_launches_total{"), METRICS_CLIENTS_MAX);
+	assert_int_not_equal(count_text(page, ",server=\"100\",server_name=\"pool\"}"), 0);
 	assert_int_equal(size, strlen(page));
 }
 

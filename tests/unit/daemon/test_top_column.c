@@ -67,11 +67,13 @@ static void test_widths(_unused_ void **state)
 		"  26361 alice    traini+  25  3.0M    12.3K    3.2    50    12 ========== "
 		"multiply_tiles  train");
 	check(&shown, 190,
-		"    PID USER     GROUP   SM%   MEM LAUNCH/s COPY/s  IN/s OUT/s BUSY% SLOW% "
+		"    PID USER     GROUP           SM%   MEM LAUNCH/s COPY/s  IN/s OUT/s BUSY% "
+		"SLOW% "
 		"YIELD%   ERR "
 		"60 SEC                         "
 		"KERNEL                          COMMAND",
-		"  26361 alice    traini+  25  3.0M    12.3K    3.2  5.0M     0    50     3      - "
+		"  26361 alice    training         25  3.0M    12.3K    3.2  5.0M     0    50     "
+		"3      - "
 		"   12 "
 		"============================== "
 		"multiply_tiles                  /usr/bin/train");

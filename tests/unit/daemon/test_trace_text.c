@@ -49,6 +49,10 @@ static void check(const char *want)
 static void test_events(_unused_ void **state)
 {
 	begin();
+	strcpy(chunk.head.group, "pool/small");
+	check("[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":7,\"args\":{\"name\":"
+	      "\"./\\\"train\\\" (user 12, pool/small)\"}}]");
+	begin();
 	check("[" PROCESS "]");
 	add((struct trace_record){.kind = TRACE_LAUNCH,
 		.start_ns = 5000001002,
