@@ -21,7 +21,9 @@ bool viewer_sees_client(
 	if (conn_is_trusted(conn))
 		return true;
 	/* Another user's server may claim that its clients are this user's. */
-	return viewer_sees_server(conn, server) && conn_owns(conn, client->uid);
+	return conn_owns(conn, client->uid) &&
+	       (viewer_sees_server(conn, server) ||
+		       daemon_trusts_server(server->daemon, server->tenant->uid));
 }
 
 bool viewer_sees_all(const struct conn *conn)

@@ -160,10 +160,10 @@ class Ground:
     def furnish(self):
         """The clients, created again if necessary."""
         self.end()
-        for name, uid in (("C", self.owner), ("D", self.beside)):
+        for name, uid, command in (("C", self.owner, b"secret"), ("D", self.beside, b"beside")):
             if uid is None:
                 continue
-            client = Client(self.service, random.Random(1), uid, program=1, command=b"secret")
+            client = Client(self.service, random.Random(1), uid, program=1, command=command)
             wait_for("a welcome", client.look)
             equal(client.how, SERVED, client.text)
             client.order("work")
@@ -269,6 +269,8 @@ def test_multiuser():
         for line in ("ps", "ps --json", "ps -l", "get_client_list S", "get_device_client_list",
                      "get_last_fault --json"):
             ground.check(line, OTHER, MAY, False)
+        for uid, own in (OWNER, "C"), (OTHER, "D"):
+            equal(ground.said("get_client_list S", uid), "%d\n" % ground.clients[own].pid)
         ground.check_trusted(0)
         quit_by(ground, 0)
         for client in ground.clients.values():
