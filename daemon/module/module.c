@@ -3,17 +3,22 @@
 /*
  * What the commands of protocol 3 share. Loop thread.
  *
- * Invariant: a user does not learn the names of servers of other users.
+ * Invariant: a user learns no names of servers of other users, and of the server of all users only
+ * the namespaces of the own clients.
  */
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "modules.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/groups.h"
+#include "daemon/state/namespace.h"
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
+#include "daemon/server/clients.h"
 #include "daemon/server/namespaces.h"
 #include "daemon/server/server.h"
 #include "daemon/server/viewer.h"
@@ -79,10 +84,20 @@ int module_find_field(
 
 /* ---- servers */
 
+static bool owns_slot(const struct conn *conn, const struct slot *slot)
+{
+	return conn->daemon->config.is_multiuser ? conn_is_trusted(conn)
+						 : viewer_sees_user(conn, slot->tenant->uid);
+}
+
+/* With -M the servers serve all users, except those of isolated programs. */
 bool module_shows_slot(const struct conn *conn, const struct slot *slot)
 {
+	bool serves_user = conn->daemon->config.is_multiuser &&
+			   (!slot->is_isolated || viewer_sees_user(conn, slot->uid));
+
 	return (slot->server || *slot->name || !list_empty(&slot->namespaces)) &&
-	       viewer_sees_user(conn, slot->tenant->uid);
+	       (owns_slot(conn, slot) || serves_user);
 }
 
 bool module_is_chosen(const struct slot *slot, const char *name)
@@ -113,13 +128,31 @@ void module_directory(const struct slot *slot, char text[MODULE_DIRECTORY_MAX])
 		*slot->name ? "/" : "", slot->name);
 }
 
+static bool has_client_in(const struct conn *conn, const struct namespace *namespace)
+{
+	const struct server *server = namespace->slot->server;
+
+	if (server)
+		list_each (const struct client, client, &server->clients, link)
+			if (client->group == namespace->group->id &&
+				viewer_sees_client(conn, server, client))
+				return true;
+	return false;
+}
+
+bool module_shows_namespace(const struct conn *conn, const struct namespace *namespace)
+{
+	return owns_slot(conn, namespace->slot) || conn->entry == namespace->group->id ||
+	       has_client_in(conn, namespace);
+}
+
 struct namespace *module_find_namespace(
 	struct conn *conn, const struct slot *slot, const char *name)
 {
 	struct namespace *namespace = namespace_find(slot, name);
 	char server[SERVER_NAME_MAX];
 
-	if (namespace)
+	if (namespace && module_shows_namespace(conn, namespace))
 		return namespace;
 	slot_name(slot, server);
 	command_fail(
@@ -135,4 +168,27 @@ struct slot *module_find_slot(struct conn *conn, const char *name)
 				return slot;
 	command_fail(conn, "Server '%s' not found: see server list", name);
 	return NULL;
+}
+
+/* The words of the refusal are those of the vendor's daemon. */
+static bool refuse_change(struct conn *conn)
+{
+	char name[sizeof(conn->command)];
+	size_t i;
+
+	for (i = 0; conn->command[i]; i++)
+		name[i] = (char)toupper((unsigned char)conn->command[i]);
+	name[i] = '\0';
+	command_fail(conn, "Insufficient privileges for UID %u. '%s' requires server owner.",
+		conn->cred.uid, name);
+	conn_log(conn, "The refused command came from process %d of user %u", conn->cred.pid,
+		conn->cred.uid);
+	return false;
+}
+
+struct slot *module_find_slot_to_change(struct conn *conn, const char *name)
+{
+	struct slot *slot = module_find_slot(conn, name);
+
+	return slot && (owns_slot(conn, slot) || refuse_change(conn)) ? slot : NULL;
 }

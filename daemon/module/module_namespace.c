@@ -30,13 +30,13 @@ static const char *const columns[] = {
 	"pipe-directory",
 };
 
-/* The slot that --server names; NULL: the connection is answered. */
+/* The slot that --server names, to change it; NULL: the connection is answered. */
 static struct slot *find_slot(struct conn *conn, const struct tokens *tokens)
 {
 	const char *server = arguments_get(tokens, "server");
 
 	if (server)
-		return module_find_slot(conn, server);
+		return module_find_slot_to_change(conn, server);
 	command_fail(conn, "%s needs --server=SERVER", tokens->item[0]);
 	return NULL;
 }
@@ -128,10 +128,12 @@ static void add_row(struct table *table, const struct namespace *namespace)
 	table_add(table, "%s/%s/%s", config->pipe_directory, server, namespace->name);
 }
 
-static void add_slot(struct table *table, const struct slot *slot, const char *name)
+static void add_slot(
+	const struct conn *conn, struct table *table, const struct slot *slot, const char *name)
 {
 	list_each (const struct namespace, namespace, &slot->namespaces, link)
-		if (!name || strcmp(namespace->name, name) == 0)
+		if (module_shows_namespace(conn, namespace) &&
+			(!name || strcmp(namespace->name, name) == 0))
 			add_row(table, namespace);
 }
 
@@ -148,7 +150,7 @@ void module_namespace_list(struct conn *conn, const struct tokens *tokens)
 	list_each (const struct tenant, tenant, &conn->daemon->tenants, link)
 		list_each (const struct slot, slot, &tenant->slots, link)
 			if (module_shows_slot(conn, slot) && module_is_chosen(slot, server))
-				add_slot(&table, slot, name);
+				add_slot(conn, &table, slot, name);
 	if (name && table.n_cells == 0)
 		command_fail(conn, "Namespace '%s' not found: see namespace list", name);
 	else

@@ -13,6 +13,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
+#include "daemon/server/viewer.h"
 #include "daemon/reply/command_reply.h"
 
 /* `get' takes all but the last one. */
@@ -42,7 +43,7 @@ static void add_devices(struct table *table, const struct slot *slot)
 }
 
 /* The IDs of its clients, which `ps' shows, too. */
-static void add_contexts(struct table *table, const struct server *server)
+static void add_contexts(const struct conn *conn, struct table *table, const struct server *server)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t size = 0;
@@ -54,7 +55,7 @@ static void add_contexts(struct table *table, const struct server *server)
 	}
 	if (server)
 		list_each (const struct client, client, &server->clients, link)
-			if (client->n_contexts > 0)
+			if (client->n_contexts > 0 && viewer_sees_client(conn, server, client))
 				fprintf(file, "%s%u", ftell(file) > 0 ? "," : "",
 					client->contexts[0].session);
 	if (fclose(file) != 0)
@@ -63,7 +64,7 @@ static void add_contexts(struct table *table, const struct server *server)
 		table_add(table, "%s", text);
 }
 
-static void add_row(struct table *table, const struct slot *slot)
+static void add_row(const struct conn *conn, struct table *table, const struct slot *slot)
 {
 	const struct server *server = slot->server;
 	char name[SERVER_NAME_MAX], directory[MODULE_DIRECTORY_MAX];
@@ -79,7 +80,7 @@ static void add_row(struct table *table, const struct slot *slot)
 	table_add(table, "%s", module_status(slot));
 	table_add(table, "%s", directory);
 	add_devices(table, slot);
-	add_contexts(table, server);
+	add_contexts(conn, table, server);
 }
 
 void module_server_list(struct conn *conn, const struct tokens *tokens)
@@ -94,7 +95,7 @@ void module_server_list(struct conn *conn, const struct tokens *tokens)
 	list_each (const struct tenant, tenant, &conn->daemon->tenants, link)
 		list_each (const struct slot, slot, &tenant->slots, link)
 			if (module_shows_slot(conn, slot) && module_is_chosen(slot, name))
-				add_row(&table, slot);
+				add_row(conn, &table, slot);
 	module_reply_table(conn, &table);
 }
 
@@ -111,14 +112,14 @@ void module_server_get(struct conn *conn, const struct tokens *tokens)
 	if (field < 0)
 		return;
 	table_init(&table, columns, ARRAY_SIZE(columns), NULL);
-	add_row(&table, slot);
+	add_row(conn, &table, slot);
 	module_reply_cell(conn, &table, (size_t)field);
 }
 
 /* The limits of a server are those of its namespace `default'. */
 void module_server_set(struct conn *conn, const struct tokens *tokens)
 {
-	const struct slot *slot = module_find_slot(conn, tokens->item[1]);
+	const struct slot *slot = module_find_slot_to_change(conn, tokens->item[1]);
 	const struct namespace *namespace;
 
 	if (!slot)

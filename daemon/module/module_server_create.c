@@ -197,7 +197,7 @@ static unsigned count_clients(const struct slot *slot)
 void module_server_delete(struct conn *conn, const struct tokens *tokens)
 {
 	bool force = arguments_get(tokens, "force");
-	struct slot *slot = module_find_slot(conn, tokens->item[1]);
+	struct slot *slot = module_find_slot_to_change(conn, tokens->item[1]);
 	unsigned n = slot ? count_clients(slot) : 0;
 
 	if (!slot)

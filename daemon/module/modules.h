@@ -75,10 +75,11 @@ int module_find_field(
 	struct conn *conn, const char *const *columns, size_t n_columns, const char *field);
 
 /*
- * The slot of the named server that the connection's user may see, and so change: it is the user's
- * own, or the user is trusted. NULL: there is none, and the connection is answered.
+ * The slot of the named server that the connection's user may see, or may change. NULL: there is
+ * none, and the connection is answered.
  */
 struct slot *module_find_slot(struct conn *conn, const char *name);
+struct slot *module_find_slot_to_change(struct conn *conn, const char *name);
 
 /* The vendor's word for the state of the slot's server. */
 const char *module_status(const struct slot *slot);
@@ -91,7 +92,14 @@ void module_directory(const struct slot *slot, char text[MODULE_DIRECTORY_MAX]);
 struct namespace *module_find_namespace(
 	struct conn *conn, const struct slot *slot, const char *name);
 
-/* Whether a list shows the server of the slot to the connection's user. */
+/*
+ * Whether a list shows the namespace to the connection's user: the server is the user's, or a
+ * client of the user or the connection itself has come by the namespace's socket.
+ */
+bool module_shows_namespace(const struct conn *conn, const struct namespace *namespace);
+
+/* Whether a list shows the slot's server to the connection's user: it may have clients of the user.
+ */
 bool module_shows_slot(const struct conn *conn, const struct slot *slot);
 
 /* Whether the server of the slot has that name; NULL: any. */
