@@ -128,7 +128,7 @@ static const struct command commands[] = {
 	{"namespace create", " NAME --server=SERVER", 2, 2, module_namespace_create,
 		"add a namespace, in whose directory clients share limits", NULL},
 	{"namespace delete", " NAME --server=SERVER [--force]", 2, 2, module_namespace_delete,
-		"remove it if it has no clients; --force: and end their work", NULL},
+		"remove it if it has no clients; --force: end their work first", NULL},
 	{"namespace list", " [NAME] [--server=SERVER] [--format=FORMAT]", 1, 2,
 		module_namespace_list, "list the namespaces and their limits", NULL},
 	{"namespace set", " NAME --server=SERVER" MODULE_LIMITS, 2, 2, module_namespace_set,

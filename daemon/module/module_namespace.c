@@ -14,6 +14,7 @@
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/pending.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/namespaces.h"
 #include "daemon/server/server.h"
@@ -90,27 +91,44 @@ static void end_clients(const struct namespace *namespace)
 		termination_of_group(server, namespace->group->id);
 }
 
+/* The namespace is deleted all the same when the work has ended, or the server. */
+static void on_deadline(struct conn *conn)
+{
+	list_remove(&conn->wait);
+	pending_fail(conn,
+		"The server has not ended the work of clients of the namespace within its time: "
+		"the namespace takes no clients, and is deleted when their work has ended");
+	pending_end(conn);
+}
+
+static const struct pending pending_delete = {.on_deadline = on_deadline};
+
+/* Answers the connection if the namespace cannot be deleted. */
+static bool may_delete(
+	struct conn *conn, const struct tokens *tokens, const struct namespace *namespace)
+{
+	unsigned n = clients_count_group(conn->daemon, namespace->group->id);
+
+	if (*namespace->slot->name && strcmp(namespace->name, NAMESPACE_DEFAULT) == 0)
+		return command_fail(
+			conn, "The namespace " NAMESPACE_DEFAULT " ends with its server only");
+	if (n == 0 || arguments_get(tokens, "force"))
+		return true;
+	return command_fail(conn, "Namespace '%s' has %u client%s: end them first, or use --force",
+		namespace->name, n, n > 1 ? "s" : "");
+}
+
 void module_namespace_delete(struct conn *conn, const struct tokens *tokens)
 {
 	const struct slot *slot = find_slot(conn, tokens);
 	struct namespace *namespace =
 		slot ? module_find_namespace(conn, slot, tokens->item[1]) : NULL;
-	unsigned n = namespace ? clients_count_group(conn->daemon, namespace->group->id) : 0;
 
-	if (!namespace)
+	if (!namespace || !may_delete(conn, tokens, namespace))
 		return;
-	if (*slot->name && strcmp(namespace->name, NAMESPACE_DEFAULT) == 0) {
-		command_fail(conn, "The namespace " NAMESPACE_DEFAULT " ends with its server only");
-		return;
-	}
-	if (n > 0 && !arguments_get(tokens, "force")) {
-		command_fail(conn, "Namespace '%s' has %u client%s: end them first, or use --force",
-			namespace->name, n, n > 1 ? "s" : "");
-		return;
-	}
 	end_clients(namespace);
-	namespace_delete(namespace);
-	daemon_want(conn->daemon, WANT_RECORD);
+	pending_begin(conn, &pending_delete, slot->server ? termination_bound_ms(slot->server) : 0);
+	namespace_delete(namespace, conn);
 }
 
 /* ---- list and get */

@@ -128,7 +128,8 @@ static bool find_group_by_entry(struct conn *conn, struct group **ret_group)
 {
 	struct group *group = groups_get(&conn->daemon->groups, conn->entry);
 
-	if (!group || !group->namespace || group->namespace->slot->is_deleted)
+	if (!group || !group->namespace || group->namespace->is_deleted ||
+		group->namespace->slot->is_deleted)
 		return conn_refuse(conn, CUDA_ERROR_MPS_CONNECTION_FAILED,
 			"The namespace of this CUDA_MPS_PIPE_DIRECTORY has been deleted");
 	if (!group_is_for(group, conn->cred.uid))

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clients.h"
 #include "cuda.h"
 #include "group_shares.h"
 #include "server.h"
@@ -82,6 +83,7 @@ int namespace_create(struct slot *slot, const char *name, struct namespace **ret
 	snprintf(namespace->name, sizeof(namespace->name), "%s", name);
 	namespace->slot = slot;
 	namespace->group = group;
+	list_init(&namespace->enders);
 	group->namespace = namespace;
 	/* Before the first one: lists begin with the newest. */
 	list_add_tail(slot->namespaces.next, &namespace->link);
@@ -89,19 +91,52 @@ int namespace_create(struct slot *slot, const char *name, struct namespace **ret
 	return 0;
 }
 
+static void answer_enders(struct list *enders)
+{
+	list_each_safe (struct conn, conn, enders, wait) {
+		list_remove(&conn->wait);
+		pending_end(conn);
+	}
+}
+
 static void namespace_free(struct namespace *namespace, bool is_forgotten)
 {
 	struct daemon *daemon = namespace->slot->tenant->daemon;
 
+	answer_enders(&namespace->enders);
 	endpoint_close(namespace->endpoint, is_forgotten);
 	list_remove(&namespace->link);
 	group_shares_remove(&daemon->groups, namespace->group);
 	free(namespace);
 }
 
-void namespace_delete(struct namespace *namespace)
+void namespace_delete(struct namespace *namespace, struct conn *ender)
 {
-	namespace_free(namespace, true);
+	namespace->is_deleted = true;
+	list_add_tail(&namespace->enders, &ender->wait);
+	daemon_want(namespace->slot->tenant->daemon, WANT_PROGRESS);
+}
+
+/* A client whose work was ended by a command stays until its process closes the connection. */
+static bool has_work(const struct namespace *namespace)
+{
+	const struct daemon *daemon = namespace->slot->tenant->daemon;
+
+	list_each (const struct server, server, &daemon->servers, link_in_daemon)
+		list_each (const struct client, client, &server->clients, link)
+			if (client->group == namespace->group->id &&
+				client->termination != TERMINATION_DONE)
+				return true;
+	return false;
+}
+
+static void sweep_namespaces(struct slot *slot)
+{
+	list_each_safe (struct namespace, namespace, &slot->namespaces, link)
+		if (namespace->is_deleted && !has_work(namespace)) {
+			daemon_want(slot->tenant->daemon, WANT_RECORD);
+			namespace_free(namespace, true);
+		}
 }
 
 static void free_namespaces(struct slot *slot, bool are_forgotten)
@@ -180,10 +215,7 @@ static void sweep_slot(struct slot *slot)
 		return;
 	log_control(&daemon->logs, "Server '%s' %s", slot->name,
 		slot->is_deleted ? "is deleted" : "is deleted, as it could not start");
-	list_each_safe (struct conn, conn, &slot->enders, wait) {
-		list_remove(&conn->wait);
-		pending_end(conn);
-	}
+	answer_enders(&slot->enders);
 	free_namespaces(slot, true);
 	slot_free_named(slot);
 	daemon_want(daemon, WANT_RECORD);
@@ -192,8 +224,10 @@ static void sweep_slot(struct slot *slot)
 void named_servers_sweep(struct daemon *daemon)
 {
 	list_each (struct tenant, tenant, &daemon->tenants, link)
-		list_each_safe (struct slot, slot, &tenant->slots, link)
+		list_each_safe (struct slot, slot, &tenant->slots, link) {
+			sweep_namespaces(slot);
 			sweep_slot(slot);
+		}
 }
 
 void named_servers_close(struct daemon *daemon)

@@ -21,8 +21,11 @@ struct namespace *namespace_find(const struct slot *slot, const char *name);
 int namespace_create(struct slot *slot, const char *name, struct namespace **ret_namespace,
 	struct error_message *error);
 
-/* Removes a namespace without clients, and its directory. */
-void namespace_delete(struct namespace *namespace);
+/*
+ * Removes a namespace and its directory as soon as the work of its clients has ended: no further
+ * ones come. `ender' waits for that.
+ */
+void namespace_delete(struct namespace *namespace, struct conn *ender);
 
 /*
  * Creates a named slot with its namespace `default'; takes `devices'. The name is new and valid. 0
@@ -43,7 +46,10 @@ struct slot *named_server_restore(struct tenant *tenant, const char *name, char 
  */
 void named_server_delete(struct slot *slot, bool force, struct conn *ender);
 
-/* Frees named slots whose servers have ended, or that never had one. */
+/*
+ * Frees deleted namespaces whose clients have ended, and named slots whose servers have ended, or
+ * that never had one.
+ */
 void named_servers_sweep(struct daemon *daemon);
 
 /* The daemon ends: closes all sockets, and frees all named slots. The directories stay. */

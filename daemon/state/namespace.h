@@ -22,6 +22,8 @@ struct namespace
 	struct slot *slot;         /* whose server it belongs to */
 	struct group *group;       /* owned */
 	struct endpoint *endpoint; /* owned */
+	bool is_deleted;           /* freed when the work of its clients has ended */
+	struct list enders;        /* connections whose namespace delete waits for that */
 	char name[SERVER_NAME_MAX];
 };
 

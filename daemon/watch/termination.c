@@ -11,6 +11,7 @@
 
 #include "cuda.h"
 #include "suspension.h"
+#include "daemon/state/daemon.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/pending.h"
 #include "daemon/server/clients.h"
@@ -18,6 +19,11 @@
 
 /* How much longer than the server's own bound the daemon waits; the server is replaced then. */
 #define LATE_MS 1000
+
+uint64_t termination_bound_ms(const struct server *server)
+{
+	return server_end_ms(server) + LATE_MS;
+}
 
 /* `error' is NULL for success. */
 static void answer_termination(struct conn *conn, CUresult result, const char *error)
@@ -71,7 +77,7 @@ static void on_deadline(struct conn *conn)
 	error_message_set(&error, 0,
 		"Server %d has not ended the work of client %d within %d s: see server.log; as a "
 		"last resort use shutdown_server %d -f",
-		server->pid, conn->awaited_pid, (int)((server_end_ms(server) + LATE_MS) / 1000),
+		server->pid, conn->awaited_pid, (int)(termination_bound_ms(server) / 1000),
 		server->pid);
 	answer_termination(conn, CUDA_ERROR_TIMEOUT, error.text);
 }
@@ -89,7 +95,7 @@ void termination_begin(struct server *server, struct conn *conn, pid_t pid)
 	conn->awaited_server = server;
 	conn->awaited_pid = pid;
 	list_add_tail(&server->terminations, &conn->wait);
-	pending_begin(conn, &pending_termination, server_end_ms(server) + LATE_MS);
+	pending_begin(conn, &pending_termination, termination_bound_ms(server));
 	list_each (struct client, client, &server->clients, link)
 		if (client->pid == pid && client->termination == TERMINATION_NONE)
 			client->termination = TERMINATION_WANTED;
@@ -114,6 +120,7 @@ void termination_on_answer(struct server *server, const struct frame_terminate *
 	if (client)
 		client->termination = TERMINATION_DONE;
 	terminations_check(server);
+	daemon_want(server->daemon, WANT_PROGRESS);
 }
 
 static void terminations_fail(struct server *server)
@@ -131,6 +138,7 @@ static void terminations_fail(struct server *server)
 static void on_client_end(struct server *server, _unused_ const struct client *client)
 {
 	terminations_check(server);
+	daemon_want(server->daemon, WANT_PROGRESS);
 }
 
 const struct server_watch terminations_watch = {

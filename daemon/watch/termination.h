@@ -20,8 +20,11 @@ struct server;
 /* Asks the server, which has clients of that process; answers the connection now or later. */
 void termination_begin(struct server *server, struct conn *conn, pid_t pid);
 
-/* Asks the server to end the work of its clients in that group; no command waits for it. */
+/* Asks the server to end the work of its clients in that group. WANT_PROGRESS follows each end. */
 void termination_of_group(struct server *server, uint32_t group);
+
+/* How long the daemon waits for the end of a client's work. */
+uint64_t termination_bound_ms(const struct server *server);
 
 /* The server has answered. */
 void termination_on_answer(struct server *server, const struct frame_terminate *frame);
