@@ -96,7 +96,7 @@ all: $(PROGRAMS) $(BUILD)/bin/mps-run $(CHECK) $(LIBRARY) $(BUILD)/lib/libcuda.s
 # ---- what is generated
 
 GENERATED := $(addprefix $(GEN)/,spec_hash.h wire.h send.h send.c client.h stubs.c procs.h procs.c \
-	cuda_api.h cuda_api.c dispatch.h dispatch.c wire.c client.syms symbols.h calls.md coverage.md \
+	cuda_api.h cuda_api.c dispatch.h dispatch.c record_rules.h record_rules.c wire.c client.syms symbols.h calls.md coverage.md \
 	test_rules.c)
 
 # The hash that two builds compare covers the layout of shared memory and frames.
@@ -156,7 +156,7 @@ $(foreach user,daemon server client check test,$(eval $(call archive,proto-$(use
 # ---- programs
 
 DAEMON_SRC := $(wildcard daemon/*.c daemon/*/*.c)
-SERVER_SRC := $(wildcard server/*.c server/*/*.c) $(addprefix $(GEN)/,dispatch.c cuda_api.c wire.c)
+SERVER_SRC := $(wildcard server/*.c server/*/*.c) $(addprefix $(GEN)/,dispatch.c record_rules.c cuda_api.c wire.c)
 # Not in the library: what `mps-run --check' runs.
 CHECK_SRC := $(wildcard client/check/*.c)
 CLIENT_SRC := $(filter-out client/check/%,$(wildcard client/*/*.c)) \

@@ -11,7 +11,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
-from gen import api, dispatch, docs, procs, rules, send, stubs, wire  # noqa: E402
+from gen import api, dispatch, docs, procs, record, rules, send, stubs, wire  # noqa: E402
 from gen.headers import HeaderError, read_headers           # noqa: E402
 from gen.spec import SpecError, read_spec                   # noqa: E402
 from gen.text import write                                  # noqa: E402
@@ -27,6 +27,8 @@ def outputs(spec, headers):
         "send.c": send.gen_send_c(spec),
         "dispatch.h": dispatch.gen_dispatch_h(spec),
         "dispatch.c": dispatch.gen_dispatch_c(spec),
+        "record_rules.h": record.gen_record_rules_h(spec),
+        "record_rules.c": record.gen_record_rules_c(spec),
         "cuda_api.h": api.gen_cuda_api_h(headers),
         "cuda_api.c": api.gen_cuda_api_c(headers),
         "client.h": stubs.gen_client_h(spec, headers),

@@ -13,6 +13,7 @@ def rules_of(one):
         words.append(rule + " " + " ".join(str(v) for v in values))
     if one.kind == "devptr":
         words.append(f"memory of the caller, {one.length} bytes")
+    words += [f"{note} {name}".strip() for note, name in one.notes.items()]
     return ", ".join(words)
 
 
@@ -21,7 +22,8 @@ def gen_calls(spec):
            "Made from proto/cuda.spec. The rules of the wire are in docs/protocol.md.", ""]
     for message in spec.messages:
         way = "sync" if message.is_sync else "async"
-        out += [f"## {message.name}, {message.op:#06x}, {way}", ""]
+        mark = f"{message.mark} {message.object_kind}".strip() + (" each" if message.is_each else "")
+        out += [f"## {message.name}, {message.op:#06x}, {way}, {mark}", ""]
         for is_in, title, start in ((True, "Message", HEAD_SIZE), (False, "Reply", 0)):
             fields = message.of(is_in)
             if not fields:

@@ -31,6 +31,14 @@ TAILS_MAX = 4          # client/transport/call.c
 
 RULES = ("min", "max", "mask", "in")
 
+# What a message leaves behind, and the kinds of objects besides the handles.
+MARKS = ("make", "change", "end", "work", "ask")
+OTHER_KINDS = ("device", "memory")
+# What a field is to the record: words alone, and words with a name behind them.
+NOTES = ("same", "fixed")
+NAMED_NOTES = ("key", "names")
+KEY_BITS = 32
+
 # What a call states of its arguments: how many words follow, and the kinds there are.
 CHECKS = {"needs": 1, "nonnull": 1, "handle": 2, "refuses": 1}
 CHECK_KINDS = {
@@ -60,6 +68,7 @@ class Field:
     count: int = 1         # elements of an array
     length: str = ""       # devptr: the field with its size in bytes
     rules: dict = field(default_factory=dict)
+    notes: dict = field(default_factory=dict)      # for the record: word -> name, or ""
 
     @property
     def is_tail(self):
@@ -93,11 +102,34 @@ class Message:
     is_sync: bool
     answers_always: bool
     needs_memory: bool = True
+    mark: str = ""
+    object_kind: str = ""  # which it makes, changes or ends
+    is_each: bool = False  # a change that replaces no earlier one
     fields: list = field(default_factory=list)
 
     def of(self, is_in, is_tail=None):
         """The fields of the message or of its reply: all, the tails, or all but the tails."""
         return [f for f in self.fields if f.is_in == is_in and is_tail in (None, f.is_tail)]
+
+    @property
+    def is_recorded(self):
+        """Whether it makes, changes or ends an object that is not memory."""
+        return self.mark in ("make", "change", "end") and self.object_kind != "memory"
+
+    @property
+    def subject(self):
+        """The field with the ID of the object that it makes, changes or ends; None: there is none."""
+        kind = self.object_kind
+        for one in self.of(True, False):
+            if self.mark != "make" and kind in self.kind_of(one):
+                return one
+            if self.mark == "make" and one.kind == "scalar" and one.type == "u32":
+                return one
+        return None
+
+    @staticmethod
+    def kind_of(one):
+        return (one.type,) if one.kind == "handle" else (one.name,) if one.name == "device" else ()
 
 
 @dataclass
@@ -141,6 +173,12 @@ class Spec:
     def hash(self):
         digest = hashlib.sha256("\n".join(self.wire_text).encode()).digest()
         return int.from_bytes(digest[:8], "little")
+
+    @property
+    def id_bits(self):
+        """Of the ID of any recorded object."""
+        return max((key_bits(m.subject) for m in self.messages if m.is_recorded and m.mark == "make"),
+                   default=1)
 
     def c_type(self, name):
         if name in SCALARS:
@@ -297,9 +335,9 @@ class Parser:
         self.block.align = max(self.block.align, size)
 
     def read_message(self, text):
-        name, opcode, way, away = self.groups(
-            r"message\s+([a-z]\w*)\s*=\s*(0x[0-9a-fA-F]+)\s+(async|sync|sync always)( away)?", text,
-            "message NAME = OPCODE async|sync|sync always [away]")
+        name, opcode, way, away, mark = self.groups(
+            r"message\s+([a-z]\w*)\s*=\s*(0x[0-9a-fA-F]+)\s+(async|sync always|sync)( away)?((?: \w+)*)",
+            text, "message NAME = OPCODE async|sync|sync always [away] MARK")
         op = int(opcode, 16)
         self.claim(name, "message")
         if not 0 < op <= 0xffff:
@@ -309,6 +347,21 @@ class Parser:
         self.ops[op] = name
         self.block = Message(self.line, name, op, way != "async", way == "sync always", not away)
         self.spec.messages.append(self.block)
+        self.read_mark(self.block, mark.split())
+
+    def read_mark(self, message, words):
+        """`work', `ask', `make KIND', `end KIND' or `change KIND [each]'."""
+        if not words or words[0] not in MARKS:
+            self.fail(f"{message.name} needs a mark: make, change, end, work or ask")
+        message.mark, *rest = words
+        message.is_each = message.mark == "change" and rest[1:] == ["each"]
+        if len(rest) - message.is_each != (message.mark not in ("work", "ask")):
+            self.fail(f"'{' '.join(words)}' is not a mark")
+        message.object_kind = rest[0] if rest else ""
+        if rest and rest[0] not in self.spec.handles and rest[0] not in OTHER_KINDS:
+            self.fail(f"unknown kind '{rest[0]}'")
+        if message.mark == "ask" and not message.is_sync:
+            self.fail("a message that asks has a reply")
 
     # ---- fields
 
@@ -364,17 +417,35 @@ class Parser:
     def read_rules(self, made, words):
         while words:
             rule = words.pop(0)
+            if rule in NOTES + NAMED_NOTES:
+                self.read_note(made, rule, words)
+                continue
             if rule not in RULES:
                 self.fail(f"unknown rule '{rule}'")
             if rule in made.rules:
                 self.fail(f"the rule '{rule}' appears twice")
             value = []
-            while words and words[0] not in RULES:
+            while words and words[0] not in RULES + NOTES + NAMED_NOTES:
                 value.append(words.pop(0))
             if not value:
                 self.fail(f"the rule '{rule}' has no value")
             made.rules[rule] = ([self.value(word) for word in value] if rule == "in"
                                 else self.value(" ".join(value)))
+
+    def read_note(self, made, note, words):
+        if note in made.notes:
+            self.fail(f"'{note}' appears twice")
+        if note in NAMED_NOTES and not words:
+            self.fail(f"'{note}' has no name")
+        made.notes[note] = words.pop(0) if note in NAMED_NOTES else ""
+        if made.is_tail or not self.block.is_recorded or self.block.mark == "end":
+            self.fail(f"'{note}' is for the numbers of a message that makes or changes an object")
+        if made.is_in == (note == "same"):
+            self.fail(f"'{note}' is for {'replies' if made.is_in else 'messages'}")
+        if note == "names" and made.notes[note] not in self.spec.handles:
+            self.fail(f"unknown handle '{made.notes[note]}'")
+        if note == "key" and (made.kind != "scalar" or "max" not in made.rules):
+            self.fail("a key needs a max")
 
     def check_rules(self, made):
         rules = made.rules
@@ -489,6 +560,12 @@ class Parser:
                 self.fail(f"'{one.length}' is not an integer field of the message", one.line)
             if one.is_tail and one.size_name in names:
                 self.fail(f"'{one.size_name}' is the generated length of the tail '{one.name}'", one.line)
+        if message.is_recorded and not message.subject:
+            self.fail(f"{message.name} has no field for the {message.object_kind}", message.line)
+        if message.is_recorded and message.mark == "make" and "max" not in message.subject.rules:
+            self.fail(f"the ID of the {message.object_kind} needs a max", message.subject.line)
+        if sum(key_bits(f) for f in message.of(True) if "key" in f.notes) > KEY_BITS:
+            self.fail(f"the key of {message.name} has more than {KEY_BITS} bits", message.line)
         if len(message.of(True, True)) > TAILS_MAX:
             self.fail(f"{message.name} has more than {TAILS_MAX} tails", message.line)
         if largest(self.spec, message, True) > MESSAGE_MAX:
@@ -502,6 +579,10 @@ class Parser:
             target = self.spec.calls.get(call.target)
             if call.how == "alias" and (not target or target.how != "local"):
                 self.fail(f"{call.target} is not a local call", call.line)
+
+
+def key_bits(one):
+    return one.rules["max"].bit_length()
 
 
 def padded(size, align=8):

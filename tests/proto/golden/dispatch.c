@@ -184,6 +184,158 @@ static int dispatch_try(struct session *session, const struct message_head *head
 	return 0;
 }
 
+static int dispatch_thing_make(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
+{
+	const struct msg_thing_make *msg = (const void *)head;
+	struct reply_thing_make *body = (void *)reply->body;
+
+	if (head->size != sizeof(*msg))
+		return malformed(ret_why, "thing_make: size: exact");
+	if (head->reply < 1 || head->reply > REPLY_SLOTS)
+		return malformed(ret_why, "thing_make: reply: a slot");
+	if (msg->thing > 15u)
+		return malformed(ret_why, "thing_make: thing: max");
+	if (msg->like > 16u)
+		return malformed(ret_why, "thing_make: like: max");
+	memset(body, 0, sizeof(*body));
+	reply->result = do_thing_make(session, msg->thing, msg->like, &body->value, body->also);
+	if (reply->result == CUDA_SUCCESS)
+		reply->size = sizeof(*body);
+	return 0;
+}
+
+static int dispatch_thing_part(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
+{
+	const struct msg_thing_part *msg = (const void *)head;
+	struct thing *thing;
+	uint64_t sum = sizeof(*msg);
+	uint64_t name_at;
+	const uint8_t *name;
+
+	if (head->size < sizeof(*msg))
+		return malformed(ret_why, "thing_part: size: exact");
+	if (head->reply < 1 || head->reply > REPLY_SLOTS)
+		return malformed(ret_why, "thing_part: reply: a slot");
+	if (msg->pad0 != 0)
+		return malformed(ret_why, "thing_part: pad0: not zero");
+	if (msg->part > 15u)
+		return malformed(ret_why, "thing_part: part: max");
+	if (msg->name_size < 1u)
+		return malformed(ret_why, "thing_part: name: min");
+	if (msg->name_size > 127u)
+		return malformed(ret_why, "thing_part: name: max");
+	name_at = sum;
+	sum += ALIGN_UP((uint64_t)msg->name_size, MESSAGE_ALIGN);
+	if (sum != head->size)
+		return malformed(ret_why, "thing_part: size: exact");
+	name = (const uint8_t *)head + name_at;
+	if (!padding_ok(name, msg->name_size))
+		return malformed(ret_why, "thing_part: name: padding");
+	if (!string_ok(name, msg->name_size))
+		return malformed(ret_why, "thing_part: name: one NUL, at its end");
+	thing = session_thing(session, msg->thing);
+	if (!thing)
+		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
+	reply->result = do_thing_part(session, thing, msg->part, (const char *)name);
+	return 0;
+}
+
+static int dispatch_thing_change(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
+{
+	const struct msg_thing_change *msg = (const void *)head;
+	struct thing *thing;
+
+	if (head->size != sizeof(*msg))
+		return malformed(ret_why, "thing_change: size: exact");
+	if (head->reply != 0)
+		return malformed(ret_why, "thing_change: reply: no slot");
+	if (msg->pad0 != 0)
+		return malformed(ret_why, "thing_change: pad0: not zero");
+	if (msg->slot > 3u)
+		return malformed(ret_why, "thing_change: slot: max");
+	thing = session_thing(session, msg->thing);
+	if (!thing)
+		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
+	reply->result = do_thing_change(session, thing, msg->slot, msg->colour);
+	return 0;
+}
+
+static int dispatch_part_change(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
+{
+	const struct msg_part_change *msg = (const void *)head;
+	struct part *part;
+
+	if (head->size != sizeof(*msg))
+		return malformed(ret_why, "part_change: size: exact");
+	if (head->reply != 0)
+		return malformed(ret_why, "part_change: reply: no slot");
+	part = session_part(session, msg->part);
+	if (!part)
+		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
+	reply->result = do_part_change(session, part, msg->number);
+	return 0;
+}
+
+static int dispatch_thing_add(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
+{
+	const struct msg_thing_add *msg = (const void *)head;
+	struct thing *thing;
+	struct thing *other;
+
+	if (head->size != sizeof(*msg))
+		return malformed(ret_why, "thing_add: size: exact");
+	if (head->reply != 0)
+		return malformed(ret_why, "thing_add: reply: no slot");
+	thing = session_thing(session, msg->thing);
+	if (!thing)
+		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
+	other = session_thing(session, msg->other);
+	if (!other)
+		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
+	reply->result = do_thing_add(session, thing, other);
+	return 0;
+}
+
+static int dispatch_thing_end(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
+{
+	const struct msg_thing_end *msg = (const void *)head;
+	struct thing *thing;
+
+	if (head->size != sizeof(*msg))
+		return malformed(ret_why, "thing_end: size: exact");
+	if (head->reply != 0)
+		return malformed(ret_why, "thing_end: reply: no slot");
+	if (msg->pad0 != 0)
+		return malformed(ret_why, "thing_end: pad0: not zero");
+	thing = session_thing(session, msg->thing);
+	if (!thing)
+		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
+	reply->result = do_thing_end(session, thing);
+	return 0;
+}
+
+static int dispatch_memory_make(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
+{
+	struct reply_memory_make *body = (void *)reply->body;
+
+	if (head->size != sizeof(*head))
+		return malformed(ret_why, "memory_make: size: exact");
+	if (head->reply < 1 || head->reply > REPLY_SLOTS)
+		return malformed(ret_why, "memory_make: reply: a slot");
+	memset(body, 0, sizeof(*body));
+	reply->result = do_memory_make(session, &body->address);
+	if (reply->result == CUDA_SUCCESS)
+		reply->size = sizeof(*body);
+	return 0;
+}
+
 int dispatch_message(struct session *session, const struct message_head *msg, struct reply *reply,
 	const char **ret_why)
 {
@@ -202,6 +354,20 @@ int dispatch_message(struct session *session, const struct message_head *msg, st
 		return dispatch_wait(session, msg, reply, ret_why);
 	case OP_TRY:
 		return dispatch_try(session, msg, reply, ret_why);
+	case OP_THING_MAKE:
+		return dispatch_thing_make(session, msg, reply, ret_why);
+	case OP_THING_PART:
+		return dispatch_thing_part(session, msg, reply, ret_why);
+	case OP_THING_CHANGE:
+		return dispatch_thing_change(session, msg, reply, ret_why);
+	case OP_PART_CHANGE:
+		return dispatch_part_change(session, msg, reply, ret_why);
+	case OP_THING_ADD:
+		return dispatch_thing_add(session, msg, reply, ret_why);
+	case OP_THING_END:
+		return dispatch_thing_end(session, msg, reply, ret_why);
+	case OP_MEMORY_MAKE:
+		return dispatch_memory_make(session, msg, reply, ret_why);
 	default:
 		return malformed(ret_why, "unknown message");
 	}

@@ -15,6 +15,7 @@
 
 struct session;
 struct thing;
+struct part;
 
 /* A reply, before the worker puts it into the page. */
 struct reply {
@@ -33,6 +34,7 @@ int dispatch_message(struct session *session, const struct message_head *msg, st
 
 /* The object of a session with an ID of its client; NULL if there is none. */
 struct thing *session_thing(struct session *session, uint32_t id);
+struct part *session_part(struct session *session, uint32_t id);
 
 /* Whether all `size' bytes from `address' are memory of this session. */
 bool memory_check(struct session *session, uint64_t address, uint64_t size);
@@ -49,5 +51,15 @@ CUresult do_ask(struct session *session, struct thing *thing, const struct msg_a
 CUresult do_poke(struct session *session);
 CUresult do_wait(struct session *session);
 CUresult do_try(struct session *session, uint32_t what, uint32_t *ret_number);
+CUresult do_thing_make(struct session *session, uint32_t thing, uint32_t like, uint64_t *ret_value,
+	uint32_t also[2]);
+CUresult do_thing_part(
+	struct session *session, struct thing *thing, uint32_t part, const char *name);
+CUresult do_thing_change(
+	struct session *session, struct thing *thing, uint32_t slot, uint32_t colour);
+CUresult do_part_change(struct session *session, struct part *part, uint32_t number);
+CUresult do_thing_add(struct session *session, struct thing *thing, struct thing *other);
+CUresult do_thing_end(struct session *session, struct thing *thing);
+CUresult do_memory_make(struct session *session, uint64_t *ret_address);
 
 #endif

@@ -134,3 +134,106 @@ CUresult send_try(uint32_t what, uint32_t *ret_number)
 	*ret_number = reply.number;
 	return result;
 }
+
+CUresult send_thing_make(uint32_t thing, uint32_t like, uint64_t *ret_value, uint32_t also[2])
+{
+	struct msg_thing_make msg = {
+		.head.op = OP_THING_MAKE,
+		.thing = thing,
+		.like = like,
+	};
+	struct reply_thing_make reply;
+	CUresult result;
+
+	if (thing > 15u)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (like > 16u)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = call_ask(&msg.head, sizeof(msg), NULL, 0, &reply, sizeof(reply), NULL, 0, NULL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_value = reply.value;
+	memcpy(also, reply.also, sizeof(reply.also));
+	return CUDA_SUCCESS;
+}
+
+CUresult send_thing_part(uint32_t thing, uint32_t part, const char *name)
+{
+	uint32_t name_size = string_size(name);
+	struct msg_thing_part msg = {
+		.head.op = OP_THING_PART,
+		.thing = thing,
+		.part = part,
+		.name_size = name_size,
+	};
+	const struct ring_part tails[] = {
+		{name, name_size},
+	};
+
+	if (part > 15u)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (name_size > 127u)
+		return CUDA_ERROR_INVALID_VALUE;
+	return call_ask(&msg.head, sizeof(msg), tails, ARRAY_SIZE(tails), NULL, 0, NULL, 0, NULL);
+}
+
+CUresult send_thing_change(uint32_t thing, uint32_t slot, uint32_t colour)
+{
+	struct msg_thing_change msg = {
+		.head.op = OP_THING_CHANGE,
+		.thing = thing,
+		.slot = slot,
+		.colour = colour,
+	};
+
+	if (slot > 3u)
+		return CUDA_ERROR_INVALID_VALUE;
+	return call_post(&msg.head, sizeof(msg), NULL, 0);
+}
+
+CUresult send_part_change(uint32_t part, uint32_t number)
+{
+	struct msg_part_change msg = {
+		.head.op = OP_PART_CHANGE,
+		.part = part,
+		.number = number,
+	};
+
+	return call_post(&msg.head, sizeof(msg), NULL, 0);
+}
+
+CUresult send_thing_add(uint32_t thing, uint32_t other)
+{
+	struct msg_thing_add msg = {
+		.head.op = OP_THING_ADD,
+		.thing = thing,
+		.other = other,
+	};
+
+	return call_post(&msg.head, sizeof(msg), NULL, 0);
+}
+
+CUresult send_thing_end(uint32_t thing)
+{
+	struct msg_thing_end msg = {
+		.head.op = OP_THING_END,
+		.thing = thing,
+	};
+
+	return call_post(&msg.head, sizeof(msg), NULL, 0);
+}
+
+CUresult send_memory_make(uint64_t *ret_address)
+{
+	struct msg_memory_make msg = {
+		.head.op = OP_MEMORY_MAKE,
+	};
+	struct reply_memory_make reply;
+	CUresult result;
+
+	result = call_ask(&msg.head, sizeof(msg), NULL, 0, &reply, sizeof(reply), NULL, 0, NULL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_address = reply.address;
+	return CUDA_SUCCESS;
+}

@@ -24,5 +24,12 @@ CUresult send_ask(uint32_t thing, uint64_t source, uint32_t size, const char *na
 CUresult send_poke(void);
 CUresult send_wait(void);
 CUresult send_try(uint32_t what, uint32_t *ret_number);
+CUresult send_thing_make(uint32_t thing, uint32_t like, uint64_t *ret_value, uint32_t also[2]);
+CUresult send_thing_part(uint32_t thing, uint32_t part, const char *name);
+CUresult send_thing_change(uint32_t thing, uint32_t slot, uint32_t colour);
+CUresult send_part_change(uint32_t part, uint32_t number);
+CUresult send_thing_add(uint32_t thing, uint32_t other);
+CUresult send_thing_end(uint32_t thing);
+CUresult send_memory_make(uint64_t *ret_address);
 
 #endif

@@ -19,6 +19,12 @@ struct thing *session_thing(struct session *session, uint32_t id)
 	return id == 0xdead ? NULL : object(id);
 }
 
+struct part *session_part(struct session *session, uint32_t id)
+{
+	(void)session;
+	return id == 0xdead ? NULL : object(id);
+}
+
 bool memory_check(struct session *session, uint64_t address, uint64_t size)
 {
 	(void)session;
@@ -420,6 +426,356 @@ static const struct rule rules_try[] = {
 	{"try: pad0: not zero", CUDA_SUCCESS, 20, 4, 0x1ull},
 };
 
+static uint32_t make_thing_make(void *buffer)
+{
+	struct msg_thing_make *msg = buffer;
+
+	memset(buffer, 0, 24);
+	msg->head.size = 24;
+	msg->head.op = OP_THING_MAKE;
+	msg->head.reply = 1;
+	msg->thing = 15u;
+	msg->like = 16u;
+	return 24;
+}
+
+CUresult do_thing_make(struct session *session, uint32_t thing, uint32_t like, uint64_t *ret_value,
+	uint32_t also[2])
+{
+	rules_done(OP_THING_MAKE, session);
+	*ret_value = 0x15300000001530ull;
+	also[0] = 0x1540u;
+	also[1] = 0x1541u;
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	EXPECT(thing == 15u);
+	EXPECT(like == 16u);
+	return CUDA_SUCCESS;
+}
+
+static CUresult try_thing_make(unsigned attempt)
+{
+	uint32_t thing = 15u;
+	uint32_t like = 16u;
+	uint64_t value = 0;
+	uint32_t also[2] = {0};
+	CUresult result;
+
+	if (attempt == 1)
+		thing = 16u;
+	if (attempt == 2)
+		thing = 15u;
+	if (attempt == 3)
+		like = 17u;
+	if (attempt == 4)
+		like = 16u;
+	result = send_thing_make(thing, like, &value, also);
+	if (attempt || result != CUDA_SUCCESS)
+		return result;
+	EXPECT(value == 0x15300000001530ull);
+	EXPECT(also[0] == 0x1540u);
+	EXPECT(also[1] == 0x1541u);
+	return result;
+}
+
+static const struct attempt attempts_thing_make[] = {
+	{"thing: beyond max", true},
+	{"thing: at max", false},
+	{"like: beyond max", true},
+	{"like: at max", false},
+};
+
+static const struct rule rules_thing_make[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"thing_make: reply: a slot", CUDA_SUCCESS, 6, 2, 0x0ull},
+	{"thing_make: reply: a slot", CUDA_SUCCESS, 6, 2, 0x41ull},
+	{"thing_make: thing: max", CUDA_SUCCESS, 16, 4, 0x10ull},
+	{"thing_make: like: max", CUDA_SUCCESS, 20, 4, 0x11ull},
+};
+
+static uint32_t make_thing_part(void *buffer)
+{
+	struct msg_thing_part *msg = buffer;
+
+	memset(buffer, 0, 48);
+	msg->head.size = 48;
+	msg->head.op = OP_THING_PART;
+	msg->head.reply = 1;
+	msg->thing = 0x1610u;
+	msg->part = 15u;
+	msg->name_size = 13;
+	memcpy((uint8_t *)buffer + 32, "namenamename", 13);
+	return 48;
+}
+
+CUresult do_thing_part(
+	struct session *session, struct thing *thing, uint32_t part, const char *name)
+{
+	rules_done(OP_THING_PART, session);
+	touch(name, strlen(name) + 1);
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	EXPECT(thing == object(5648));
+	EXPECT(part == 15u);
+	EXPECT(!strcmp(name, "namenamename"));
+	return CUDA_SUCCESS;
+}
+
+static CUresult try_thing_part(unsigned attempt)
+{
+	uint32_t thing = 0x1610u;
+	uint32_t part = 15u;
+	const char *name = "namenamename";
+	CUresult result;
+
+	if (attempt == 1)
+		part = 16u;
+	if (attempt == 2)
+		part = 15u;
+	if (attempt == 3)
+		name = long_string(127);
+	if (attempt == 4)
+		name = long_string(128);
+	if (attempt == 5)
+		name = long_string(1);
+	result = send_thing_part(thing, part, name);
+	return result;
+}
+
+static const struct attempt attempts_thing_part[] = {
+	{"part: beyond max", true},
+	{"part: at max", false},
+	{"name: at max", false},
+	{"name: beyond max", true},
+	{"name: at min", false},
+};
+
+static const struct rule rules_thing_part[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"thing_part: reply: a slot", CUDA_SUCCESS, 6, 2, 0x0ull},
+	{"thing_part: reply: a slot", CUDA_SUCCESS, 6, 2, 0x41ull},
+	{"thing_part: pad0: not zero", CUDA_SUCCESS, 28, 4, 0x1ull},
+	{NULL, CUDA_ERROR_INVALID_HANDLE, 16, 4, 0xdeadull},
+	{"thing_part: part: max", CUDA_SUCCESS, 20, 4, 0x10ull},
+	{"thing_part: name: min", CUDA_SUCCESS, 24, 4, 0x0ull},
+	{"thing_part: name: max", CUDA_SUCCESS, 24, 4, 0x80ull},
+	{"thing_part: name: max", CUDA_SUCCESS, 24, 4, 0xffffffffull},
+	{"thing_part: name: padding", CUDA_SUCCESS, 47, 1, 0x1ull},
+	{"thing_part: name: one NUL, at its end", CUDA_SUCCESS, 32, 1, 0x0ull},
+	{"thing_part: name: one NUL, at its end", CUDA_SUCCESS, 44, 1, 0x78ull},
+};
+
+static uint32_t make_thing_change(void *buffer)
+{
+	struct msg_thing_change *msg = buffer;
+
+	memset(buffer, 0, 32);
+	msg->head.size = 32;
+	msg->head.op = OP_THING_CHANGE;
+	msg->head.reply = 0;
+	msg->thing = 0x1710u;
+	msg->slot = 3u;
+	msg->colour = 0x1730u;
+	return 32;
+}
+
+CUresult do_thing_change(
+	struct session *session, struct thing *thing, uint32_t slot, uint32_t colour)
+{
+	rules_done(OP_THING_CHANGE, session);
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	EXPECT(thing == object(5904));
+	EXPECT(slot == 3u);
+	EXPECT(colour == 0x1730u);
+	return CUDA_SUCCESS;
+}
+
+static CUresult try_thing_change(unsigned attempt)
+{
+	uint32_t thing = 0x1710u;
+	uint32_t slot = 3u;
+	uint32_t colour = 0x1730u;
+	CUresult result;
+
+	if (attempt == 1)
+		slot = 4u;
+	if (attempt == 2)
+		slot = 3u;
+	result = send_thing_change(thing, slot, colour);
+	return result;
+}
+
+static const struct attempt attempts_thing_change[] = {
+	{"slot: beyond max", true},
+	{"slot: at max", false},
+};
+
+static const struct rule rules_thing_change[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"thing_change: reply: no slot", CUDA_SUCCESS, 6, 2, 0x1ull},
+	{"thing_change: pad0: not zero", CUDA_SUCCESS, 28, 4, 0x1ull},
+	{NULL, CUDA_ERROR_INVALID_HANDLE, 16, 4, 0xdeadull},
+	{"thing_change: slot: max", CUDA_SUCCESS, 20, 4, 0x4ull},
+};
+
+static uint32_t make_part_change(void *buffer)
+{
+	struct msg_part_change *msg = buffer;
+
+	memset(buffer, 0, 24);
+	msg->head.size = 24;
+	msg->head.op = OP_PART_CHANGE;
+	msg->head.reply = 0;
+	msg->part = 0x1810u;
+	msg->number = 0x1820u;
+	return 24;
+}
+
+CUresult do_part_change(struct session *session, struct part *part, uint32_t number)
+{
+	rules_done(OP_PART_CHANGE, session);
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	EXPECT(part == object(6160));
+	EXPECT(number == 0x1820u);
+	return CUDA_SUCCESS;
+}
+
+static CUresult try_part_change(unsigned attempt)
+{
+	uint32_t part = 0x1810u;
+	uint32_t number = 0x1820u;
+	CUresult result;
+
+	(void)attempt;
+	result = send_part_change(part, number);
+	return result;
+}
+
+static const struct rule rules_part_change[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"part_change: reply: no slot", CUDA_SUCCESS, 6, 2, 0x1ull},
+	{NULL, CUDA_ERROR_INVALID_HANDLE, 16, 4, 0xdeadull},
+};
+
+static uint32_t make_thing_add(void *buffer)
+{
+	struct msg_thing_add *msg = buffer;
+
+	memset(buffer, 0, 24);
+	msg->head.size = 24;
+	msg->head.op = OP_THING_ADD;
+	msg->head.reply = 0;
+	msg->thing = 0x1910u;
+	msg->other = 0x1920u;
+	return 24;
+}
+
+CUresult do_thing_add(struct session *session, struct thing *thing, struct thing *other)
+{
+	rules_done(OP_THING_ADD, session);
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	EXPECT(thing == object(6416));
+	EXPECT(other == object(6432));
+	return CUDA_SUCCESS;
+}
+
+static CUresult try_thing_add(unsigned attempt)
+{
+	uint32_t thing = 0x1910u;
+	uint32_t other = 0x1920u;
+	CUresult result;
+
+	(void)attempt;
+	result = send_thing_add(thing, other);
+	return result;
+}
+
+static const struct rule rules_thing_add[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"thing_add: reply: no slot", CUDA_SUCCESS, 6, 2, 0x1ull},
+	{NULL, CUDA_ERROR_INVALID_HANDLE, 16, 4, 0xdeadull},
+	{NULL, CUDA_ERROR_INVALID_HANDLE, 20, 4, 0xdeadull},
+};
+
+static uint32_t make_thing_end(void *buffer)
+{
+	struct msg_thing_end *msg = buffer;
+
+	memset(buffer, 0, 24);
+	msg->head.size = 24;
+	msg->head.op = OP_THING_END;
+	msg->head.reply = 0;
+	msg->thing = 0x1a10u;
+	return 24;
+}
+
+CUresult do_thing_end(struct session *session, struct thing *thing)
+{
+	rules_done(OP_THING_END, session);
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	EXPECT(thing == object(6672));
+	return CUDA_SUCCESS;
+}
+
+static CUresult try_thing_end(unsigned attempt)
+{
+	uint32_t thing = 0x1a10u;
+	CUresult result;
+
+	(void)attempt;
+	result = send_thing_end(thing);
+	return result;
+}
+
+static const struct rule rules_thing_end[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"thing_end: reply: no slot", CUDA_SUCCESS, 6, 2, 0x1ull},
+	{"thing_end: pad0: not zero", CUDA_SUCCESS, 20, 4, 0x1ull},
+	{NULL, CUDA_ERROR_INVALID_HANDLE, 16, 4, 0xdeadull},
+};
+
+static uint32_t make_memory_make(void *buffer)
+{
+	struct msg_memory_make *msg = buffer;
+
+	memset(buffer, 0, 16);
+	msg->head.size = 16;
+	msg->head.op = OP_MEMORY_MAKE;
+	msg->head.reply = 1;
+	return 16;
+}
+
+CUresult do_memory_make(struct session *session, uint64_t *ret_address)
+{
+	rules_done(OP_MEMORY_MAKE, session);
+	*ret_address = 0x1b100000001b10ull;
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	return CUDA_SUCCESS;
+}
+
+static CUresult try_memory_make(unsigned attempt)
+{
+	uint64_t address = 0;
+	CUresult result;
+
+	result = send_memory_make(&address);
+	if (attempt || result != CUDA_SUCCESS)
+		return result;
+	EXPECT(address == 0x1b100000001b10ull);
+	return result;
+}
+
+static const struct rule rules_memory_make[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"memory_make: reply: a slot", CUDA_SUCCESS, 6, 2, 0x0ull},
+	{"memory_make: reply: a slot", CUDA_SUCCESS, 6, 2, 0x41ull},
+};
+
 const struct rule_case rule_cases[] = {
 	{"scalars", make_scalars, try_scalars, rules_scalars, ARRAY_SIZE(rules_scalars),
 		attempts_scalars, ARRAY_SIZE(attempts_scalars)},
@@ -428,6 +784,21 @@ const struct rule_case rule_cases[] = {
 	{"poke", make_poke, try_poke, rules_poke, ARRAY_SIZE(rules_poke), NULL, 0},
 	{"wait", make_wait, try_wait, rules_wait, ARRAY_SIZE(rules_wait), NULL, 0},
 	{"try", make_try, try_try, rules_try, ARRAY_SIZE(rules_try), NULL, 0},
+	{"thing_make", make_thing_make, try_thing_make, rules_thing_make,
+		ARRAY_SIZE(rules_thing_make), attempts_thing_make, ARRAY_SIZE(attempts_thing_make)},
+	{"thing_part", make_thing_part, try_thing_part, rules_thing_part,
+		ARRAY_SIZE(rules_thing_part), attempts_thing_part, ARRAY_SIZE(attempts_thing_part)},
+	{"thing_change", make_thing_change, try_thing_change, rules_thing_change,
+		ARRAY_SIZE(rules_thing_change), attempts_thing_change,
+		ARRAY_SIZE(attempts_thing_change)},
+	{"part_change", make_part_change, try_part_change, rules_part_change,
+		ARRAY_SIZE(rules_part_change), NULL, 0},
+	{"thing_add", make_thing_add, try_thing_add, rules_thing_add, ARRAY_SIZE(rules_thing_add),
+		NULL, 0},
+	{"thing_end", make_thing_end, try_thing_end, rules_thing_end, ARRAY_SIZE(rules_thing_end),
+		NULL, 0},
+	{"memory_make", make_memory_make, try_memory_make, rules_memory_make,
+		ARRAY_SIZE(rules_memory_make), NULL, 0},
 };
 
 const unsigned n_rule_cases = ARRAY_SIZE(rule_cases);

@@ -45,6 +45,20 @@ const char *op_name(uint16_t op)
 		return "wait";
 	case OP_TRY:
 		return "try";
+	case OP_THING_MAKE:
+		return "thing_make";
+	case OP_THING_PART:
+		return "thing_part";
+	case OP_THING_CHANGE:
+		return "thing_change";
+	case OP_PART_CHANGE:
+		return "part_change";
+	case OP_THING_ADD:
+		return "thing_add";
+	case OP_THING_END:
+		return "thing_end";
+	case OP_MEMORY_MAKE:
+		return "memory_make";
 	default:
 		return "unknown";
 	}

@@ -30,6 +30,13 @@ enum op {
 	OP_POKE = 0x0201,
 	OP_WAIT = 0xfffe,
 	OP_TRY = 0x0202,
+	OP_THING_MAKE = 0x0301,
+	OP_THING_PART = 0x0302,
+	OP_THING_CHANGE = 0x0303,
+	OP_PART_CHANGE = 0x0304,
+	OP_THING_ADD = 0x0305,
+	OP_THING_END = 0x0306,
+	OP_MEMORY_MAKE = 0x0307,
 };
 
 /* scalars: no reply */
@@ -101,6 +108,75 @@ struct reply_try {
 	uint32_t pad0;
 };
 _Static_assert(sizeof(struct reply_try) == 8, "wire");
+
+/* thing_make: has a reply */
+struct msg_thing_make {
+	struct message_head head;
+	uint32_t thing;
+	uint32_t like;
+};
+_Static_assert(sizeof(struct msg_thing_make) == 24, "wire");
+
+struct reply_thing_make {
+	uint64_t value;
+	uint32_t also[2];
+};
+_Static_assert(sizeof(struct reply_thing_make) == 16, "wire");
+
+/* thing_part: has a reply */
+struct msg_thing_part {
+	struct message_head head;
+	uint32_t thing;
+	uint32_t part;
+	uint32_t name_size;
+	uint32_t pad0;
+};
+_Static_assert(sizeof(struct msg_thing_part) == 32, "wire");
+
+/* thing_change: no reply */
+struct msg_thing_change {
+	struct message_head head;
+	uint32_t thing;
+	uint32_t slot;
+	uint32_t colour;
+	uint32_t pad0;
+};
+_Static_assert(sizeof(struct msg_thing_change) == 32, "wire");
+
+/* part_change: no reply */
+struct msg_part_change {
+	struct message_head head;
+	uint32_t part;
+	uint32_t number;
+};
+_Static_assert(sizeof(struct msg_part_change) == 24, "wire");
+
+/* thing_add: no reply */
+struct msg_thing_add {
+	struct message_head head;
+	uint32_t thing;
+	uint32_t other;
+};
+_Static_assert(sizeof(struct msg_thing_add) == 24, "wire");
+
+/* thing_end: no reply */
+struct msg_thing_end {
+	struct message_head head;
+	uint32_t thing;
+	uint32_t pad0;
+};
+_Static_assert(sizeof(struct msg_thing_end) == 24, "wire");
+
+/* memory_make: has a reply */
+struct msg_memory_make {
+	struct message_head head;
+};
+_Static_assert(sizeof(struct msg_memory_make) == 16, "wire");
+
+struct reply_memory_make {
+	uint64_t address;
+};
+_Static_assert(sizeof(struct reply_memory_make) == 8, "wire");
 
 /* The name of a message, for log lines; never NULL. */
 const char *op_name(uint16_t op);
