@@ -20,8 +20,12 @@ from gen.text import write                                  # noqa: E402
 def outputs(spec, headers):
     """Text of each generated file by its name."""
     return {
+        **{f"calls_{room}.h": stubs.gen_calls_room_h(spec, headers, room) for room in spec.call_rooms()},
+        **{f"send_{room}.h": send.gen_send_room_h(spec, room) for room in spec.rooms()},
+        **{f"do_{room}.h": dispatch.gen_do_room_h(spec, room) for room in spec.server_rooms()},
         "spec_hash.h": wire.gen_spec_hash(spec),
         "wire.h": wire.gen_wire_h(spec),
+        "messages.h": wire.gen_messages_h(spec),
         "wire.c": wire.gen_wire_c(spec, headers),
         "send.h": send.gen_send_h(spec),
         "send.c": send.gen_send_c(spec),
@@ -31,7 +35,6 @@ def outputs(spec, headers):
         "record_rules.c": record.gen_record_rules_c(spec),
         "cuda_api.h": api.gen_cuda_api_h(headers),
         "cuda_api.c": api.gen_cuda_api_c(headers),
-        "client.h": stubs.gen_client_h(spec, headers),
         "stubs.c": stubs.gen_stubs_c(spec, headers),
         "client.syms": stubs.gen_client_syms(headers),
         "symbols.h": stubs.gen_symbols_h(headers),

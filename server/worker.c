@@ -15,6 +15,7 @@
 
 #include "bound.h"
 #include "disable.h"
+#include "messages.h"
 #include "processors.h"
 #include "spin.h"
 #include "suspension.h"

@@ -10,7 +10,7 @@
 
 #include "array.h"
 
-#include "client.h"
+#include "calls_array.h"
 #include "lock.h"
 #include "texel.h"
 #include "wire.h"
@@ -18,7 +18,7 @@
 #include "client/transport/route.h"
 #include "client/stream/stream.h"
 #include "client/memory/pool.h"
-#include "send.h"
+#include "send_array.h"
 
 #define SERVED_FLAGS                                                                               \
 	(CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP |                 \

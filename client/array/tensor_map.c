@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#include "client.h"
+#include "calls_array.h"
 #include "client/transport/server_link.h"
-#include "send.h"
+#include "send_array.h"
 
 #define RANK_MAX 5u
 #define MAP_WORDS 16u

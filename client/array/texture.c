@@ -10,14 +10,14 @@
 #include "texture.h"
 
 #include "array.h"
-#include "client.h"
+#include "calls_array.h"
 #include "lock.h"
 #include "texel.h"
 #include "wire.h"
 #include "client/util/slab.h"
 #include "client/transport/route.h"
 #include "client/memory/memory.h"
-#include "send.h"
+#include "send_array.h"
 
 #define BUCKETS 1024u
 

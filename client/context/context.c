@@ -14,7 +14,7 @@
 
 #include <stdatomic.h>
 
-#include "client.h"
+#include "calls_context.h"
 #include "hooks.h"
 #include "lock.h"
 #include "wire.h"

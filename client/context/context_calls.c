@@ -11,13 +11,12 @@
 
 #include <stdatomic.h>
 
-#include "client.h"
+#include "calls_context.h"
 #include "context.h"
 #include "context_share.h"
 #include "lock.h"
 #include "share.h"
 #include "client/util/log.h"
-#include "send.h"
 
 #define API_VERSION 3020
 

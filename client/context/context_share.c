@@ -16,7 +16,7 @@
 #include "share.h"
 #include "wire.h"
 #include "client/util/log.h"
-#include "send.h"
+#include "send_context.h"
 
 static struct lock lock = LOCK_INIT(CONTEXT_SHARES);
 static uint32_t taken; /* one bit for each number in use; under the lock */

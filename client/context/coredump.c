@@ -11,7 +11,6 @@
 
 #include <string.h>
 
-#include "client.h"
 #include "context.h"
 #include "lock.h"
 #include "client/util/log.h"

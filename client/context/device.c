@@ -21,7 +21,7 @@
 #include "client/util/log.h"
 #include "client/transport/reconnect.h"
 #include "client/transport/server_link.h"
-#include "send.h"
+#include "send_context.h"
 
 /*
  * Attributes of features that are not supported: a program that asks must get "no".

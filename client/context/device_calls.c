@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "client.h"
+#include "calls_context.h"
 #include "device.h"
 #include "lock.h"
 #include "visible.h"

@@ -7,11 +7,11 @@
  * H100 with driver 580); the server decides what the GPU gets.
  */
 
-#include "client.h"
+#include "calls_context.h"
 #include "context.h"
 #include "limit_bound.h"
 #include "client/util/log.h"
-#include "send.h"
+#include "send_context.h"
 
 #define STACK_UNIT 16u
 #define PRINTF_UNIT 256u

@@ -8,7 +8,7 @@
  */
 
 #include "box.h"
-#include "client.h"
+#include "calls_copy.h"
 #include "copy.h"
 #include "client/stream/recorder.h"
 

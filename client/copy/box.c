@@ -15,7 +15,7 @@
 #include "client/stream/staging.h"
 #include "client/stream/timeline.h"
 #include "client/memory/registered.h"
-#include "send.h"
+#include "send_copy.h"
 
 struct chunk {
 	uint64_t x, row; /* rows, counted through all slices */

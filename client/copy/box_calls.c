@@ -9,7 +9,6 @@
  */
 
 #include "box.h"
-#include "client.h"
 #include "copy.h"
 #include "client/stream/recorder.h"
 #include "client/memory/memory.h"

@@ -11,7 +11,6 @@
 #include "copy.h"
 
 #include "box.h"
-#include "client.h"
 #include "pageable_copy.h"
 #include "client/stream/recorder.h"
 #include "client/stream/timeline.h"
@@ -20,7 +19,7 @@
 #include "client/memory/pool.h"
 #include "client/memory/registered.h"
 #include "client/memory/sync_rules.h"
-#include "send.h"
+#include "send_copy.h"
 
 struct copy {
 	CUdeviceptr dst, src; /* registered memory by its address on the GPU */

@@ -9,13 +9,12 @@
 
 #include "fill.h"
 
-#include "client.h"
 #include "client/stream/recorder.h"
 #include "client/stream/stream.h"
 #include "client/memory/memory.h"
 #include "client/memory/registered.h"
 #include "client/memory/sync_rules.h"
-#include "send.h"
+#include "send_copy.h"
 
 /* Bytes from the first one to the last; false: the sum overflows. */
 static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)

@@ -17,7 +17,7 @@
 #include "client/transport/server_link.h"
 #include "client/stream/staging.h"
 #include "client/stream/timeline.h"
-#include "send.h"
+#include "send_copy.h"
 
 /* Pieces in flight in one copy from the device: the host empties one while the GPU fills others. */
 #define IN_FLIGHT_MAX 4

@@ -11,14 +11,14 @@
 
 #include <stdatomic.h>
 
-#include "client.h"
+#include "calls_entry.h"
 #include "procs.h"
 #include "tables.h"
 #include "client/transport/route.h"
 #include "client/context/context.h"
 #include "client/module/eager.h"
 #include "client/launch/launch.h"
-#include "send.h"
+#include "send_entry.h"
 
 CUresult local_cuInit(unsigned int Flags)
 {

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client.h"
+#include "calls_graph.h"
 #include "graph_memory.h"
 #include "recording.h"
 #include "client/util/compat.h"

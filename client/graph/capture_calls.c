@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client.h"
+#include "calls_graph.h"
 #include "node_calls.h"
 #include "recording.h"
 #include "client/transport/route.h"

@@ -10,7 +10,7 @@
 
 #include "conditional.h"
 
-#include "client.h"
+#include "calls_graph.h"
 #include "wire.h"
 #include "client/util/compat.h"
 #include "client/transport/route.h"

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "client.h"
+#include "calls_graph.h"
 #include "conditional.h"
 #include "lock.h"
 #include "client/transport/route.h"
@@ -23,7 +23,7 @@
 #include "client/stream/timeline.h"
 #include "client/memory/host.h"
 #include "client/memory/memory.h"
-#include "send.h"
+#include "send_graph.h"
 
 #define FLAGS_MASK                                                                                 \
 	(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |    \

@@ -15,7 +15,7 @@
 #include "client/context/context_share.h"
 #include "client/stream/event.h"
 #include "client/memory/host.h"
-#include "send.h"
+#include "send_graph.h"
 
 #define BOUNCE_KIND MEMORY_PINNED
 

@@ -10,11 +10,10 @@
 
 #include <string.h>
 
-#include "client.h"
+#include "calls_graph.h"
 #include "exec.h"
 #include "node_calls.h"
 #include "client/context/context_share.h"
-#include "send.h"
 
 static bool box_is_line(const struct box *box)
 {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "client.h"
+#include "calls_graph.h"
 #include "conditional.h"
 #include "node_calls.h"
 #include "wire.h"

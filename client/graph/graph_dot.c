@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "client.h"
+#include "calls_graph.h"
 #include "graph.h"
 
 static const char *type_name(CUgraphNodeType type)

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "client.h"
+#include "calls_graph.h"
 #include "conditional.h"
 #include "exec.h"
 #include "node_calls.h"

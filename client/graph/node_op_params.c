@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-#include "client.h"
 #include "conditional.h"
 #include "graph_memory.h"
 #include "client/transport/route.h"

@@ -12,7 +12,7 @@
 
 #include <stdatomic.h>
 
-#include "client.h"
+#include "calls_graph.h"
 #include "graph.h"
 #include "lock.h"
 #include "client/util/compat.h"

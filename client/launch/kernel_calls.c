@@ -7,10 +7,10 @@
  * reverse, as in the driver; launches and occupancy do.
  */
 
-#include "client.h"
+#include "calls_launch.h"
 #include "launch.h"
 #include "occupancy.h"
-#include "send.h"
+#include "send_launch.h"
 
 /* The attributes that can be set. The server's driver checks the values. */
 static bool is_settable(CUfunction_attribute attrib)

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "calls_launch.h"
 #include "occupancy.h"
 #include "client/util/number.h"
 #include "client/transport/route.h"
@@ -23,7 +23,7 @@
 #include "client/stream/printf_output.h"
 #include "client/stream/recorder.h"
 #include "client/stream/stream.h"
-#include "send.h"
+#include "send_launch.h"
 
 /* Up to this size parameters are gathered on the stack of every launch. */
 #define PARAMS_USUAL 4096

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client.h"
+#include "calls_launch.h"
 #include "launch.h"
 #include "lock.h"
 #include "wire.h"

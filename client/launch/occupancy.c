@@ -11,9 +11,9 @@
 
 #include <stdatomic.h>
 
-#include "client.h"
+#include "calls_launch.h"
 #include "client/context/share.h"
-#include "send.h"
+#include "send_launch.h"
 
 CUresult occupancy_ask(
 	CUfunction function, int block_size, size_t shared_bytes, unsigned flags, int *ret_blocks)

@@ -9,7 +9,7 @@
 
 #include "allocation.h"
 
-#include "client.h"
+#include "calls_memory.h"
 #include "fd_kind.h"
 #include "frame.h"
 #include "lock.h"
@@ -19,7 +19,7 @@
 #include "client/util/log.h"
 #include "client/transport/reconnect.h"
 #include "client/transport/route.h"
-#include "send.h"
+#include "send_memory.h"
 
 static struct lock allocation_lock = LOCK_INIT(ALLOCATIONS);
 static struct slab allocations = {

@@ -15,7 +15,7 @@
 #include "client/util/host_map.h"
 #include "client/util/log.h"
 #include "client/util/mapping.h"
-#include "send.h"
+#include "send_memory.h"
 
 /*
  * How many regions to request until one's addresses are free in this process too. The second half

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client.h"
+#include "calls_memory.h"
 #include "clock.h"
 #include "lock.h"
 #include "pool.h"
@@ -25,7 +25,7 @@
 #include "client/stream/event.h"
 #include "client/stream/stream.h"
 #include "client/stream/timeline.h"
-#include "send.h"
+#include "send_memory.h"
 
 #define MEMORY_MAGIC 0x6d656d2d73706d31ull
 #define POOLED_MAGIC 0x6c6f6f702d73706dull

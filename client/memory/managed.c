@@ -12,7 +12,7 @@
 #include "managed.h"
 
 #include "advice.h"
-#include "client.h"
+#include "calls_memory.h"
 #include "host.h"
 #include "lock.h"
 #include "pool.h"

@@ -6,7 +6,7 @@
  * Invariant: a range is removed from the map before the server is told of its end.
  */
 
-#include "client.h"
+#include "calls_memory.h"
 #include "host.h"
 #include "ipc.h"
 #include "managed.h"
@@ -16,7 +16,7 @@
 #include "client/context/hooks.h"
 #include "client/stream/recorder.h"
 #include "client/stream/stream.h"
-#include "send.h"
+#include "send_memory.h"
 
 /* The driver's alignment of rows in cuMemAllocPitch(). */
 #define PITCH_ALIGN 512u

@@ -11,11 +11,11 @@
 
 #include "memory_op.h"
 
-#include "client.h"
+#include "calls_memory.h"
 #include "memory.h"
 #include "client/stream/recorder.h"
 #include "client/stream/stream.h"
-#include "send.h"
+#include "send_memory.h"
 
 static CUresult check_address(uint64_t address, uint32_t size)
 {

@@ -8,7 +8,7 @@
  */
 
 #include "allocation.h"
-#include "client.h"
+#include "calls_memory.h"
 #include "memory.h"
 #include "pool.h"
 #include "registered.h"

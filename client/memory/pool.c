@@ -20,7 +20,7 @@
 #include "client/util/compat.h"
 #include "client/stream/callback.h"
 #include "client/stream/timeline.h"
-#include "send.h"
+#include "send_memory.h"
 
 #define POOLS_MAX 4096u
 /* A pool grows by its own size, to avoid many small blocks, but at most by this much. */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "advice.h"
-#include "client.h"
+#include "calls_memory.h"
 #include "client/transport/route.h"
 
 /* The driver rounds up a pool's maximum size to this (measured). */

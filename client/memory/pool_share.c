@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "calls_memory.h"
 #include "ipc.h"
 #include "lock.h"
 #include "pool.h"

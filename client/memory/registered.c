@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 
 #include "address_map.h"
-#include "client.h"
+#include "calls_memory.h"
 #include "exchange.h"
 #include "frame.h"
 #include "lock.h"
@@ -25,7 +25,7 @@
 #include "client/util/mapping.h"
 #include "client/transport/reconnect.h"
 #include "client/stream/stream.h"
-#include "send.h"
+#include "send_memory.h"
 
 #define REGISTER_FLAGS                                                                             \
 	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                              \

@@ -9,7 +9,7 @@
  * any more.
  */
 
-#include "client.h"
+#include "calls_memory.h"
 #include "ipc.h"
 #include "managed.h"
 #include "memory.h"

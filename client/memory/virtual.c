@@ -9,7 +9,7 @@
 
 #include "address_map.h"
 #include "allocation.h"
-#include "client.h"
+#include "calls_memory.h"
 #include "heap.h"
 #include "layout.h"
 #include "lock.h"
@@ -17,7 +17,7 @@
 #include "wire.h"
 #include "client/transport/route.h"
 #include "client/stream/stream.h"
-#include "send.h"
+#include "send_memory.h"
 
 /* The alignment of addresses and sizes: the granularity of all supported GPUs. */
 #define RESERVE_PAGE (2ull << 20)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "lock.h"
-#include "send.h"
+#include "send_module.h"
 
 #define LIBRARIES_MAX (1u << 16)
 #define KERNELS_MAX (1u << 18)

@@ -7,7 +7,7 @@
  * unloaded only by its own call.
  */
 
-#include "client.h"
+#include "calls_module.h"
 #include "eager.h"
 #include "image_file.h"
 #include "library.h"

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#include "client.h"
+#include "calls_module.h"
 #include "library.h"
-#include "send.h"
+#include "send_module.h"
 
 #define NAMES_BYTES 12288
 

@@ -14,7 +14,7 @@
 #include "variable.h"
 #include "client/transport/image_send.h"
 #include "client/memory/memory.h"
-#include "send.h"
+#include "send_module.h"
 
 struct load {
 	const struct library *library;

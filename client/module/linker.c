@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "client.h"
+#include "calls_module.h"
 #include "image_file.h"
 #include "jit.h"
 #include "lock.h"
@@ -19,7 +19,7 @@
 #include "client/transport/image_send.h"
 #include "client/transport/route.h"
 #include "client/context/context.h"
-#include "send.h"
+#include "send_module.h"
 
 #define LINKERS_MAX 4096
 

@@ -13,12 +13,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client.h"
+#include "calls_module.h"
 #include "lock.h"
 #include "client/util/log.h"
 #include "client/stream/stream.h"
 #include "client/memory/managed.h"
-#include "send.h"
+#include "send_module.h"
 
 /*
  * Places all variables, with their initial values as in a program's own memory.

@@ -22,7 +22,7 @@
 #include "client/transport/route.h"
 #include "client/transport/server_link.h"
 #include "client/context/hooks.h"
-#include "send.h"
+#include "send_stream.h"
 
 /*
  * The thread's sleep between two looks rises from the minimum to the maximum.

@@ -11,7 +11,6 @@
 
 #include <stdatomic.h>
 
-#include "client.h"
 #include "event.h"
 #include "recorder.h"
 

@@ -18,7 +18,7 @@
 #include "timeline.h"
 #include "wire.h"
 #include "client/util/slab.h"
-#include "send.h"
+#include "send_stream.h"
 
 struct slab events = {
 	.lock = LOCK_INIT(SLAB),

@@ -4,14 +4,14 @@
 
 #include <stdatomic.h>
 
-#include "client.h"
+#include "calls_stream.h"
 #include "event.h"
 #include "recorder.h"
 #include "stream.h"
 #include "timeline.h"
 #include "client/util/sleep.h"
 #include "client/transport/route.h"
-#include "send.h"
+#include "send_stream.h"
 
 /* The pause between two queries of an event that other processes share. */
 #define SHARED_SLEEP_MIN_NS 10000u

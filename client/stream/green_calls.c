@@ -10,12 +10,12 @@
 
 #include <stdatomic.h>
 
-#include "client.h"
+#include "calls_stream.h"
 #include "context_events.h"
 #include "green.h"
 #include "lock.h"
 #include "wire.h"
-#include "send.h"
+#include "send_stream.h"
 
 static _Atomic uint64_t last_serial;
 

@@ -11,11 +11,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client.h"
+#include "calls_stream.h"
 #include "green.h"
 #include "lock.h"
 #include "wire.h"
-#include "send.h"
+#include "send_stream.h"
 
 /* Marks hidden bytes as written by this library. */
 #define ORIGIN_MAGIC 0x6d73727067726e31ull

@@ -14,7 +14,7 @@
 
 #include "lock.h"
 #include "client/transport/server_link.h"
-#include "send.h"
+#include "send_stream.h"
 
 #define TEXT_PIECE 12288
 

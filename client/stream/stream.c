@@ -26,7 +26,7 @@
 #include "client/transport/route.h"
 #include "client/transport/server_link.h"
 #include "client/context/context_share.h"
-#include "send.h"
+#include "send_stream.h"
 
 /* One per device, then one per context with its own SMs. */
 #define THREAD_STREAMS_MAX (DEVICES_MAX + WIRE_CONTEXT_SHARES_MAX)

@@ -10,11 +10,11 @@
 
 #include <string.h>
 
-#include "client.h"
+#include "calls_stream.h"
 #include "lock.h"
 #include "recorder.h"
 #include "stream.h"
-#include "send.h"
+#include "send_stream.h"
 
 /* The driver's value for a stream on which nothing was set. */
 #define POLICY_NONE (-1)

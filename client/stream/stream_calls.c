@@ -6,7 +6,7 @@
  */
 
 #include "callback.h"
-#include "client.h"
+#include "calls_stream.h"
 #include "green.h"
 #include "recorder.h"
 #include "stream.h"

@@ -17,7 +17,7 @@
 #include "client/util/worker_pool.h"
 #include "client/transport/call.h"
 #include "client/transport/server_link.h"
-#include "send.h"
+#include "send_stream.h"
 
 /* The fastest possible bus: no copy takes less time. Sleeping for a short copy would end late. */
 #define BUS_BYTES_A_NS 64u

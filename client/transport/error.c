@@ -8,7 +8,7 @@
  */
 
 #include "base.h"
-#include "client.h"
+#include "calls_transport.h"
 
 static const struct error {
 	CUresult result;

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client.h"
+#include "calls_transport.h"
 #include "disable.h"
 #include "everywhere.h"
 #include "find_cuda.h"

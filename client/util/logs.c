@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "calls_util.h"
 #include "descriptor.h"
 #include "lock.h"
 

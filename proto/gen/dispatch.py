@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dispatch.h and dispatch.c: the server's decoders: checks, object look-ups, the handler's call."""
+"""dispatch.h, do_ROOM.h and dispatch.c: the server's decoders: checks, object look-ups, the handler's call."""
 
 from .spec import HEAD_SIZE, layout
 from .text import banner, wrapped
@@ -48,13 +48,20 @@ def gen_dispatch_h(spec):
             for name in spec.handles]
     out.append("\n/* Whether all `size' bytes from `address' are memory of this session. */")
     out.append("bool memory_check(struct session *session, uint64_t address, uint64_t size);\n")
-    out.append("/*\n * The handlers, written by hand. Tails lie in the private copy of the message and\n"
-               " * are valid as long as it is. Results reach the client only with CUDA_SUCCESS.\n"
-               " */")
-    for message in spec.messages:
-        out.append(prototype("CUresult", f"do_{message.name}", do_params(spec, message), ");"))
-    out.append("\n#endif")
+    out.append("#endif")
     return "\n".join(out) + "\n"
+
+
+def gen_do_room_h(spec, room):
+    messages = [one for one in spec.messages if one.server_room == room]
+    out = [banner(f"The handlers of messages in the room {room} of the server, written by hand. Tails lie\n"
+                  "in the private copy of the message and are valid as long as it is. Results reach\n"
+                  "the client only with CUDA_SUCCESS.", f"DO_{room.upper()}_H")]
+    out.append('#include "dispatch.h"\n')
+    wide = [f"struct msg_{one.name};" for one in messages if is_wide(spec, one)]
+    out += ["/* Of messages.h. */"] * bool(wide) + wide + [""] * bool(wide)
+    out += [prototype("CUresult", f"do_{one.name}", do_params(spec, one), ");") for one in messages]
+    return "\n".join(out + ["", "#endif"]) + "\n"
 
 
 REPLY = """
@@ -224,6 +231,8 @@ def gen_dispatch_c(spec):
                   "Invariant: a handler gets only arguments that satisfy every rule of the spec,\n"
                   "objects that exist, and memory of its own session.")]
     out.append('#include "dispatch.h"\n\n#include <assert.h>\n#include <string.h>\n')
+    out.append('#include "messages.h"')
+    out += [f'#include "do_{room}.h"' for room in sorted(spec.server_rooms())] + [""]
     out.append(HELPERS)
     kinds = {f.kind for m in spec.messages for f in m.fields if f.is_in}
     if kinds & {"string", "bytes", "list"}:

@@ -158,7 +158,7 @@ def gen_record_rules_h(spec):
 def gen_record_rules_c(spec):
     recorded = [m for m in spec.messages if m.is_recorded]
     out = [banner("What the messages of a session leave behind. Constant tables; any thread."),
-           '#include "record_rules.h"\n']
+           '#include "record_rules.h"\n\n#include "messages.h"\n']
     groups = groups_of(spec)
     for message in recorded:
         out += rule_lines(spec, message, groups)

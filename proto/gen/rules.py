@@ -368,7 +368,9 @@ def gen_test_rules(spec):
     out = [banner("For each message: a valid one, one that breaks each rule, a round trip.\n"
                   "For test_wire.c.")]
     out.append('#include <string.h>\n')
-    out.append('#include "dispatch.h"\n#include "tests/proto/rules.h"\n#include "send.h"\n')
+    out.append('#include "messages.h"\n#include "tests/proto/rules.h"')
+    out += [f'#include "do_{room}.h"' for room in sorted(spec.server_rooms())]
+    out.append('#include "send.h"\n')
     for name in spec.handles:
         out += [f"struct {name} *session_{name}(struct session *session, uint32_t id)", "{",
                 "\t(void)session;", f"\treturn id == {BAD_ID:#x} ? NULL : object(id);", "}", ""]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""send.h and send.c: the client's senders of messages."""
+"""send_ROOM.h, send.h and send.c: the client's senders of messages."""
 
 from .text import banner, wrapped
 from .wire import in_params, lowest, op_macro, out_params, prototype, rule_checks
@@ -10,16 +10,22 @@ def params_of(spec, message):
 
 
 def gen_send_h(spec):
-    out = [banner("One function per message, which fills it in and puts it into the ring. Any\n"
-                  "thread. For a message without a reply, the function returns then. Results are set\n"
-                  "on success only. Arguments that break a rule of the spec are refused here: the\n"
-                  "server would end the session.",
-                  "SEND_H")]
+    """For files that send messages of any room: tests, and the generated ones."""
+    out = [banner("The senders of all messages.", "SEND_H")]
+    out += [f'#include "send_{room}.h"' for room in sorted(spec.rooms())]
+    return "\n".join(out + ["", "#endif"]) + "\n"
+
+
+def gen_send_room_h(spec, room):
+    out = [banner(f"The messages that the room {room} of the client sends: one function for each,\n"
+                  "which fills it in and puts it into the ring. Any thread. For a message without a\n"
+                  "reply, the function returns then. Results are set on success only. Arguments that\n"
+                  "break a rule of the spec are refused here: the server would end the session.",
+                  f"SEND_{room.upper()}_H")]
     out.append('#include <cuda.h>\n\n#include "wire.h"\n')
-    for message in spec.messages:
-        out.append(prototype("CUresult", f"send_{message.name}", params_of(spec, message), ");"))
-    out.append("\n#endif")
-    return "\n".join(out) + "\n"
+    out += [prototype("CUresult", f"send_{message.name}", params_of(spec, message), ");")
+            for message in spec.messages if message.room == room]
+    return "\n".join(out + ["", "#endif"]) + "\n"
 
 
 def check_lines(message):
@@ -122,7 +128,8 @@ def gen_one(spec, message):
 def gen_send_c(spec):
     out = [banner("The client's senders of messages. Any thread.\n\n"
                   "Invariant: each message in the ring satisfies every rule of the spec.")]
-    out.append('#include "send.h"\n\n#include <string.h>\n\n#include "client/transport/call.h"\n')
+    out.append('#include "send.h"\n\n#include <string.h>\n\n#include "messages.h"\n'
+               '#include "client/transport/call.h"\n')
     if any(f.kind == "string" for m in spec.messages for f in m.fields):
         out.append(STRING_SIZE)
     for message in spec.messages:

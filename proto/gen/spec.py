@@ -102,6 +102,8 @@ class Message:
     is_sync: bool
     answers_always: bool
     needs_memory: bool = True
+    room: str = ""         # of the client, which sends it
+    server_room: str = ""  # which handles it
     mark: str = ""
     object_kind: str = ""  # which it makes, changes or ends
     is_each: bool = False  # a change that replaces no earlier one
@@ -153,6 +155,7 @@ class Call:
     arguments: list = field(default_factory=list)  # ... with these
     gives: tuple = ()      # the argument that points to the answer, and the answer
     does: str = ""         # the statement that is all of the answer
+    room: str = ""         # of the client, which answers it
 
     @property
     def is_by_hand(self):
@@ -179,6 +182,18 @@ class Spec:
         """Of the ID of any recorded object."""
         return max((key_bits(m.subject) for m in self.messages if m.is_recorded and m.mark == "make"),
                    default=1)
+
+    def rooms(self):
+        """The rooms of the client that send messages."""
+        return list(dict.fromkeys(message.room for message in self.messages))
+
+    def server_rooms(self):
+        return list(dict.fromkeys(message.server_room for message in self.messages))
+
+    def call_rooms(self):
+        """The rooms of the client that answer calls."""
+        return list(dict.fromkeys(call.room for call in self.calls.values()
+                                  if call.how == "local" and call.is_by_hand))
 
     def c_type(self, name):
         if name in SCALARS:
@@ -207,6 +222,7 @@ class Parser:
         self.block = None
         self.ops = {}
         self.names = {}
+        self.rooms = ("", "")  # of the client and of the server, for the lines that follow
 
     def fail(self, text, line=None):
         raise SpecError(self.spec.path, line or self.line, text)
@@ -270,7 +286,7 @@ class Parser:
         word = text.split()[0]
         reader = {"limit": self.read_limit, "flags": self.read_flags, "handle": self.read_handle, "struct": self.read_struct,
                   "message": self.read_message, "call": self.read_call,
-                  "alias": self.read_alias}.get(word)
+                  "alias": self.read_alias, "room": self.read_room}.get(word)
         if not reader:
             self.fail(f"unknown word '{word}'")
         if word in ("limit", "flags", "handle", "struct", "message"):
@@ -291,6 +307,10 @@ class Parser:
         if name in self.names:
             self.fail(f"'{name}' is already the name of a {self.names[name]}")
         self.names[name] = what
+
+    def read_room(self, text):
+        client, server = self.groups(r"room\s+([a-z]+)(?:\s+([a-z]+))?", text, "room CLIENT [SERVER]")
+        self.rooms = (client, server or client)
 
     def read_limit(self, text):
         name, number = self.groups(r"limit\s+([A-Z][A-Z0-9_]*)\s*=\s*(.+)", text,
@@ -345,7 +365,8 @@ class Parser:
         if op in self.ops:
             self.fail(f"{self.ops[op]} already has the opcode {opcode}")
         self.ops[op] = name
-        self.block = Message(self.line, name, op, way != "async", way == "sync always", not away)
+        self.block = Message(self.line, name, op, way != "async", way == "sync always", not away,
+                             *self.rooms)
         self.spec.messages.append(self.block)
         self.read_mark(self.block, mark.split())
 
@@ -489,6 +510,7 @@ class Parser:
         if call.symbol in self.spec.calls:
             self.fail(f"{call.symbol} already appears in line "
                       f"{self.spec.calls[call.symbol].line}")
+        call.room = self.rooms[0]
         self.spec.calls[call.symbol] = call
 
     def read_call(self, text):
@@ -579,6 +601,10 @@ class Parser:
             target = self.spec.calls.get(call.target)
             if call.how == "alias" and (not target or target.how != "local"):
                 self.fail(f"{call.target} is not a local call", call.line)
+        by_hand = [one for one in self.spec.calls.values() if one.how == "local" and one.is_by_hand]
+        for one in self.spec.messages + by_hand:
+            if not one.room:
+                self.fail("no line `room' before this one", one.line)
 
 
 def key_bits(one):

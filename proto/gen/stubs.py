@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""client.h and stubs.c: every symbol that the library exports. client.syms: their names.
+"""calls_ROOM.h and stubs.c: every symbol that the library exports. client.syms: their names.
 """
 
 import re
@@ -135,22 +135,20 @@ def local_params(stub):
     return params or ["void"]
 
 
-def gen_client_h(spec, headers):
-    out = [banner("The functions, written by hand, that answer driver functions. The stubs call\n"
-                  "them, after the checks of the spec; where a check finds an object by its handle,\n"
-                  "the function gets the object. A function on a default stream that is not an\n"
-                  "argument gets the stream as `implicit': CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.",
-                  "CLIENT_H")]
+def gen_calls_room_h(spec, headers, room):
+    out = [banner(f"The driver functions that the room {room} of the client answers, written by hand.\n"
+                  "The stubs call them, after the checks of the spec; where a check finds an object by\n"
+                  "its handle, the function gets the object. A function on a default stream that is not\n"
+                  "an argument gets the stream as `implicit': CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.",
+                  f"CALLS_{room.upper()}_H")]
     out.append('#include "cuda_api.h"\n\n/* The checks of the spec are all that some arguments are for. */')
     out.append('#pragma GCC diagnostic ignored "-Wunused-parameter"\n')
-    stubs = stubs_of(spec, headers)
+    stubs = [stub for stub in stubs_of(spec, headers)
+             if stub.how == "local" and stub.call.is_by_hand and stub.call.room == room]
     found = {HANDLES[kind][1] for stub in stubs for kind in objects_of(stub).values()}
     out += [f"struct {name};" for name in sorted(found)] + [""] * bool(found)
-    for stub in stubs:
-        if stub.how == "local" and stub.call.is_by_hand:
-            out.append(wrapped(f"CUresult local_{stub.symbol}(", local_params(stub), ");"))
-    out.append("\n#endif")
-    return "\n".join(out) + "\n"
+    out += [wrapped(f"CUresult local_{stub.symbol}(", local_params(stub), ");") for stub in stubs]
+    return "\n".join(out + ["", "#endif"]) + "\n"
 
 
 HEX = {"CUdeviceptr", "CUdeviceptr_v1", "CUtexObject", "CUsurfObject",
@@ -364,7 +362,8 @@ def gen_stubs_c(spec, headers):
                   "of the application.\n\n"
                   "Invariant: each function returns a CUresult in every state of the process. Under\n"
                   "ROUTE_NATIVE, the CUresult is that of the real driver.")]
-    out.append(STUBS_TOP)
+    calls = "".join(f'#include "calls_{room}.h"\n' for room in sorted(spec.call_rooms()))
+    out.append(STUBS_TOP.replace("@CALLS@\n", calls))
     if any(stub.target and stub.per_thread and p.type == "CUstream"
            for stub in stubs for p in stub.prototype.params):
         out.append(STUBS_PER_THREAD)
@@ -400,7 +399,7 @@ STUBS_TOP = """\
 #include <string.h>
 
 #include "base.h"
-#include "client.h"
+@CALLS@
 #include "wire.h"
 #include "client/transport/real.h"
 #include "client/transport/route.h"

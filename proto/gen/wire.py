@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wire.h, wire.c, spec_hash.h: the layout of messages and replies."""
+"""wire.h, messages.h, wire.c, spec_hash.h: the layout of messages and replies."""
 
 from .spec import HEAD_SIZE, MESSAGE_MAX, REPLY_MAX, SCALARS, layout
 from .text import banner, wrapped
@@ -43,9 +43,7 @@ def struct_lines(spec, name, fields, start, head):
 
 
 def gen_wire_h(spec):
-    out = [banner("The layout of messages and replies in shared memory. Tails follow the struct,\n"
-                  "each padded with zeros to MESSAGE_ALIGN; only the struct has their lengths.",
-                  "WIRE_H")]
+    out = [banner("The limits and structs of messages, and names of numbers.", "WIRE_H")]
     out.append('#include "layout.h"\n')
     for name, value in spec.limits.items():
         out.append(f"#define WIRE_{name} {number(value)}")
@@ -55,16 +53,6 @@ def gen_wire_h(spec):
         out += [f"\t{SCALARS[kind][0]} {name};" for kind, name in struct.fields]
         out.append("};")
         out.append(f'_Static_assert(sizeof(struct {struct.name}) == {struct.size}, "wire");\n')
-    out.append("enum op {")
-    out += [f"\t{op_macro(m)} = {m.op:#06x}," for m in spec.messages]
-    out.append("};\n")
-    for message in spec.messages:
-        out.append(f"/* {message.name}: {comment_of(message)} */")
-        out += struct_lines(spec, f"msg_{message.name}", message.of(True), HEAD_SIZE, True)
-        if message.of(False):
-            out.append("")
-            out += struct_lines(spec, f"reply_{message.name}", message.of(False), 0, False)
-        out.append("")
     out.append("/* The name of a message, for log lines; never NULL. */")
     out.append("const char *op_name(uint16_t op);\n")
     out.append("/* Whether the message can use device memory of its client. */")
@@ -75,9 +63,28 @@ def gen_wire_h(spec):
     return "\n".join(out) + "\n"
 
 
+def gen_messages_h(spec):
+    out = [banner("The layout of messages and replies in shared memory. Tails follow the struct,\n"
+                  "each padded with zeros to MESSAGE_ALIGN; only the struct has their lengths.",
+                  "MESSAGES_H")]
+    out.append('#include "layout.h"\n')
+    out.append("enum op {")
+    out += [f"\t{op_macro(m)} = {m.op:#06x}," for m in spec.messages]
+    out.append("};\n")
+    for message in spec.messages:
+        out.append(f"/* {message.name}: {comment_of(message)} */")
+        out += struct_lines(spec, f"msg_{message.name}", message.of(True), HEAD_SIZE, True)
+        if message.of(False):
+            out.append("")
+            out += struct_lines(spec, f"reply_{message.name}", message.of(False), 0, False)
+        out.append("")
+    out.append("#endif")
+    return "\n".join(out) + "\n"
+
+
 def gen_wire_c(spec, headers):
     out = [banner("Names of numbers, and the proof that spec and headers agree. Any thread.")]
-    out.append('#include "wire.h"\n')
+    out.append('#include "wire.h"\n\n#include "messages.h"\n')
     out.append(f'_Static_assert(sizeof(struct message_head) == {HEAD_SIZE}, "wire");')
     out.append(f'_Static_assert(sizeof(struct reply_head) == {HEAD_SIZE}, "wire");')
     out.append(f'_Static_assert(MESSAGE_MAX == {MESSAGE_MAX}, "proto/gen/spec.py");')

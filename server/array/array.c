@@ -10,6 +10,7 @@
 
 #include "array.h"
 
+#include "messages.h"
 #include "texel.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -18,6 +19,7 @@
 #include "server/schedule/gate.h"
 #include "server/share/session_devices.h"
 #include "server/memory/space.h"
+#include "do_array.h"
 
 /* Bytes written over an array at a time; a row of the widest array is not longer. */
 #define CLEAR_MAX (2ull << 20)

@@ -10,8 +10,10 @@
 
 #include <string.h>
 
+#include "messages.h"
 #include "server/session/session.h"
 #include "server/driver/driver.h"
+#include "do_array.h"
 
 #define MAP_WORDS 16
 

@@ -8,11 +8,13 @@
  */
 
 #include "array.h"
+#include "messages.h"
 #include "texel.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/share/session_device.h"
+#include "do_array.h"
 
 /* The deferred thread. */
 static void texture_done(struct deferred *deferred)

@@ -18,6 +18,7 @@
 #include "server/stream/stream.h"
 #include "server/memory/host.h"
 #include "server/memory/virtual.h"
+#include "do_copy.h"
 
 struct end end_of(uint64_t address)
 {

@@ -9,6 +9,7 @@
  */
 
 #include "copy.h"
+#include "messages.h"
 #include "staging.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
@@ -17,6 +18,7 @@
 #include "server/memory/box.h"
 #include "server/memory/host.h"
 #include "server/array/array.h"
+#include "do_copy.h"
 
 bool box_extent(uint64_t pitch, uint64_t n_rows, const struct box_size *size, uint64_t *ret_extent)
 {

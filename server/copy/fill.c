@@ -7,6 +7,7 @@
  * between rows.
  */
 
+#include "messages.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
 #include "server/schedule/closed_gpu.h"
@@ -15,6 +16,7 @@
 #include "server/stream/stream.h"
 #include "server/memory/box.h"
 #include "server/memory/host.h"
+#include "do_copy.h"
 
 uint64_t fill_extent(uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
 {

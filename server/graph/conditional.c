@@ -17,6 +17,7 @@
 #include "server/session/session.h"
 #include "server/share/context_share.h"
 #include "server/share/graph_end.h"
+#include "do_graph.h"
 
 CUgraph graph_body(const struct graph *graph, uint32_t body)
 {

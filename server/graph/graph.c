@@ -35,6 +35,7 @@
 #include "server/memory/memory_op.h"
 #include "server/memory/space.h"
 #include "server/launch/launch.h"
+#include "do_graph.h"
 
 static void graph_free(struct session *session, struct graph *graph, bool device_lost)
 {

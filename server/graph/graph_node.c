@@ -15,6 +15,7 @@
 #include "graph_change.h"
 #include "graph_twin.h"
 #include "graph_wait.h"
+#include "messages.h"
 #include "wire.h"
 #include "server/session/session.h"
 #include "server/share/context_share.h"
@@ -30,6 +31,7 @@
 #include "server/module/kernel.h"
 #include "server/module/library.h"
 #include "server/launch/launch.h"
+#include "do_graph.h"
 
 void graph_node_fini(struct graph_node *node, bool device_lost)
 {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "launch_batch.h"
+#include "messages.h"
 #include "server/session/counting.h"
 #include "server/session/session.h"
 #include "server/schedule/closed_gpu.h"
@@ -24,6 +25,7 @@
 #include "server/stream/printf_capture.h"
 #include "server/stream/stream.h"
 #include "server/module/kernel.h"
+#include "do_launch.h"
 
 /* Limits of the GPU, from facts read at the start. The driver might not refuse an invalid shape. */
 bool launch_shape_ok(const struct device_facts *facts, const struct device_kernel *kernel,

@@ -28,6 +28,7 @@
 #include "server/stream/observed.h"
 #include "server/stream/progress.h"
 #include "server/module/kernel.h"
+#include "do_launch.h"
 
 /*
  * Shorter chains take the rest. These lengths make 2.7 calls of 1 to 63 launches on average, powers

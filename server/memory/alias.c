@@ -23,6 +23,7 @@
 #include "server/share/session_device.h"
 #include "server/stream/fence.h"
 #include "server/stream/pending_wait.h"
+#include "do_memory.h"
 
 /* An alias begins at a multiple of this, and at a page of its file. */
 #define SLOT_SHIFT 21

@@ -21,6 +21,7 @@
 #include "server/share/arena.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/stream.h"
+#include "do_memory.h"
 
 /* Pinned and unused memory beyond this is given back before more is pinned. */
 #define UNUSED_MAX (64ull << 20)

@@ -21,6 +21,7 @@
 #include "server/driver/va_space.h"
 #include "server/share/session_devices.h"
 #include "server/stream/fence.h"
+#include "do_memory.h"
 
 /* For one session: bounds the list. */
 #define SHARES_MAX 16384u

@@ -20,6 +20,7 @@
 #include "server/share/eviction.h"
 #include "server/share/session_devices.h"
 #include "server/stream/stream.h"
+#include "do_memory.h"
 
 /* How long a query of free memory waits for the session's own work. */
 #define ENDS_OWN_NS 1000000

@@ -18,6 +18,7 @@
 #include "server/schedule/blocked_streams.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/stream.h"
+#include "do_memory.h"
 
 bool memory_op_release_value(const struct memory_op *op, uint64_t *ret_value)
 {

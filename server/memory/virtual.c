@@ -23,6 +23,7 @@
 #include "server/session/session_part.h"
 #include "server/driver/va_space.h"
 #include "server/schedule/gate.h"
+#include "do_memory.h"
 
 static struct region *virtual_region_find(
 	const struct session *session, uint64_t address, uint64_t size)

@@ -14,11 +14,13 @@
 
 #include "library.h"
 #include "machine_code.h"
+#include "messages.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/share/cu_limit.h"
 #include "server/share/session_device.h"
 #include "server/memory/space.h"
+#include "do_module.h"
 
 _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
 

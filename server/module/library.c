@@ -14,6 +14,7 @@
 #include "kernel.h"
 #include "machine_code.h"
 #include "managed.h"
+#include "messages.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/recv_fd.h"
@@ -22,6 +23,7 @@
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/quiet.h"
 #include "server/memory/space.h"
+#include "do_module.h"
 
 /* Each may be a mapping of this process, which has at most 65 530 of them. */
 #define LIBRARIES_MAX 16384

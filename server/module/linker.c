@@ -12,12 +12,14 @@
 
 #include "jit.h"
 #include "machine_code.h"
+#include "messages.h"
 #include "server/util/image.h"
 #include "server/session/fault.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/share/session_device.h"
+#include "do_module.h"
 
 /* The most that a session may have: each needs a compiler's memory. */
 #define LINKERS_MAX 256

@@ -21,6 +21,7 @@
 #include "server/schedule/deferred.h"
 #include "server/share/session_device.h"
 #include "server/memory/host.h"
+#include "do_module.h"
 
 /* Larger images are libraries, which have no such variables. */
 #define LOOK_MAX (4u << 20)

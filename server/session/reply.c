@@ -10,6 +10,7 @@
 
 #include "counting.h"
 #include "fault.h"
+#include "messages.h"
 
 void reply_late(struct session *session, CUresult result)
 {

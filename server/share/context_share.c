@@ -14,6 +14,7 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
+#include "do_share.h"
 
 struct context_share *context_share_ref(struct context_share *share)
 {

@@ -28,6 +28,7 @@
 #include "server/device/device.h"
 #include "server/schedule/deferred.h"
 #include "server/schedule/quiet.h"
+#include "do_share.h"
 
 /*
  * How long a raise of the stack waits for blocked streams and for work. The caller holds the lock

@@ -14,6 +14,7 @@
 
 #include "hash.h"
 #include "lock.h"
+#include "messages.h"
 #include "session_device.h"
 #include "wire.h"
 #include "server/util/log.h"
@@ -22,6 +23,7 @@
 #include "server/driver/driver_facts.h"
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/quiet.h"
+#include "do_share.h"
 
 /* Each green context has its own channels for its streams, less a reserve. Graphs take the GPU's.
  */

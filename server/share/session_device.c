@@ -7,6 +7,7 @@
 #include "session_device.h"
 
 #include "server/session/session.h"
+#include "do_share.h"
 
 struct session_device *session_device_get(struct session *session, uint32_t device)
 {

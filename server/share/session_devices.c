@@ -12,6 +12,7 @@
 #include "grant.h"
 #include "green.h"
 #include "limit_text.h"
+#include "messages.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -19,6 +20,7 @@
 #include "server/schedule/closed_gpu.h"
 #include "server/schedule/quiet.h"
 #include "server/schedule/stream_pool.h"
+#include "do_share.h"
 
 CUresult session_device_take_stream(
 	struct session *session, struct session_device *sdev, int32_t priority, CUstream *ret_real)

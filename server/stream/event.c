@@ -21,6 +21,7 @@
 #include "server/session/session_part.h"
 #include "server/schedule/blocked_streams.h"
 #include "server/share/session_devices.h"
+#include "do_stream.h"
 
 struct shared_event {
 	struct shared_event *next;

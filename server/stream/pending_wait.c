@@ -26,6 +26,7 @@
 #include "server/schedule/quiet.h"
 #include "server/schedule/stream_pool.h"
 #include "server/share/session_device.h"
+#include "do_stream.h"
 
 #define PASSED_TRIES 10
 #define PASSED_SLEEP_NS 1000000

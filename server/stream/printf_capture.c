@@ -26,6 +26,7 @@
 #include "server/session/session_part.h"
 #include "server/schedule/gate.h"
 #include "server/share/session_devices.h"
+#include "do_stream.h"
 
 /* The most text that is kept for a client that does not take it. */
 #define TEXT_MAX (16u << 20)

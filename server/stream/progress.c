@@ -18,6 +18,7 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/share/session_device.h"
+#include "do_stream.h"
 
 static void write_now(struct session *session, uint32_t stream, uint64_t value)
 {

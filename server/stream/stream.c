@@ -29,6 +29,7 @@
 #include "server/share/context_share.h"
 #include "server/share/green.h"
 #include "server/share/session_devices.h"
+#include "do_stream.h"
 
 /*
  * Destroyed streams with work left: the worker looks at them after every STREAMS_CLOSED_POLL,

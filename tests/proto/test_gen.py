@@ -70,7 +70,7 @@ class Golden(Generated):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         stubs = read(self.out, "stubs.c")
         self.assertIn("\t*args = found4;\n\treturn CUDA_SUCCESS;\n", stubs)
-        self.assertNotIn("local_cuThingRun", stubs + read(self.out, "client.h"))
+        self.assertNotIn("local_cuThingRun", stubs + read(self.out, "calls_thing.h"))
 
     def test_refuses(self):
         line = "call cuThingCreate_v2 local needs server nonnull pThing,name"

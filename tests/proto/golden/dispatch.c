@@ -14,6 +14,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "messages.h"
+#include "do_thing.h"
+
 static int malformed(const char **ret_why, const char *why)
 {
 	*ret_why = why;

@@ -8,6 +8,8 @@
 
 #include "record_rules.h"
 
+#include "messages.h"
+
 static const struct record_rule thing_make = {
 	.mark = RECORD_MAKE,
 	.kind = RECORD_THING,

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "messages.h"
 #include "client/transport/call.h"
 
 /* Size with the NUL; a string that is too long for any message stays too long. */

@@ -3,33 +3,12 @@
 #define SEND_H
 
 /*
- * One function per message, which fills it in and puts it into the ring. Any
- * thread. For a message without a reply, the function returns then. Results are set
- * on success only. Arguments that break a rule of the spec are refused here: the
- * server would end the session.
+ * The senders of all messages.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */
 
-#include <cuda.h>
-
-#include "wire.h"
-
-CUresult send_scalars(uint8_t small, uint16_t medium, uint8_t flag, uint64_t large, uint32_t bits,
-	int32_t number, int64_t wide, float single, double double_one, const uint32_t triple[3]);
-CUresult send_ask(uint32_t thing, uint64_t source, uint32_t size, const char *name,
-	const void *data, uint32_t data_size, const struct pair *pairs, uint32_t n_pairs,
-	uint32_t *ret_one, uint64_t *ret_two, int32_t three[4], struct pair *found,
-	uint32_t n_found_max, uint32_t *ret_n_found);
-CUresult send_poke(void);
-CUresult send_wait(void);
-CUresult send_try(uint32_t what, uint32_t *ret_number);
-CUresult send_thing_make(uint32_t thing, uint32_t like, uint64_t *ret_value, uint32_t also[2]);
-CUresult send_thing_part(uint32_t thing, uint32_t part, const char *name);
-CUresult send_thing_change(uint32_t thing, uint32_t slot, uint32_t colour);
-CUresult send_part_change(uint32_t part, uint32_t number);
-CUresult send_thing_add(uint32_t thing, uint32_t other);
-CUresult send_thing_end(uint32_t thing);
-CUresult send_memory_make(uint64_t *ret_address);
+#include "send_poke.h"
+#include "send_thing.h"
 
 #endif

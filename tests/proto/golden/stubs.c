@@ -13,7 +13,8 @@
 #include <string.h>
 
 #include "base.h"
-#include "client.h"
+#include "calls_entry.h"
+#include "calls_thing.h"
 #include "wire.h"
 #include "client/transport/real.h"
 #include "client/transport/route.h"

@@ -9,8 +9,9 @@
 
 #include <string.h>
 
-#include "dispatch.h"
+#include "messages.h"
 #include "tests/proto/rules.h"
+#include "do_thing.h"
 #include "send.h"
 
 struct thing *session_thing(struct session *session, uint32_t id)

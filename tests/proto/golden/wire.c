@@ -8,6 +8,8 @@
 
 #include "wire.h"
 
+#include "messages.h"
+
 _Static_assert(sizeof(struct message_head) == 16, "wire");
 _Static_assert(sizeof(struct reply_head) == 16, "wire");
 _Static_assert(MESSAGE_MAX == 65536, "proto/gen/spec.py");

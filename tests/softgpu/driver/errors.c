@@ -12,7 +12,7 @@
  */
 
 /* driver.h comes first, because it exports what cuda.h declares. */
-#include "client.h"
+#include "calls_transport.h"
 #include "driver.h"
 
 CUresult cuGetErrorName(CUresult error, const char **pStr)

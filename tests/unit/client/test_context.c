@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "client.h"
+#include "calls_context.h"
 #include "wire.h"
 #include "client/context/context.h"
 #include "client/context/share.h"

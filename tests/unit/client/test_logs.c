@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "client.h"
+#include "calls_util.h"
 #include "client/util/logs.h"
 
 #define NO_ROOM                                                                                    \

@@ -23,6 +23,7 @@
 #include "server/worker.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
+#include "do_share.h"
 #include "send.h"
 
 #define KIB ((uint64_t)1 << 10)

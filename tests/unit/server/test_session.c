@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <cmocka.h>
 
+#include "messages.h"
 #include "server/session/fault.h"
 #include "server/device/device.h"
 #include "server/schedule/stream_pool.h"
