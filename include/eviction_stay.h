@@ -8,7 +8,7 @@
 
 enum eviction_stay {
 	STAY_NOTHING,  /* nothing stays, or nothing was asked */
-	STAY_OFF,      /* `oversubscribe' is off for the client */
+	STAY_OFF,      /* `oversubscribe' is off for the client, and it borrows nothing */
 	STAY_AT_WORK,  /* it has work, or its client has just made a call */
 	STAY_LASTS,    /* it had to stop for a turn, and its work has not ended */
 	STAY_BLOCKED,  /* ... and a stream of it waits on the GPU */

@@ -155,6 +155,7 @@ struct frame_limits {
 	uint32_t active_threads;         /* 1 to ACTIVE_THREADS_ALL */
 	int32_t priority;                /* 0 normal, 1 below normal, 2 background */
 	uint64_t memory[DEVICES_MAX];    /* bytes, by the server's ordinals; UINT64_MAX: no limit */
+	uint64_t soft[DEVICES_MAX];      /* the same: more than that is borrowed */
 	uint32_t is_partitioned;         /* 1: its SMs are exactly those of `partition' */
 	uint32_t oversubscribe;          /* enum oversubscribe */
 	uint64_t partition[DEVICES_MAX]; /* chunks of each GPU, one bit each; 0: none */

@@ -19,7 +19,7 @@
 #include "daemon/server/server.h"
 #include "daemon/server/state_text.h"
 
-static const struct settings no_settings = {.priority = -1};
+static const struct settings no_settings = SETTINGS_NONE;
 
 /* ---- what has changed */
 

@@ -16,7 +16,7 @@
 
 void settings_init(struct settings *settings)
 {
-	*settings = (struct settings){.priority = -1};
+	*settings = (struct settings)SETTINGS_NONE;
 }
 
 bool setting_is_set(const struct settings *settings, enum setting setting)
@@ -28,6 +28,8 @@ bool setting_is_set(const struct settings *settings, enum setting setting)
 		return settings->priority >= 0;
 	case SETTING_OVERSUBSCRIBE:
 		return settings->oversubscribe != OVERSUBSCRIBE_UNSET;
+	case SETTING_SOFT_LIMIT:
+		return settings->soft_limit != MEMORY_ALL;
 	default:
 		return settings->n_memory > 0;
 	}
@@ -50,6 +52,8 @@ void settings_unset(struct settings *settings, enum setting setting)
 		settings->priority = -1;
 	else if (setting == SETTING_OVERSUBSCRIBE)
 		settings->oversubscribe = OVERSUBSCRIBE_UNSET;
+	else if (setting == SETTING_SOFT_LIMIT)
+		settings->soft_limit = MEMORY_ALL;
 	else
 		settings->n_memory = 0;
 }
@@ -63,6 +67,14 @@ int parse_priority(const char *text, int32_t *ret_priority)
 	if (parse_number(text, PRIORITY_MAX, &number) < 0)
 		return -EINVAL;
 	*ret_priority = (int32_t)number;
+	return 0;
+}
+
+int parse_soft_limit(const char *text, uint64_t *ret_bytes)
+{
+	if (strcmp(text, "0") != 0)
+		return parse_size(text, ret_bytes);
+	*ret_bytes = 0;
 	return 0;
 }
 
@@ -137,7 +149,7 @@ void limits_init(struct frame_limits *limits)
 {
 	*limits = (struct frame_limits){.active_threads = ACTIVE_THREADS_ALL};
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		limits->memory[i] = MEMORY_ALL;
+		limits->memory[i] = limits->soft[i] = MEMORY_ALL;
 }
 
 void settings_lower(
@@ -155,8 +167,10 @@ void settings_lower(
 	for (unsigned i = 0; i < settings->n_memory; i++)
 		if (devices_find(devices, settings->memory[i].device, &device) == 0)
 			memory[device->ordinal] = settings->memory[i].bytes;
-	for (unsigned i = 0; i < DEVICES_MAX; i++)
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		limits->memory[i] = MIN(limits->memory[i], memory[i]);
+		limits->soft[i] = MIN(limits->soft[i], settings->soft_limit);
+	}
 }
 
 /* ---- values of the environment and of the file */
@@ -169,6 +183,7 @@ static const struct {
 	[SETTING_MEMORY] = {"device_pinned_mem_limit", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"},
 	[SETTING_PRIORITY] = {"client_priority", "CUDA_MPS_CLIENT_PRIORITY"},
 	[SETTING_OVERSUBSCRIBE] = {"oversubscribe", "MPS_OVERSUBSCRIBE"},
+	[SETTING_SOFT_LIMIT] = {"soft_limit", "MPS_SOFT_LIMIT"},
 };
 
 const char *setting_name(enum setting setting)
@@ -259,6 +274,10 @@ int settings_read(struct settings *settings, enum setting setting, const char *t
 		return error_message_set(error, -EINVAL, "it " PRIORITY_ACCEPTED);
 	case SETTING_OVERSUBSCRIBE:
 		return read_oversubscribe(settings, text, error);
+	case SETTING_SOFT_LIMIT:
+		if (parse_soft_limit(text, &settings->soft_limit) == 0)
+			return 0;
+		return error_message_set(error, -EINVAL, "it takes " SOFT_LIMIT_ACCEPTED);
 	default:
 		return read_memory(settings, text, error);
 	}
@@ -266,8 +285,9 @@ int settings_read(struct settings *settings, enum setting setting, const char *t
 
 int settings_load(struct settings *settings, struct error_message *error)
 {
-	*settings = (struct settings){
-		.active_threads = ACTIVE_THREADS_ALL, .oversubscribe = OVERSUBSCRIBE_NO};
+	*settings = (struct settings){.active_threads = ACTIVE_THREADS_ALL,
+		.oversubscribe = OVERSUBSCRIBE_NO,
+		.soft_limit = MEMORY_ALL};
 	for (enum setting setting = 0; setting < SETTINGS; setting++) {
 		const char *value = environment_text(setting);
 		struct error_message why;
@@ -309,6 +329,8 @@ void setting_format(
 	else if (setting == SETTING_OVERSUBSCRIBE && setting_is_set(settings, setting))
 		snprintf(text, SETTING_TEXT_MAX, "%s",
 			settings->oversubscribe == OVERSUBSCRIBE_YES ? "yes" : "no");
+	else if (setting == SETTING_SOFT_LIMIT && setting_is_set(settings, setting))
+		format_size(settings->soft_limit, text, SETTING_TEXT_MAX);
 }
 
 static bool has_memory_of(const struct settings *settings, const struct settings *other,
@@ -331,6 +353,8 @@ bool setting_is_equal(const struct settings *one, const struct settings *other,
 		return one->priority == other->priority;
 	case SETTING_OVERSUBSCRIBE:
 		return one->oversubscribe == other->oversubscribe;
+	case SETTING_SOFT_LIMIT:
+		return one->soft_limit == other->soft_limit;
 	default:
 		return has_memory_of(one, other, devices) && has_memory_of(other, one, devices);
 	}

@@ -30,6 +30,7 @@ struct settings {
 	uint32_t active_threads; /* thousandths of a percent; 0: not set */
 	int32_t priority;        /* negative: not set */
 	uint32_t oversubscribe;  /* enum oversubscribe */
+	uint64_t soft_limit;     /* bytes of each GPU; MEMORY_ALL: not set */
 	unsigned n_memory;
 	struct memory_limit memory[DEVICES_MAX];
 };
@@ -40,16 +41,22 @@ enum setting {
 	SETTING_MEMORY,
 	SETTING_PRIORITY,
 	SETTING_OVERSUBSCRIBE,
+	SETTING_SOFT_LIMIT,
 	SETTINGS,
 };
 
 /* Nothing is set. */
+#define SETTINGS_NONE                                                                              \
+	{                                                                                          \
+		.priority = -1, .soft_limit = MEMORY_ALL                                           \
+	}
 void settings_init(struct settings *settings);
 
 /*
  * The lowest layer, which sets all but the memory: no limits, and no oversubscription, except for
  * CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
- * CUDA_MPS_CLIENT_PRIORITY and MPS_OVERSUBSCRIBE. 0 or -EINVAL with an error message.
+ * CUDA_MPS_CLIENT_PRIORITY, MPS_OVERSUBSCRIBE and MPS_SOFT_LIMIT. 0 or -EINVAL with an error
+ * message.
  */
 int settings_load(struct settings *settings, struct error_message *error);
 
@@ -92,6 +99,11 @@ uint64_t settings_get_memory(
 
 /* 0 or -EINVAL. */
 int parse_priority(const char *text, int32_t *ret_priority);
+
+#define SOFT_LIMIT_ACCEPTED "0, or " SIZE_ACCEPTED
+
+/* 0 or -EINVAL. */
+int parse_soft_limit(const char *text, uint64_t *ret_bytes);
 
 /* "33.3" */
 #define PERCENTAGE_TEXT 16

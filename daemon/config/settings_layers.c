@@ -29,6 +29,8 @@ void settings_take(struct settings *settings, const struct settings *from,
 		settings->priority = from->priority;
 	if (setting_is_set(about, SETTING_OVERSUBSCRIBE))
 		settings->oversubscribe = from->oversubscribe;
+	if (setting_is_set(about, SETTING_SOFT_LIMIT))
+		settings->soft_limit = from->soft_limit;
 	for (unsigned i = 0; i < about->n_memory; i++)
 		take_memory(settings, from, devices, about->memory[i].device);
 }

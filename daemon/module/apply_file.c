@@ -50,6 +50,7 @@ static const struct key server_keys[] = {
 	{"uid", MEANING_CREATE},
 	{"allowed_devices", MEANING_CREATE},
 	{"pinned_memory_limit", MEANING_LIMIT},
+	{"soft_limit", MEANING_LIMIT},
 	{"active_thread_percentage", MEANING_LIMIT},
 	{"client_priority", MEANING_LIMIT},
 	{"locality_domains", MEANING_LATER},
@@ -61,6 +62,7 @@ static const struct key server_keys[] = {
 
 static const struct key namespace_keys[] = {
 	{"pinned_memory_limit", MEANING_LIMIT},
+	{"soft_limit", MEANING_LIMIT},
 	{"active_thread_percentage", MEANING_LIMIT},
 	{"client_priority", MEANING_LIMIT},
 	{"cgroup", MEANING_LATER},

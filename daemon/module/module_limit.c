@@ -48,6 +48,16 @@ static bool set_memory(struct conn *conn, const char *text, struct settings *set
 	return true;
 }
 
+static bool set_soft_limit(struct conn *conn, const char *text, struct settings *settings)
+{
+	settings_unset(settings, SETTING_SOFT_LIMIT);
+	if (strcmp(text, UNLIMITED) == 0 || parse_soft_limit(text, &settings->soft_limit) == 0)
+		return true;
+	return command_fail(conn,
+		"\"%s\" is not a size: --soft-limit takes " SOFT_LIMIT_ACCEPTED ", or " UNLIMITED,
+		text);
+}
+
 static bool set_percentage(struct conn *conn, const char *text, struct settings *settings)
 {
 	if (parse_percentage(text, &settings->active_threads) == 0)
@@ -72,6 +82,7 @@ static const struct {
 	{"pinned-memory-limit", set_memory, true},
 	{"active-thread-percentage", set_percentage, false},
 	{"client-priority", set_priority, false},
+	{"soft-limit", set_soft_limit, true},
 };
 
 static void note_later(struct conn *conn, const char *key, const struct group *group)
@@ -125,4 +136,15 @@ void module_add_limits(struct table *table, const struct group *group)
 	table_add(table, "%s", size);
 	table_add(table, "%u.%02u", share / 1000, share % 1000 / 10);
 	table_add(table, "%d", MAX(settings.priority, 0));
+}
+
+void module_add_soft_limit(struct table *table, const struct group *group)
+{
+	static const struct devices none;
+	const struct settings settings = groups_settings(group, &none);
+	char size[SIZE_TEXT_MAX] = UNLIMITED;
+
+	if (setting_is_set(&settings, SETTING_SOFT_LIMIT))
+		format_size(settings.soft_limit, size, sizeof(size));
+	table_add(table, "%s", size);
 }

@@ -29,7 +29,11 @@ static const char *const columns[] = {
 	"active-thread-percentage",
 	"client-priority",
 	"pipe-directory",
+	/* Not in the list, whose columns are the vendor's. */
+	"soft-limit",
 };
+
+#define COLUMNS_LISTED 7
 
 /* The slot that --server names, to change it; NULL: the connection is answered. */
 static struct slot *find_slot(struct conn *conn, const struct tokens *tokens)
@@ -163,7 +167,7 @@ void module_namespace_list(struct conn *conn, const struct tokens *tokens)
 
 	if (server && !module_find_slot(conn, server))
 		return;
-	if (!module_open_table(conn, tokens, columns, ARRAY_SIZE(columns), &table))
+	if (!module_open_table(conn, tokens, columns, COLUMNS_LISTED, &table))
 		return;
 	list_each (const struct tenant, tenant, &conn->daemon->tenants, link)
 		list_each (const struct slot, slot, &tenant->slots, link)
@@ -190,6 +194,7 @@ void module_namespace_get(struct conn *conn, const struct tokens *tokens)
 		return;
 	table_init(&table, columns, ARRAY_SIZE(columns), NULL);
 	add_row(&table, namespace);
+	module_add_soft_limit(&table, namespace->group);
 	module_reply_cell(conn, &table, (size_t)field);
 }
 

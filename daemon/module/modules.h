@@ -47,13 +47,14 @@ void module_device_list(struct conn *conn, const struct tokens *tokens);
 /* The options of the limits. */
 #define MODULE_LIMITS                                                                              \
 	" [--pinned-memory-limit=SIZE] [--active-thread-percentage=PERCENTAGE]"                    \
-	" [--client-priority=PRIORITY]"
+	" [--client-priority=PRIORITY] [--soft-limit=SIZE]"
 
 /* Sets what the options say: all of it or, if a value is wrong, nothing. */
 void module_set_limits(struct conn *conn, const struct tokens *tokens, struct group *group);
 
-/* The cells of the three limits. */
+/* The cells of the three limits of the vendor's list, and that of the soft limit. */
 void module_add_limits(struct table *table, const struct group *group);
+void module_add_soft_limit(struct table *table, const struct group *group);
 
 /* ---- what they share (module.c) */
 

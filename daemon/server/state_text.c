@@ -27,9 +27,14 @@
 
 /* ---- format */
 
+/* In the place of a GPU's name, which it is not. */
+#define SOFT_LIMIT_WORD "soft_limit"
+
 static void write_limits(FILE *file, const struct settings *settings)
 {
 	fprintf(file, " %u %d", settings->active_threads, settings->priority);
+	if (setting_is_set(settings, SETTING_SOFT_LIMIT))
+		fprintf(file, " " SOFT_LIMIT_WORD " %" PRIu64, settings->soft_limit);
 	for (unsigned i = 0; i < settings->n_memory; i++)
 		fprintf(file, " %s %" PRIu64, settings->memory[i].device,
 			settings->memory[i].bytes);
@@ -140,8 +145,12 @@ static bool read_memory(char **rest, struct settings *settings)
 	while (*rest) {
 		const char *device = next_word(rest), *size = next_word(rest);
 
-		if (!device_name_ok(device) || parse_number(size, UINT64_MAX, &bytes) < 0 ||
-			settings_set_memory(settings, &none, device, bytes) < 0)
+		if (parse_number(size, UINT64_MAX, &bytes) < 0)
+			return false;
+		if (strcmp(device, SOFT_LIMIT_WORD) == 0)
+			settings->soft_limit = bytes;
+		else if (!device_name_ok(device) ||
+			 settings_set_memory(settings, &none, device, bytes) < 0)
 			return false;
 	}
 	return true;

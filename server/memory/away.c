@@ -45,7 +45,7 @@ static uint64_t publish(struct session *session)
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		uint64_t away = session->devices[i] ? away_on(session->devices[i]) : 0;
 
-		atomic_store(&own->away[i], away);
+		eviction_note_away(session, i, away);
 		bytes += away;
 	}
 	if (bytes > 0 && since == 0)

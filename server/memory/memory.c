@@ -19,6 +19,7 @@
 #include "server/schedule/gate.h"
 #include "server/share/eviction.h"
 #include "server/share/session_devices.h"
+#include "server/share/soft_limit.h"
 #include "server/stream/stream.h"
 #include "do_memory.h"
 
@@ -141,16 +142,21 @@ static void apply_limits(
 }
 
 /*
- * Where clients oversubscribe the GPU, each may have as much as if it were alone: others make space
- * for it.
+ * What others make space for: where clients oversubscribe the GPU, as much as if the client were
+ * alone; else borrowed memory, for what is left of the client's soft limit.
  */
-static uint64_t free_if_alone(const struct session *session, const struct session_device *sdev,
+static uint64_t free_with_space(const struct session *session, const struct session_device *sdev,
 	uint64_t free, uint64_t total)
 {
 	uint64_t used = quota_used(&sdev->memory->quota);
 	uint64_t away = sdev->arena.away + sdev->allocations_away;
+	const uint32_t device = sdev->device->ordinal;
 
-	free += eviction_others(session, sdev->device->ordinal);
+	if (eviction_is_allowed(session))
+		free += eviction_others(session, device);
+	else
+		free = MAX(free, MIN(soft_limit_left(session, device),
+					 free + eviction_others(session, device)));
 	free -= MIN(free, away);
 	return MIN(free, total - MIN(total, used - MIN(used, sdev->arena.unused_bytes)));
 }
@@ -165,8 +171,8 @@ CUresult do_memory_info(
 		return result;
 	memory_wait_for_ends(session);
 	result = device_memory_info(sdev->device, ret_free, ret_total);
-	if (result == CUDA_SUCCESS && eviction_is_allowed(session))
-		*ret_free = free_if_alone(session, sdev, *ret_free, *ret_total);
+	if (result == CUDA_SUCCESS && eviction_may_ask(session, device, 0))
+		*ret_free = free_with_space(session, sdev, *ret_free, *ret_total);
 	if (result == CUDA_SUCCESS)
 		apply_limits(session, sdev, ret_free, ret_total);
 	return result;

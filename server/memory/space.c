@@ -192,8 +192,8 @@ static bool make_space(struct session *session, struct session_device *sdev, uin
 
 	if (round < LEASE_ROUNDS && shrink(session, sdev, is_own))
 		return true;
-	if (!is_own && eviction_is_allowed(session) && round < EVICTION_ROUNDS &&
-		evict_others(session, sdev, size, false))
+	if (!is_own && eviction_may_ask(session, sdev->device->ordinal, size) &&
+		round < EVICTION_ROUNDS && evict_others(session, sdev, size, false))
 		return true;
 	n_rounds = rounds_of(session, sdev, is_own);
 	if (n_rounds == 0 || round > n_rounds || atomic_load(&session->is_ending))
@@ -222,8 +222,9 @@ bool space_make(struct session *session, struct session_device *sdev, uint64_t s
 bool space_make_for_driver(
 	struct session *session, struct session_device *sdev, CUresult result, unsigned round)
 {
-	return result == CUDA_ERROR_OUT_OF_MEMORY && eviction_is_allowed(session) &&
-	       round < DRIVER_ROUNDS && evict_others(session, sdev, DRIVER_BYTES, true) &&
+	return result == CUDA_ERROR_OUT_OF_MEMORY &&
+	       eviction_may_ask(session, sdev->device->ordinal, 0) && round < DRIVER_ROUNDS &&
+	       evict_others(session, sdev, DRIVER_BYTES, true) &&
 	       session_device_enter(session, sdev) == CUDA_SUCCESS;
 }
 

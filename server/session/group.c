@@ -119,6 +119,8 @@ bool group_set(const struct frame_group *frame, uint32_t *ret_forgotten)
 	group->daemon = daemon_count;
 	memcpy(group->name, frame->name, sizeof(group->name));
 	group->limits = *limits;
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		atomic_store(&group->soft[i], limits->soft[i]);
 	lease_set_limits(group, limits->memory);
 	return true;
 }

@@ -22,6 +22,8 @@ struct group {
 	char name[GROUP_NAME_MAX];
 	struct frame_limits limits;
 	struct quota memory[DEVICES_MAX]; /* of all members together; see lease.h */
+	/* Of its members in this server: their soft limit, and what they have in the store. */
+	_Atomic uint64_t soft[DEVICES_MAX], evicted[DEVICES_MAX];
 	struct lease lease;
 };
 

@@ -67,7 +67,7 @@ static void limits_init(struct frame_limits *limits)
 {
 	limits->active_threads = ACTIVE_THREADS_ALL;
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		limits->memory[i] = UINT64_MAX;
+		limits->memory[i] = limits->soft[i] = UINT64_MAX;
 }
 
 int session_new(uint32_t id, struct resource_quotas *quotas,

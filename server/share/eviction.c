@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "host_store.h"
 #include "lock.h"
+#include "soft_limit.h"
 #include "server/util/log.h"
 #include "server/util/number.h"
 #include "server/session/session.h"
@@ -66,6 +67,20 @@ bool eviction_is_test(void)
 bool eviction_is_allowed(const struct session *session)
 {
 	return session->limits.oversubscribe == OVERSUBSCRIBE_YES || is_test;
+}
+
+bool eviction_may_ask(const struct session *session, uint32_t device, uint64_t size)
+{
+	return eviction_is_allowed(session) ||
+	       (soft_limit_is_set(session, device) && size <= soft_limit_left(session, device));
+}
+
+void eviction_note_away(struct session *session, uint32_t device, uint64_t bytes)
+{
+	uint64_t old = atomic_exchange(&session->eviction->away[device], bytes);
+
+	if (session->group)
+		atomic_fetch_add(&session->group->evicted[device], bytes - old);
 }
 
 uint64_t eviction_bytes(const struct session *session)
@@ -122,6 +137,8 @@ bool eviction_leave(struct session *session)
 			SESSION_NAME_ARGS(session), (unsigned long long)own->n_moves,
 			(unsigned long long)own->bytes_out >> 20,
 			(unsigned long long)own->n_returns);
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		eviction_note_away(session, i, 0);
 	lock_hold(&lock);
 	if (own->session)
 		LIST_DROP(all, own);
@@ -162,14 +179,22 @@ static uint64_t present(const struct eviction *one, uint32_t device)
 	return used > away ? used - away : 0;
 }
 
+/* What may leave for the other session: all of it, or what is borrowed. */
+static uint64_t may_leave(const struct eviction *one, const struct session *other, uint32_t device)
+{
+	if (eviction_is_allowed(one->session) && eviction_is_allowed(other))
+		return present(one, device);
+	return soft_limit_is_set(other, device) ? soft_limit_borrowed(one->session, device) : 0;
+}
+
 uint64_t eviction_others(const struct session *session, uint32_t device)
 {
 	uint64_t bytes = 0;
 
 	lock_hold(&lock);
 	for (const struct eviction *one = all; one; one = one->next)
-		if (one->session != session && eviction_is_allowed(one->session))
-			bytes += present(one, device);
+		if (one->session != session)
+			bytes += may_leave(one, session, device);
 	return bytes;
 }
 
@@ -183,22 +208,31 @@ struct asker {
 	uint64_t attempt;
 };
 
-/* Under the lock: which of two that wait comes first. */
-static bool precedes(const struct eviction_turn *one, const struct eviction_turn *other)
+/* Under the lock: which of two that wait for the same GPU comes first. */
+static bool precedes(const struct eviction *one, const struct eviction *other, uint32_t device)
 {
-	if (one->has_begun != other->has_begun)
-		return one->has_begun;
-	return one->waits_ns < other->waits_ns;
+	bool is_inside = soft_limit_holds(one->session, device);
+
+	if (is_inside != soft_limit_holds(other->session, device))
+		return is_inside;
+	if (one->turn.has_begun != other->turn.has_begun)
+		return one->turn.has_begun;
+	return one->turn.waits_ns < other->turn.waits_ns;
 }
 
 /* Whether it waits for space itself, after the asker. */
 static bool is_behind(const struct eviction *one, const struct asker *asker)
 {
-	const struct eviction_turn *own = &asker->session->eviction->turn;
+	const struct eviction *own = asker->session->eviction;
 
-	if (one->waits_ns > 0 && one->turn.waits_ns > 0 && own->waits_ns > 0)
-		return precedes(own, &one->turn);
-	return one->waits_ns > 0 && (asker->since_ns == 0 || one->waits_ns > asker->since_ns);
+	if (one->waits_ns == 0)
+		return false;
+	if (soft_limit_holds(asker->session, asker->device) !=
+		soft_limit_holds(one->session, asker->device))
+		return soft_limit_holds(asker->session, asker->device);
+	if (one->turn.waits_ns > 0 && own->turn.waits_ns > 0)
+		return precedes(own, one, asker->device);
+	return asker->since_ns == 0 || one->waits_ns > asker->since_ns;
 }
 
 /*
@@ -221,7 +255,7 @@ static enum eviction_stay why_not(
 {
 	uint64_t idle = atomic_load_explicit(&one->idle_since_ns, memory_order_relaxed);
 
-	if (!eviction_is_allowed(one->session))
+	if (may_leave(one, asker->session, asker->device) == 0)
 		return STAY_OFF;
 	if (one->state != EVICTION_IDLE)
 		return STAY_AT_WORK;
@@ -239,10 +273,22 @@ static void note_stay(enum eviction_stay *stay, enum eviction_stay other)
 		*stay = other;
 }
 
-/* Under the lock: the session that has been idle for longest; NULL: there is none. */
+/* Under the lock: borrowers go first, then those that have been idle for longest. */
+static bool goes_before(const struct eviction *one, const struct eviction *other, uint32_t device)
+{
+	bool is_borrower = soft_limit_borrowed(one->session, device) > 0;
+
+	if (!other)
+		return true;
+	if (is_borrower != (soft_limit_borrowed(other->session, device) > 0))
+		return is_borrower;
+	return one->idle_since_ns < other->idle_since_ns;
+}
+
+/* Under the lock: the session to ask next; NULL: there is none. */
 static struct eviction *choose(const struct asker *asker, enum eviction_stay *stay)
 {
-	struct eviction *oldest = NULL;
+	struct eviction *first = NULL;
 	uint64_t now = now_ns();
 
 	for (struct eviction *one = all; one; one = one->next) {
@@ -253,10 +299,10 @@ static struct eviction *choose(const struct asker *asker, enum eviction_stay *st
 			continue;
 		why = why_not(one, asker, now);
 		note_stay(stay, why);
-		if (why == STAY_NOTHING && (!oldest || one->idle_since_ns < oldest->idle_since_ns))
-			oldest = one;
+		if (why == STAY_NOTHING && goes_before(one, first, asker->device))
+			first = one;
 	}
-	return oldest;
+	return first;
 }
 
 /* Asks one session. Returns its ID; 0: nobody can be asked. */
@@ -270,7 +316,8 @@ static uint32_t ask_one(const struct asker *asker, uint64_t bytes, enum eviction
 		return 0;
 	victim->state = EVICTION_ASKED;
 	victim->attempt = asker->attempt;
-	victim->request = (struct eviction_request){asker->device, bytes};
+	victim->request = (struct eviction_request){
+		asker->device, MIN(bytes, may_leave(victim, asker->session, asker->device))};
 	victim->given = 0;
 	want(victim->session, WANTED_EVICTION);
 	return victim->session->id;
@@ -359,17 +406,29 @@ uint64_t eviction_make_space(struct session *session, uint32_t device, uint64_t 
 /* ---- turns */
 
 /* Under the lock: whether the turn of `one' comes before that of `own'. */
-static bool is_before(const struct eviction_turn *one, const struct eviction_turn *own)
+static bool is_before(const struct eviction *one, const struct eviction *own)
 {
-	return one != own && one->waits_ns > 0 && one->device == own->device && precedes(one, own);
+	return one != own && one->turn.waits_ns > 0 && one->turn.device == own->turn.device &&
+	       precedes(one, own, own->turn.device);
 }
 
 static bool is_first(const struct eviction *own)
 {
 	for (const struct eviction *one = all; one; one = one->next)
-		if (is_before(&one->turn, &own->turn))
+		if (is_before(one, own))
 			return false;
 	return true;
+}
+
+/*
+ * Under the lock: whether it has stayed for long enough. Borrowed memory has no such right against
+ * a session inside its soft limit.
+ */
+static bool has_stayed(
+	const struct eviction *one, const struct session *session, uint32_t device, uint64_t now)
+{
+	return now - one->turn.here_ns >= stay_ns ||
+	       (soft_limit_holds(session, device) && soft_limit_borrowed(one->session, device) > 0);
 }
 
 /* Under the lock: the session that has stayed for longest, and for long enough; NULL: none. */
@@ -378,9 +437,9 @@ static struct eviction *choose_to_stop(const struct session *session, uint32_t d
 	struct eviction *longest = NULL;
 
 	for (struct eviction *one = all; one; one = one->next)
-		if (one->session != session && eviction_is_allowed(one->session) &&
-			one->state == EVICTION_IDLE && !one->is_busy && present(one, device) > 0 &&
-			now - one->turn.here_ns >= stay_ns &&
+		if (one->session != session && may_leave(one, session, device) > 0 &&
+			one->state == EVICTION_IDLE && !one->is_busy &&
+			has_stayed(one, session, device, now) &&
 			(!longest || one->turn.here_ns < longest->turn.here_ns))
 			longest = one;
 	return longest;
@@ -407,7 +466,8 @@ static uint32_t stop_one(struct session *session, uint32_t device, uint64_t byte
 		return 0;
 	own->turn.has_begun = true;
 	victim->state = EVICTION_ASKED;
-	victim->request = (struct eviction_request){device, bytes};
+	victim->request =
+		(struct eviction_request){device, MIN(bytes, may_leave(victim, session, device))};
 	victim->given = 0;
 	atomic_store(&victim->must_stop, true);
 	want(victim->session, WANTED_EVICTION);
@@ -455,7 +515,7 @@ bool eviction_may_try(struct session *session, uint32_t device, uint64_t since_n
 		own->turn.waits_ns = since_ns;
 	own->turn.device = device;
 	for (const struct eviction *one = all; one; one = one->next)
-		if (one->turn.has_begun && is_before(&one->turn, &own->turn))
+		if (one->turn.has_begun && is_before(one, own))
 			return false;
 	return true;
 }

@@ -92,8 +92,14 @@ bool eviction_is_test(void);
 /* The worker: the session has nothing more to do for now. */
 void eviction_note_idle(struct session *session, uint64_t now);
 
-/* Whether memory of this session may leave, and other memory for it. */
+/* Whether all memory of this session may leave, and that of others for it (`oversubscribe'). */
 bool eviction_is_allowed(const struct session *session);
+
+/*
+ * Whether others may have to make space for `size' more bytes of the session: `oversubscribe' is
+ * on, or the session stays inside its soft limit (soft_limit.h), for which borrowed memory leaves.
+ */
+bool eviction_may_ask(const struct session *session, uint32_t device, uint64_t size);
 
 /* Any thread, while the session lives: bytes that are away now, on all GPUs. */
 uint64_t eviction_bytes(const struct session *session);
@@ -157,6 +163,9 @@ void eviction_answer(struct session *session, uint64_t bytes, enum eviction_stay
  * except that since then it waits for space to come back, and takes one between two attempts.
  */
 void eviction_set_busy(struct session *session, bool is_busy, uint64_t waits_ns);
+
+/* The worker: so many bytes of that GPU are away now. */
+void eviction_note_away(struct session *session, uint32_t device, uint64_t bytes);
 
 /* Bytes of that GPU which other sessions would make space with. */
 uint64_t eviction_others(const struct session *session, uint32_t device);

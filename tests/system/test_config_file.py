@@ -397,7 +397,7 @@ def keys_in_sources():
     daemon = set(re.findall(r'\[CONFIG_\w+\] = \{"(\w+)"', source))
     settings = document("daemon/config", "settings.c")
     limits = set(re.findall(r'\[SETTING_\w+\] = \{"(\w+)"', settings))
-    assert len(daemon) > 10 and len(limits) == 4, (daemon, limits)
+    assert len(daemon) > 10 and len(limits) == 5, (daemon, limits)
     return daemon, limits | {"uid"}
 
 

@@ -362,7 +362,11 @@ enum kind {
 	FRESH = 'f',
 	OFF = 'o',
 	BUSY = 'b',
-	WAITS = 'w'
+	WAITS = 'w',
+	BORROWS = 's',      /* idle, without `oversubscribe', with 4 bytes beyond its soft limit */
+	WAITS_BEYOND = 'v', /* such a one that waits for space */
+	BORROWS_TOO = 'r',  /* with `oversubscribe' */
+	INSIDE = 'h'        /* idle, without `oversubscribe', inside its soft limit */
 };
 
 static const struct row {
@@ -372,18 +376,25 @@ static const struct row {
 	const char *asked;
 	uint64_t given;
 	enum eviction_stay stay;
+	uint64_t soft; /* of the one that asks, which has nothing, without `oversubscribe'; 0: none
+			*/
 } rows[] = {
-	{"nobody is there", "----", 5, 0, "", 0, STAY_NOTHING},
-	{"the one that is idle for longest", "iiii", 5, 0, "0", 5, STAY_NOTHING},
-	{"as many as it takes", "iiii", 25, 0, "012", 25, STAY_NOTHING},
-	{"all of them", "iiii", 50, 0, "0123", 40, STAY_NOTHING},
-	{"not one that has just made a call", "fii-", 5, 0, "1", 5, STAY_AT_WORK},
-	{"only such ones", "ff--", 5, 0, "", 0, STAY_AT_WORK},
-	{"not without the setting", "oi--", 15, 0, "1", 10, STAY_OFF},
-	{"not one that moves memory", "bi--", 15, 0, "1", 10, STAY_AT_WORK},
-	{"new memory: one that waits", "w---", 5, 0, "0", 5, STAY_NOTHING},
-	{"one that waits: not one that has waited longer", "w---", 5, 200, "", 0, STAY_AT_WORK},
-	{"... but one that came later", "w---", 5, 50, "0", 5, STAY_NOTHING},
+	{"nobody is there", "----", 5, 0, "", 0, STAY_NOTHING, 0},
+	{"the one that is idle for longest", "iiii", 5, 0, "0", 5, STAY_NOTHING, 0},
+	{"as many as it takes", "iiii", 25, 0, "012", 25, STAY_NOTHING, 0},
+	{"all of them", "iiii", 50, 0, "0123", 40, STAY_NOTHING, 0},
+	{"not one that has just made a call", "fii-", 5, 0, "1", 5, STAY_AT_WORK, 0},
+	{"only such ones", "ff--", 5, 0, "", 0, STAY_AT_WORK, 0},
+	{"not without the setting", "oi--", 15, 0, "1", 10, STAY_OFF, 0},
+	{"not one that moves memory", "bi--", 15, 0, "1", 10, STAY_AT_WORK, 0},
+	{"new memory: one that waits", "w---", 5, 0, "0", 5, STAY_NOTHING, 0},
+	{"one that waits: not one that has waited longer", "w---", 5, 200, "", 0, STAY_AT_WORK, 0},
+	{"... but one that came later", "w---", 5, 50, "0", 5, STAY_NOTHING, 0},
+	{"inside the soft limit: what is borrowed", "s---", 5, 0, "0", 4, STAY_NOTHING, 100},
+	{"... of as many as it takes", "ss--", 5, 0, "01", 5, STAY_NOTHING, 100},
+	{"... not what is not", "hhoi", 5, 0, "", 0, STAY_OFF, 100},
+	{"... also of one that has waited longer", "v---", 5, 200, "0", 4, STAY_NOTHING, 100},
+	{"borrowers first", "iir-", 5, 0, "2", 5, STAY_NOTHING, 0},
 };
 
 static void make_candidate(unsigned i, enum kind kind)
@@ -397,13 +408,17 @@ static void make_candidate(unsigned i, enum kind kind)
 	one->session.id = 100 + i;
 	one->session.eviction = &one->eviction;
 	one->session.receiver.control = harness.session->receiver.control;
-	one->session.limits.oversubscribe = kind == OFF ? OVERSUBSCRIBE_NO : OVERSUBSCRIBE_YES;
+	one->session.limits.oversubscribe =
+		strchr("osvh", kind) ? OVERSUBSCRIBE_NO : OVERSUBSCRIBE_YES;
+	one->session.limits.soft[0] = UINT64_MAX;
+	if (strchr("svhr", kind))
+		one->session.limits.soft[0] = kind == INSIDE ? 10 : 6;
 	one->session.quotas[0] = &one->quota;
 	one->quota.quota.used = 10;
 	eviction_join(&one->session);
 	eviction_note_idle(&one->session, kind == FRESH ? now : now - 1000000000 + i);
-	if (kind == BUSY || kind == WAITS)
-		eviction_set_busy(&one->session, true, kind == WAITS ? 100 : 0);
+	if (strchr("bwv", kind))
+		eviction_set_busy(&one->session, true, kind == BUSY ? 0 : 100);
 }
 
 static void test_choice(void **state)
@@ -417,6 +432,9 @@ static void test_choice(void **state)
 		enum eviction_stay stay;
 
 		memset(asked, 0, sizeof(asked));
+		harness.session->limits.soft[0] = row->soft ? row->soft : UINT64_MAX;
+		harness.session->limits.oversubscribe =
+			row->soft ? OVERSUBSCRIBE_NO : OVERSUBSCRIBE_YES;
 		for (unsigned k = 0; k < CANDIDATES; k++)
 			make_candidate(k, row->kinds[k]);
 		atomic_store(&is_over, false);

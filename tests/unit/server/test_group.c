@@ -29,7 +29,7 @@ static struct frame_group frame_of(uint32_t id, const char *name, uint64_t memor
 	snprintf(frame.name, sizeof(frame.name), "%s", name);
 	frame.limits.active_threads = ACTIVE_THREADS_ALL;
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		frame.limits.memory[i] = memory;
+		frame.limits.memory[i] = memory, frame.limits.soft[i] = UINT64_MAX;
 	return frame;
 }
 

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 200 s
+"""Soft limits of memory: what a client borrows leaves for one inside its own soft limit."""
+
+import card
+import harness
+import mps
+from harness import contains, equal, wait_for
+from test_eviction import Holder, evictions
+
+CARD_MIB = 64
+
+
+class Pool:
+    """A service with the server `pool', and a card of 64 MiB for it."""
+
+    def __init__(self, *namespaces, **settings):
+        self.card = card.Card(CARD_MIB)
+        self.service = mps.Service({**self.card.settings, **settings})
+        self.namespaces = namespaces
+
+    def __enter__(self):
+        self.service.__enter__()
+        self.command("server", "create", "pool")
+        for name, *limits in self.namespaces:
+            self.command("namespace", "create", name, "--server=pool")
+            self.command("namespace", "set", name, "--server=pool", *limits)
+        return self
+
+    def __exit__(self, *error):
+        self.service.__exit__(*error)
+        self.card.__exit__(*error)
+
+    def command(self, *words, **more):
+        return self.service.command(*words, **more)
+
+    def env(self, namespace):
+        return {"CUDA_MPS_PIPE_DIRECTORY": "%s/pool/%s" % (self.service.pipe, namespace)}
+
+    def hold(self, namespace, mib, way="plain"):
+        return Holder(self.service, way, mib, **self.env(namespace))
+
+    def is_refused(self, namespace, mib):
+        code, out, _ = self.service.run("oversize", "plain", str(mib), "4096", env=self.env(namespace))
+        equal(code, 1)
+        contains(out, "CUDA_ERROR_OUT_OF_MEMORY")
+
+
+def test_borrowed_memory_leaves():
+    """... of the idle client for the one inside its limit, and comes back when there is space."""
+    with Pool(("small", "--soft-limit=32M"), ("large", "--soft-limit=16M")) as pool:
+        borrower = pool.hold("large", 52)
+        equal(borrower.ask("work"), "worked")
+        entitled = pool.hold("small", 28)
+        equal(entitled.ask("work"), "worked")
+        assert evictions(pool.service) > 0, pool.service.server_log()
+        # Beyond the soft limit nothing leaves: the card is full.
+        pool.is_refused("small", 28)
+        entitled.end()
+        equal(borrower.ask("work"), "worked")
+        borrower.end()
+
+
+def test_nothing_guaranteed():
+    """A client beyond its soft limit, or without one, makes nobody leave; nor does one inside it lose anything."""
+    with Pool(("small", "--soft-limit=4M"), ("large", "--soft-limit=64M"), ("free", "--client-priority=0")) as pool:
+        large = pool.hold("large", 44)
+        pool.is_refused("small", 28)
+        pool.is_refused("free", 28)
+        equal(evictions(pool.service), 0)
+        # New soft limits count at once: now all of it is borrowed.
+        pool.command("namespace", "set", "large", "--server=pool", "--soft-limit=0")
+        pool.command("namespace", "set", "small", "--server=pool", "--soft-limit=32M")
+        small = pool.hold("small", 28)
+        assert evictions(pool.service) > 0
+        small.end()
+        equal(large.ask("work"), "worked")
+        large.end()
+
+
+def test_work_of_the_borrower():
+    """A borrower that never rests has to stop, without a stay."""
+    with Pool(("small", "--soft-limit=32M"), ("large", "--soft-limit=16M"), MPS_OVERSUBSCRIBE_STAY="600") as pool:
+        busy = pool.service.popen("working_set", "52", "--every", "1024", "--launches", "3000", "--ahead", "16",
+                                  env=pool.env("large"))
+        wait_for("its memory", lambda: pool.card.used() > 50 << 20)
+        small = pool.hold("small", 28)
+        equal(small.ask("work"), "worked")
+        small.end()
+        code, out, err = pool.service.finish(busy)
+        equal(code, 0, out + err)
+
+
+def test_free_memory():
+    """The total is the hard limit; free is what the client gets, with what others have borrowed."""
+    with Pool(("small", "--soft-limit=32M", "--pinned-memory-limit=48M"), ("large", "--soft-limit=16M")) as pool:
+        small = pool.hold("small", 4)
+        n_free, total = map(int, small.ask("free").split())
+        equal((total, n_free > 40), (48, True))
+        large = pool.hold("large", 48)
+        n_free, total = map(int, small.ask("free").split())
+        equal(total, 48)
+        assert 24 <= n_free <= 28, n_free
+        pool.is_refused("small", 46)
+        large.end()
+        small.end()
+
+
+def test_survives_the_daemon():
+    with Pool(("small", "--soft-limit=32M")) as pool:
+        equal(pool.command("namespace", "get", "small", "pool", "soft-limit").stdout, "32M\n")
+        pool.service.restart_killed()
+        equal(pool.command("namespace", "get", "small", "pool", "soft_limit").stdout, "32M\n")
+        pool.command("namespace", "set", "small", "--server=pool", "--soft-limit=unlimited")
+        equal(pool.command("namespace", "get", "small", "pool", "soft-limit").stdout, "unlimited\n")
+        done = pool.command("namespace", "set", "small", "--server=pool", "--soft-limit=1T", check=False)
+        contains(done.stdout, '"1T" is not a size: --soft-limit takes 0, or ')
+
+
+if __name__ == "__main__":
+    harness.main(globals())
