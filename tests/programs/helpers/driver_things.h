@@ -27,8 +27,8 @@ enum {
 };
 
 /* A kernel that is used at once, and one of each kind for a later first use. */
-static const char image[] = ".version 7.8\n"
-			    ".target sm_90\n"
+static const char image[] = ".version 7.0\n"
+			    ".target sm_75\n"
 			    ".address_size 64\n"
 			    ".global .align 4 .u32 variable[64];\n"
 			    ".visible .entry nothing()\n"
@@ -59,8 +59,8 @@ static const char image[] = ".version 7.8\n"
 
 /* Separate kernels, because these calls change what loading does. */
 static const char services[] =
-	".version 7.8\n"
-	".target sm_90\n"
+	".version 7.0\n"
+	".target sm_75\n"
 	".address_size 64\n"
 	".extern .func (.param .b64 at) malloc(.param .b64 size);\n"
 	".extern .func free(.param .b64 at);\n"
