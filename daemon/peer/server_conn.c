@@ -16,6 +16,7 @@
 
 #include "daemon/state/daemon.h"
 #include "daemon/state/quarantine.h"
+#include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/client_report.h"
@@ -179,7 +180,10 @@ static int on_client_gone(struct server *server, struct conn *conn)
 	return 0;
 }
 
-/* The report of an ordinary user's server holds for that server only. */
+/*
+ * The report of an ordinary user's server, or of a server with some of the GPUs, holds for that
+ * server only.
+ */
 static int on_server_device(struct server *server, const struct frame_device *device)
 {
 	struct daemon *daemon = server->daemon;
@@ -190,7 +194,7 @@ static int on_server_device(struct server *server, const struct frame_device *de
 			device->ordinal, device->pci_bus_id, device->n_sms);
 	if (r < 0 || !devices_are_complete(&server->devices))
 		return r;
-	if (daemon_trusts_server(daemon, server->tenant->uid))
+	if (daemon_trusts_server(daemon, server->tenant->uid) && !server->slot->devices)
 		r = devices_copy(&daemon->devices, &server->devices);
 	return r;
 }
