@@ -156,9 +156,10 @@ struct frame_limits {
 	int32_t priority;                /* 0 normal, 1 below normal, 2 background */
 	uint64_t memory[DEVICES_MAX];    /* bytes, by the server's ordinals; UINT64_MAX: no limit */
 	uint64_t soft[DEVICES_MAX];      /* the same: more than that is borrowed */
-	uint32_t is_partitioned;         /* 1: its SMs are exactly those of `partition' */
-	uint32_t oversubscribe;          /* enum oversubscribe */
+	uint64_t partitioned;            /* a bit of each GPU: its SMs are those of `partition' */
 	uint64_t partition[DEVICES_MAX]; /* chunks of each GPU, one bit each; 0: none */
+	uint32_t oversubscribe;          /* enum oversubscribe */
+	uint32_t reserved;
 };
 
 /* One descriptor: the client's connection, which the daemon accepted. */
@@ -216,7 +217,8 @@ struct frame_device {
 	int32_t compute_mode; /* CUcomputemode */
 	uint32_t n_sms;
 	uint32_t sm_chunk; /* SMs of the smallest part that the driver divides into; 0: unknown */
-	uint32_t n_chunks; /* parts of that size, at most 64; the remaining SMs are in none */
+	uint32_t n_chunks; /* parts of that size, at most 64; the remaining SMs follow as another
+			      one */
 	uint32_t reserved;
 	uint32_t compute_capability; /* 10 * major + minor */
 	uint64_t total_memory;

@@ -212,7 +212,8 @@ CUresult device_open(struct device *device)
 		device_log_unavailable(device);
 	if (result == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION)
 		log_warn("the MPS service divides GPU %s into partitions of SMs, and "
-			 "CUDA_MPS_SM_PARTITION does not name one of them: lspart lists them",
+			 "CUDA_MPS_SM_PARTITION does not name one of them: sm-partition list shows "
+			 "them",
 			device_facts(device)->pci_bus_id);
 	if (result == CUDA_SUCCESS && !device->is_open) {
 		reconnect_end(&server);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * lspart and sm_partition, for a daemon with -S. Loop thread.
+ * lspart and sm_partition, for a daemon with -S; module_sm_partition.c has the commands of protocol
+ * 3. Loop thread.
  */
 
 #include <stdio.h>
@@ -11,15 +12,17 @@
 #include "daemon/state/daemon.h"
 #include "daemon/state/partitions.h"
 #include "daemon/conn/conn.h"
-#include "daemon/server/clients.h"
+#include "daemon/server/partition_choice.h"
+#include "daemon/server/server.h"
 #include "daemon/server/state_text.h"
 #include "daemon/reply/command_reply.h"
 #include "daemon/reply/command_scope.h"
 
-/* Without -S the daemon does not know the command, as the vendor's daemon. */
+/* Without partitions the daemon does not know the command, as the vendor's daemon. */
 static bool check_partitioned(struct conn *conn, const struct tokens *tokens)
 {
-	if (conn->daemon->config.is_partitioned)
+	if (conn->daemon->config.is_partitioned ||
+		(strcmp(tokens->item[0], "lspart") == 0 && !list_empty(&conn->daemon->partitions)))
 		return true;
 	command_fail(conn, "Unknown command \"%s\"", tokens->item[0]);
 	command_note(
@@ -35,8 +38,9 @@ static void lspart_print_row(struct conn *conn, const char *const column[7])
 
 static void lspart_print_device(struct conn *conn, const struct frame_device *device)
 {
-	uint64_t used = partitions_used(&conn->daemon->partitions, device);
-	unsigned n_used = chunks_count(used), n_used_sms = n_used * device->sm_chunk;
+	uint64_t used = partitions_used(&conn->daemon->partitions, device, NULL);
+	unsigned n_used = chunks_count(used & chunks_of(device));
+	unsigned n_used_sms = chunks_sms(used, device);
 	char uuid[DEVICE_UUID_TEXT], chunks[2][16], sms[2][16];
 
 	scope_short_uuid(device, uuid);
@@ -51,13 +55,13 @@ static void lspart_print_device(struct conn *conn, const struct frame_device *de
 static void lspart_print_partition(
 	struct conn *conn, const struct frame_device *device, const struct partition *partition)
 {
-	unsigned n_chunks = chunks_count(partition->chunks);
+	unsigned n_chunks = chunks_count(partition->chunks & chunks_of(device));
 	char uuid[DEVICE_UUID_TEXT], chunks[16], sms[16];
-	bool is_used = clients_count_partition(conn->daemon, partition) > 0;
+	bool is_used = partition_count_clients(conn->daemon, partition) > 0;
 
 	scope_short_uuid(device, uuid);
 	snprintf(chunks, sizeof(chunks), "%u", n_chunks);
-	snprintf(sms, sizeof(sms), "%u", n_chunks * device->sm_chunk);
+	snprintf(sms, sizeof(sms), "%u", chunks_sms(partition->chunks, device));
 	lspart_print_row(conn, (const char *const[7]){uuid, partition->id, "-", chunks, "-", sms,
 				       is_used ? "Yes" : "No"});
 }
@@ -82,6 +86,7 @@ void command_lspart(struct conn *conn, const struct tokens *tokens)
 
 static void add_partition(struct conn *conn, const struct frame_device *device, const char *chunks)
 {
+	struct partition_wish wish = {.name = ""};
 	char name[PARTITION_NAME_MAX];
 	struct partition *partition;
 	uint64_t n_chunks;
@@ -93,7 +98,10 @@ static void add_partition(struct conn *conn, const struct frame_device *device, 
 			chunks, device->n_chunks, device->sm_chunk);
 		return;
 	}
-	r = partitions_add(&conn->daemon->partitions, device, (unsigned)n_chunks, &partition);
+	wish.n_chunks = (unsigned)n_chunks;
+	list_each (const struct server, server, &conn->daemon->servers, link_in_daemon)
+		wish.lent |= partition_lent(server, device, NULL);
+	r = partitions_add(&conn->daemon->partitions, device, &wish, &partition);
 	if (r == -ENOSPC) {
 		command_fail(conn,
 			"Failed to fulfill the requested SM partition of %s chunks, error "
@@ -112,7 +120,7 @@ static void add_partition(struct conn *conn, const struct frame_device *device, 
 
 static void remove_partition(struct conn *conn, const struct frame_device *device, const char *id)
 {
-	struct partition *partition = partitions_find(&conn->daemon->partitions, device, id);
+	struct partition *partition = partitions_find(&conn->daemon->partitions, device, id, NULL);
 	char uuid[DEVICE_UUID_TEXT];
 
 	device_uuid_text(device, uuid);
@@ -120,7 +128,7 @@ static void remove_partition(struct conn *conn, const struct frame_device *devic
 		command_fail(conn, "Partition %s/%s not found", uuid, id);
 		return;
 	}
-	if (clients_count_partition(conn->daemon, partition) > 0) {
+	if (partition_count_clients(conn->daemon, partition) > 0) {
 		command_fail(conn, "Partition %s/%s in use. Terminate all clients before removing.",
 			uuid, id);
 		return;

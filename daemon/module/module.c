@@ -23,6 +23,7 @@
 #include "daemon/server/server.h"
 #include "daemon/server/viewer.h"
 #include "daemon/reply/command_reply.h"
+#include "daemon/reply/command_scope.h"
 
 /* ---- tables and fields */
 
@@ -96,7 +97,8 @@ bool module_shows_slot(const struct conn *conn, const struct slot *slot)
 	bool serves_user = conn->daemon->config.is_multiuser &&
 			   (!slot->is_isolated || viewer_sees_user(conn, slot->uid));
 
-	return (slot->server || *slot->name || !list_empty(&slot->namespaces)) &&
+	return (slot->server || *slot->name || !list_empty(&slot->namespaces) ||
+		       slot->n_partitions > 0) &&
 	       (owns_slot(conn, slot) || serves_user);
 }
 
@@ -106,6 +108,28 @@ bool module_is_chosen(const struct slot *slot, const char *name)
 
 	slot_name(slot, own);
 	return !name || strcmp(own, name) == 0;
+}
+
+const struct frame_device *module_find_device(struct conn *conn, const char *name)
+{
+	const struct devices *devices = &conn->daemon->devices;
+	const struct frame_device *device;
+
+	if (devices->n == 0) {
+		command_fail(conn, "The GPUs are not known: %s", conn->daemon->probe_failure.text);
+		return NULL;
+	}
+	return scope_check_device(conn, devices, name) && devices_find(devices, name, &device) == 0
+		       ? device
+		       : NULL;
+}
+
+bool module_has_device(const struct slot *slot, const struct frame_device *device)
+{
+	char uuid[DEVICE_UUID_TEXT];
+
+	device_uuid_text(device, uuid);
+	return !slot->devices || strstr(slot->devices, uuid);
 }
 
 /* "Ready" is the vendor's word. A named server that has ended starts again with its next client. */

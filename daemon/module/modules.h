@@ -14,6 +14,7 @@
 #include "daemon/state/server_name.h"
 
 struct conn;
+struct frame_device;
 struct group;
 struct namespace;
 struct slot;
@@ -41,6 +42,15 @@ void module_client_terminate(struct conn *conn, const struct tokens *tokens);
 
 /* module_device.c */
 void module_device_list(struct conn *conn, const struct tokens *tokens);
+
+/* module_sm_partition.c */
+void module_sm_partition_create(struct conn *conn, const struct tokens *tokens);
+void module_sm_partition_delete(struct conn *conn, const struct tokens *tokens);
+void module_sm_partition_bind(struct conn *conn, const struct tokens *tokens);
+void module_sm_partition_unbind(struct conn *conn, const struct tokens *tokens);
+
+/* module_sm_partition_list.c */
+void module_sm_partition_list(struct conn *conn, const struct tokens *tokens);
 
 /* ---- limits of a namespace (module_limit.c) */
 
@@ -81,6 +91,12 @@ int module_find_field(
  */
 struct slot *module_find_slot(struct conn *conn, const char *name);
 struct slot *module_find_slot_to_change(struct conn *conn, const char *name);
+
+/* The GPU of that name, as --allowed-devices has it. NULL: the connection is answered. */
+const struct frame_device *module_find_device(struct conn *conn, const char *name);
+
+/* Whether the slot's server has the GPU, or will have it. */
+bool module_has_device(const struct slot *slot, const struct frame_device *device);
 
 /* The vendor's word for the state of the slot's server. */
 const char *module_status(const struct slot *slot);

@@ -15,11 +15,11 @@
 
 #include "eviction_stay.h"
 #include "group_shares.h"
+#include "partition_choice.h"
 #include "server.h"
 #include "server_watch.h"
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
-#include "daemon/state/partitions.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 
@@ -68,34 +68,6 @@ unsigned clients_count_group(const struct daemon *daemon, uint32_t group)
 	list_each (struct server, server, &daemon->servers, link_in_daemon)
 		list_each (struct client, client, &server->clients, link)
 			n += client->group == group;
-	return n;
-}
-
-/* An adopted server that has not reported its clients yet may have some. */
-static bool may_have_unknown_clients(const struct server *server, const struct partition *partition)
-{
-	return partition->is_of_earlier_daemon && !server->is_child && !server->knows_clients;
-}
-
-static bool client_has_named(
-	const struct server *server, const struct client *client, const struct partition *partition)
-{
-	for (unsigned i = 0; i < server->devices.n; i++)
-		if (partition_is_of(partition, &server->devices.items[i]) &&
-			client->partition[i] == partition->chunks)
-			return true;
-	return false;
-}
-
-unsigned clients_count_partition(const struct daemon *daemon, const struct partition *partition)
-{
-	unsigned n = 0;
-
-	list_each (const struct server, server, &daemon->servers, link_in_daemon) {
-		n += may_have_unknown_clients(server, partition);
-		list_each (struct client, client, &server->clients, link)
-			n += client_has_named(server, client, partition);
-	}
 	return n;
 }
 
@@ -312,9 +284,7 @@ static struct frame_limits client_limits(
 		settings = groups_settings(group, &server->devices);
 		settings_lower(&settings, &server->devices, &limits);
 	}
-	if (server->daemon->config.is_partitioned)
-		partitions_limit(&server->daemon->partitions, &server->devices,
-			conn->in.hello.sm_partition.value, &limits);
+	partition_choice_set(server, conn, &limits);
 	return limits;
 }
 

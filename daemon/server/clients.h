@@ -23,7 +23,6 @@
 struct account;
 struct conn;
 struct daemon;
-struct partition;
 struct server;
 
 /* A GPU that a client uses, and the client's limits on it. */
@@ -62,7 +61,8 @@ struct client {
 	uint32_t group;          /* its id; 0: none */
 	uint64_t pid_namespace;  /* its inode; 0: not known */
 	char command[FRAME_TEXT_MAX];
-	uint64_t partition[DEVICES_MAX]; /* the chunks of SMs that it named, with -S */
+	uint64_t
+		partition[DEVICES_MAX]; /* the chunks of SMs that it has, of GPUs with partitions */
 	struct context contexts[DEVICES_MAX];
 	unsigned n_contexts;
 	struct counts counts;        /* as of the server's last report, as is the next */
@@ -82,12 +82,6 @@ unsigned clients_count_process(const struct server *server, pid_t pid);
 
 /* How many clients are in the group, or wait for their server and will be. */
 unsigned clients_count_group(const struct daemon *daemon, uint32_t group);
-
-/*
- * How many clients have named the partition. A server of an earlier daemon that has not reported
- * its clients yet counts as one.
- */
-unsigned clients_count_partition(const struct daemon *daemon, const struct partition *partition);
 
 /*
  * 0, -EUSERS (the server is full), -EDQUOT (all servers together have too many clients, or too

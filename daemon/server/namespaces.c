@@ -19,6 +19,7 @@
 #include "server.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
+#include "daemon/state/partitions.h"
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
@@ -106,6 +107,7 @@ static void namespace_free(struct namespace *namespace, bool is_forgotten)
 	answer_enders(&namespace->enders);
 	endpoint_close(namespace->endpoint, is_forgotten);
 	list_remove(&namespace->link);
+	partitions_forget_group(&daemon->partitions, namespace->group->id);
 	group_shares_remove(&daemon->groups, namespace->group);
 	free(namespace);
 }
@@ -139,10 +141,11 @@ static void sweep_namespaces(struct slot *slot)
 		}
 }
 
-static void free_namespaces(struct slot *slot, bool are_forgotten)
+static void free_parts(struct slot *slot, bool are_forgotten)
 {
 	list_each_safe (struct namespace, namespace, &slot->namespaces, link)
 		namespace_free(namespace, are_forgotten);
+	partitions_forget_slot(&slot->tenant->daemon->partitions, slot);
 }
 
 /* ---- named servers */
@@ -216,7 +219,7 @@ static void sweep_slot(struct slot *slot)
 	log_control(&daemon->logs, "Server '%s' %s", slot->name,
 		slot->is_deleted ? "is deleted" : "is deleted, as it could not start");
 	answer_enders(&slot->enders);
-	free_namespaces(slot, true);
+	free_parts(slot, true);
 	slot_free_named(slot);
 	daemon_want(daemon, WANT_RECORD);
 }
@@ -234,7 +237,7 @@ void named_servers_close(struct daemon *daemon)
 {
 	list_each (struct tenant, tenant, &daemon->tenants, link)
 		list_each_safe (struct slot, slot, &tenant->slots, link) {
-			free_namespaces(slot, false);
+			free_parts(slot, false);
 			if (*slot->name)
 				slot_free_named(slot);
 		}

@@ -95,14 +95,38 @@ static void write_named_servers(FILE *file, const struct daemon *daemon)
 		}
 }
 
+static void write_uuid(FILE *file, const uint8_t uuid[16])
+{
+	for (size_t i = 0; i < 16; i++)
+		fprintf(file, "%02x", uuid[i]);
+}
+
+static void write_partition(
+	FILE *file, const struct daemon *daemon, const struct partition *partition)
+{
+	char server[SERVER_NAME_MAX];
+
+	if (!partition->slot) {
+		fputs("partition ", file);
+		write_uuid(file, partition->uuid);
+		fprintf(file, " %" PRIx64 "\n", partition->chunks);
+		return;
+	}
+	slot_name(partition->slot, server);
+	fprintf(file, "sm-partition %s %u ", server, partition->slot->tenant->uid);
+	write_uuid(file, partition->uuid);
+	fprintf(file, " %" PRIx64 " %s %u %u", partition->chunks, partition->name,
+		partition->max_chunks, partition->is_shareable);
+	list_each (const struct binding, binding, &partition->bindings, link)
+		fprintf(file, " %s", groups_get(&daemon->groups, binding->group)->namespace->name);
+	fputc('\n', file);
+}
+
 static void write_partitions(FILE *file, const struct daemon *daemon)
 {
-	list_each (const struct partition, partition, &daemon->partitions, link) {
-		fputs("partition ", file);
-		for (size_t i = 0; i < sizeof(partition->uuid); i++)
-			fprintf(file, "%02x", partition->uuid[i]);
-		fprintf(file, " %" PRIx64 "\n", partition->chunks);
-	}
+	list_each (const struct partition, partition, &daemon->partitions, link)
+		if (!partition->slot || !partition->slot->is_deleted)
+			write_partition(file, daemon, partition);
 }
 
 char *state_text_format(const struct daemon *daemon)
@@ -269,16 +293,62 @@ static bool is_hex(const char *text, size_t n_max)
 	return n > 0 && n <= n_max && !text[n];
 }
 
+/* A GPU, and chunks of it. */
+static bool read_chunks(char **rest, uint8_t uuid[16], uint64_t *ret_chunks)
+{
+	const char *text = next_word(rest), *chunks = next_word(rest);
+
+	if (!is_hex(text, 32) || strlen(text) != 32 || !is_hex(chunks, 16))
+		return false;
+	for (size_t i = 0; i < 16; i++)
+		(void)sscanf(text + 2 * i, "%2hhx", &uuid[i]);
+	*ret_chunks = strtoull(chunks, NULL, 16);
+	return true;
+}
+
 static void parse_partition(struct daemon *daemon, char *rest)
 {
-	const char *uuid = next_word(&rest), *chunks = next_word(&rest);
-	uint8_t bytes[16];
+	const struct partition_wish wish = {.name = ""};
+	struct partition *partition;
+	uint8_t uuid[16];
+	uint64_t chunks;
 
-	if (!is_hex(uuid, 32) || strlen(uuid) != 32 || !is_hex(chunks, 16))
+	if (read_chunks(&rest, uuid, &chunks))
+		(void)partitions_restore(&daemon->partitions, uuid, chunks, &wish, &partition);
+}
+
+/* A namespace that could not be restored is left out. */
+static void read_bindings(char **rest, struct partition *partition)
+{
+	while (*rest) {
+		const struct namespace *namespace =
+			namespace_find(partition->slot, next_word(rest));
+
+		if (namespace && !partition_is_bound(partition, namespace->group->id))
+			(void)partition_bind(partition, namespace->group->id);
+	}
+}
+
+static void parse_sm_partition(struct daemon *daemon, char *rest)
+{
+	const char *server = next_word(&rest);
+	struct tenant *tenant = read_tenant(daemon, &rest);
+	struct partition_wish wish = {
+		.slot = tenant ? find_server_slot(daemon, tenant, server) : NULL};
+	struct partition *partition;
+	uint8_t uuid[16];
+	uint64_t chunks, max_chunks, is_shareable;
+
+	if (!wish.slot || wish.slot->tenant != tenant || !read_chunks(&rest, uuid, &chunks))
 		return;
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		(void)sscanf(uuid + 2 * i, "%2hhx", &bytes[i]);
-	(void)partitions_restore(&daemon->partitions, bytes, strtoull(chunks, NULL, 16));
+	wish.name = next_word(&rest);
+	if (!server_name_ok(wish.name) || parse_number(next_word(&rest), 64, &max_chunks) < 0 ||
+		parse_number(next_word(&rest), 1, &is_shareable) < 0)
+		return;
+	wish.max_chunks = (unsigned)max_chunks;
+	wish.is_shareable = is_shareable;
+	if (partitions_restore(&daemon->partitions, uuid, chunks, &wish, &partition) == 0)
+		read_bindings(&rest, partition);
 }
 
 static void parse_line(struct daemon *daemon, char *line)
@@ -293,6 +363,7 @@ static void parse_line(struct daemon *daemon, char *line)
 		{"named", parse_named},
 		{"namespace", parse_namespace},
 		{"partition", parse_partition},
+		{"sm-partition", parse_sm_partition},
 	};
 	const char *word = next_word(&line);
 

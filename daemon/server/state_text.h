@@ -5,8 +5,7 @@
 /*
  * What the operator has set by commands, as lines of text for the record
  * (record.h): partitions, groups, named servers and namespaces, limits of the defaults and of
- * servers. Loop
- * thread.
+ * servers. Loop thread.
  *
  *     default LIMITS
  *     server PID LIMITS
@@ -14,6 +13,7 @@
  *     named SERVER UID GPUS      GPUS: as CUDA_VISIBLE_DEVICES takes them, or -
  *     namespace SERVER UID NAME LIMITS
  *     partition UUID CHUNKS      both hexadecimal
+ *     sm-partition SERVER UID UUID CHUNKS NAME MAX SHAREABLE NAMESPACE...
  *
  * LIMITS are the share in thousandths of a percent, the priority, and for each
  * memory limit the GPU and the bytes.

@@ -116,14 +116,14 @@ unsigned slot_count_restarts(struct slot *slot)
 bool slot_is_unused(struct slot *slot)
 {
 	return !slot->server && !slot_is_waiting(slot) && list_empty(&slot->namespaces) &&
-	       slot_count_restarts(slot) == 0;
+	       slot->n_partitions == 0 && slot_count_restarts(slot) == 0;
 }
 
 bool slots_are_needed(const struct tenant *tenant)
 {
 	list_each (const struct slot, slot, &tenant->slots, link)
 		if (slot->server || slot_is_waiting(slot) || *slot->name ||
-			!list_empty(&slot->namespaces))
+			!list_empty(&slot->namespaces) || slot->n_partitions > 0)
 			return true;
 	return false;
 }

@@ -35,6 +35,7 @@ struct slot {
 	bool is_new;                /* named, and its server has not been ready yet */
 	bool is_deleted;            /* named, and freed when its server has ended */
 	struct list namespaces;     /* of protocol 3 (namespaces.h) */
+	unsigned n_partitions;      /* ... of its server (partitions.h) */
 	struct server *server;      /* NULL while there is none */
 	struct list clients;        /* connections that wait to be handed over */
 	struct list starters;       /* connections whose start_server waits */

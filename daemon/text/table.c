@@ -104,10 +104,11 @@ static void write_csv(const struct table *table, FILE *file)
 /* ---- aligned */
 
 /* "pipe-directory" is PIPE DIRECTORY. */
-static void put_title(FILE *file, const char *name)
+static void put_title(const struct table *table, FILE *file, const char *name)
 {
 	for (; *name; name++)
-		fputc(*name == '-' ? ' ' : toupper((unsigned char)*name), file);
+		fputc(*name == '-' && !table->has_hyphens ? ' ' : toupper((unsigned char)*name),
+			file);
 }
 
 static void put_line(const struct table *table, FILE *file, const char *const *cells)
@@ -118,7 +119,7 @@ static void put_line(const struct table *table, FILE *file, const char *const *c
 		if (cells)
 			fputs(text, file);
 		else
-			put_title(file, text);
+			put_title(table, file, text);
 		if (i + 1 < table->n_columns)
 			fprintf(file, "%*s", (int)(table->widths[i] - strlen(text) + GAP), "");
 	}

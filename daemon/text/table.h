@@ -10,7 +10,7 @@
 
 #include "base.h"
 
-#define TABLE_COLUMNS_MAX 8
+#define TABLE_COLUMNS_MAX 12
 
 #define TABLE_FORMATS "table, csv or csv,noheader"
 
@@ -18,8 +18,9 @@ struct table {
 	const char *const *columns; /* their names, as CSV has them */
 	size_t n_columns, widths[TABLE_COLUMNS_MAX];
 	bool is_csv, has_no_header;
-	bool has_failed; /* no memory */
-	char **cells;    /* row by row */
+	bool has_hyphens; /* in the titles of the aligned form, too */
+	bool has_failed;  /* no memory */
+	char **cells;     /* row by row */
 	size_t n_cells;
 };
 

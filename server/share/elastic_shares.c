@@ -28,8 +28,8 @@ void elastic_shares_take(struct session *session, struct session_device *sdev)
 	unsigned own = sdev->share.set ? (unsigned)__builtin_popcountll(sdev->share.set)
 				       : elastic_groups_all(sdev->device);
 
-	if (session->limits.priority < PRIORITY_BACKGROUND || session->limits.is_partitioned ||
-		n == 0)
+	if (session->limits.priority < PRIORITY_BACKGROUND ||
+		sm_share_is_partitioned(session, sdev->device) || n == 0)
 		return;
 	for (i = 0; i + 1 < n && elastic->groups[i] < own; i++) {
 		CUresult result = sm_share_take_elastic(session, sdev->device, &sdev->share,

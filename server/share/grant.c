@@ -12,17 +12,18 @@
 #include "server/session/session.h"
 #include "server/device/device.h"
 
-/* The client sees as many SMs on its GPUs as its partitions have. */
-static void grant_set_partitions(struct session *session)
+/* The client sees as many SMs on a GPU as its partition has, of which percentages take none. */
+static void grant_set_partition(struct session *session, uint32_t ordinal)
 {
-	for (uint32_t i = 0; i < devices_count(); i++) {
-		struct device_facts __shm *facts = &session->page->device[i];
-		uint32_t n_sms = sm_share_of_partition(session, device_get(i));
+	struct device_facts __shm *facts = &session->page->device[ordinal];
+	uint32_t n_sms = sm_share_of_partition(session, device_get(ordinal));
+	const uint32_t undivided = 0;
 
-		if (n_sms > 0)
-			shm_copy_in(&facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT],
-				&n_sms, sizeof(n_sms));
-	}
+	if (n_sms == 0)
+		return;
+	shm_copy_in(
+		&facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT], &n_sms, sizeof(n_sms));
+	shm_copy_in(&facts->n_sm_groups, &undivided, sizeof(undivided));
 }
 
 void grant_set(struct session *session, const struct frame_limits *limits, struct group *group)
@@ -40,8 +41,9 @@ void grant_set(struct session *session, const struct frame_limits *limits, struc
 			own->oversubscribe = group->limits.oversubscribe;
 	}
 	shm_store32(&session->page->active_threads, own->active_threads);
-	if (own->is_partitioned)
-		grant_set_partitions(session);
+	for (uint32_t i = 0; i < devices_count(); i++)
+		if (sm_share_is_partitioned(session, device_get(i)))
+			grant_set_partition(session, i);
 	grant_publish_memory(session);
 }
 

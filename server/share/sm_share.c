@@ -28,7 +28,8 @@ struct division {
 	unsigned count; /* of SMs that the driver was asked for in each group */
 	struct sm_loads loads;
 	struct sm_share *shares;
-	CUdevResource parts[SM_LOADS_MAX];
+	unsigned n_rest;                   /* SMs that are in no group; 0: none */
+	CUdevResource parts[SM_LOADS_MAX]; /* the groups; then these SMs, if any */
 };
 
 static struct lock lock = LOCK_INIT(SM_SHARES);
@@ -39,7 +40,7 @@ static atomic_bool is_lack_logged;
 static CUresult sm_share_split(
 	struct division *division, const CUdevResource *whole, unsigned *ret_n)
 {
-	CUdevResource rest;
+	CUdevResource rest = {0};
 	unsigned count = 1, n = 0;
 	CUresult result;
 
@@ -52,6 +53,11 @@ static CUresult sm_share_split(
 		result = cuda.cuDevSmResourceSplitByCount(
 			division->parts, &n, whole, &rest, 0, count);
 	division->count = count;
+	division->n_rest = 0;
+	if (result == CUDA_SUCCESS && n > 0 && n < SM_LOADS_MAX) {
+		division->n_rest = rest.type == CU_DEV_RESOURCE_TYPE_SM ? rest.sm.smCount : 0;
+		division->parts[n] = rest;
+	}
 	*ret_n = n;
 	return result;
 }
@@ -161,7 +167,7 @@ static CUresult make_green(struct session *session, struct device *device,
 	};
 	CUdevResource parts[SM_LOADS_MAX];
 
-	for (unsigned i = 0; i < division->loads.n; i++)
+	for (unsigned i = 0; i < SM_LOADS_MAX; i++)
 		if (share->set >> i & 1)
 			parts[key.n_parts++] = division->parts[i];
 	return green_take(session, &key, parts, !share->is_elastic, ret_green);
@@ -210,18 +216,33 @@ static void log_share(
 		device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT]);
 }
 
+/* A partition may also have the SMs that are in no group. */
+static uint64_t rest_of(const struct division *division)
+{
+	return division->n_rest > 0 ? UINT64_C(1) << division->loads.n : 0;
+}
+
 /* The groups of the partition on the GPU; 0: the session has none there. */
 static uint64_t partition_of(const struct session *session, const struct device *device)
 {
+	const struct division *division = &divisions[device->ordinal];
 	uint64_t set = session->limits.partition[device->ordinal];
 
-	return set & ~sm_set_first(divisions[device->ordinal].loads.n) ? 0 : set;
+	return set & ~(sm_set_first(division->loads.n) | rest_of(division)) ? 0 : set;
+}
+
+bool sm_share_is_partitioned(const struct session *session, const struct device *device)
+{
+	return session->limits.partitioned >> device->ordinal & 1;
 }
 
 uint32_t sm_share_of_partition(const struct session *session, const struct device *device)
 {
-	return (unsigned)__builtin_popcountll(partition_of(session, device)) *
-	       device->facts.sm_group;
+	const struct division *division = &divisions[device->ordinal];
+	uint64_t set = partition_of(session, device), rest = set & rest_of(division);
+
+	return (unsigned)__builtin_popcountll(set & ~rest) * device->facts.sm_group +
+	       (rest ? division->n_rest : 0);
 }
 
 /* Percentages have no effect where GPUs are partitioned. */
@@ -234,7 +255,8 @@ static CUresult take_partition(
 	share->set = partition_of(session, device);
 	if (!share->set) {
 		log_line("Client " SESSION_NAME " has no partition of the SMs of device %u: "
-			 "CUDA_MPS_SM_PARTITION must name one (lspart shows them)",
+			 "its namespace must have one, or CUDA_MPS_SM_PARTITION name one "
+			 "(mps-control sm-partition list, or lspart)",
 			SESSION_NAME_ARGS(session), device->ordinal);
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	}
@@ -259,7 +281,7 @@ CUresult sm_share_take(struct session *session, struct device *device, struct sm
 
 	share->n_sms = (uint32_t)device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
 	share->context = device->context;
-	if (session->limits.is_partitioned)
+	if (sm_share_is_partitioned(session, device))
 		return take_partition(session, device, share);
 	if (active_threads == ACTIVE_THREADS_ALL)
 		return CUDA_SUCCESS;
@@ -299,7 +321,7 @@ CUresult sm_share_take_part(struct session *session, struct device *device,
 	unsigned n = MIN(MAX(n_groups, 1u), (unsigned)__builtin_popcountll(within));
 	CUresult result;
 
-	if (session->limits.is_partitioned || division->loads.n == 0)
+	if (sm_share_is_partitioned(session, device) || division->loads.n == 0)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	lock_take(&lock);
 	share->set = sm_loads_choose(&division->loads, within, n);

@@ -27,12 +27,15 @@ struct sm_share {
 	struct sm_share *next;     /* of its GPU */
 	const struct group *group; /* group of clients; NULL: none */
 	uint64_t group_set;        /* SMs of that group; 0: nothing in common */
-	uint64_t set;              /* one bit per group of SMs; 0: all SMs */
-	struct green *green;       /* one for all shares with the same SMs; NULL: all SMs */
+	uint64_t set;        /* one bit per group of SMs, then the remaining ones; 0: all SMs */
+	struct green *green; /* one for all shares with the same SMs; NULL: all SMs */
 	CUcontext context;
 	uint32_t n_sms;
 	bool is_elastic; /* one of several shares that a background session changes between */
 };
+
+/* Whether the session has no SMs of the GPU but those of a partition. */
+bool sm_share_is_partitioned(const struct session *session, const struct device *device);
 
 /* The number of SMs in the session's partition of the GPU; 0: it has no partition. */
 uint32_t sm_share_of_partition(const struct session *session, const struct device *device);

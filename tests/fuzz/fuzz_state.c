@@ -72,6 +72,7 @@ static void check_daemon(void)
 		list_each (const struct partition, other, &daemon_.partitions, link)
 			must(other == one ||
 				memcmp(one->uuid, other->uuid, sizeof(one->uuid)) != 0 ||
+				(one->slot && other->slot && one->slot != other->slot) ||
 				!(one->chunks & other->chunks));
 	}
 }

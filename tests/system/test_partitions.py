@@ -183,6 +183,48 @@ def test_next_daemon():
         equal(len(rows(shared)), 1, "they end with the daemon")
 
 
+def named(shared, name, *options):
+    """What a new partition of the server `pool' is called in CUDA_MPS_SM_PARTITION."""
+    said = ask(shared, "sm-partition", "create", name, "--server=pool", "--device=0", *options)
+    found = re.fullmatch(r"SM partition '%s' created on device (GPU-[0-9a-f-]+) \(sm-count=\d+\)\n"
+                         r"CUDA_MPS_SM_PARTITION=(\1/[A-Za-z0-9+/]+)\n" % name, said)
+    return found.group(2)
+
+
+def inside(shared, *names, partition=None):
+    return {"CUDA_MPS_PIPE_DIRECTORY": "/".join((shared.pipe, "pool", *names)),
+            "CUDA_MPS_SM_PARTITION": partition}
+
+
+def test_of_servers():
+    """Without -S: of a server, by name; a namespace that is bound to one has it, and no other namespace."""
+    with mps.Service({"SOFTGPU_SMS": str(SMS)}) as shared:
+        shared.command("server", "create", "pool")
+        for space in "small", "large":
+            shared.command("namespace", "create", space, "--server=pool")
+        two, three = named(shared, "two", "--chunks=2"), named(shared, "three", "--chunks=3")
+        named(shared, "rest", "--chunks=1", "--include-remainder=true", "--max-chunks=4")
+        for name, space in ("two", "small"), ("rest", "large"):
+            shared.command("sm-partition", "bind", name, "--server=pool", "--device=0", "--namespace=" + space)
+        listed = ask(shared, "sm-partition", "list", "--long", "--format=csv,noheader")
+        contains(listed, "pool/small")
+
+        shared.restart_killed()
+        equal(ask(shared, "sm-partition", "list", "--long", "--format=csv,noheader"), listed)
+        # By the namespace, whatever the client names; elastic, with the 4 SMs in no chunk; by name.
+        shared.run_ok("smids", "--sms", "16", env=inside(shared, "small"))
+        shared.run_ok("smids", "--sms", "16", env=inside(shared, "small", partition=three))
+        shared.run_ok("smids", "--sms", "36", env=inside(shared, "large"))
+        shared.run_ok("smids", "--sms", "24", env=inside(shared, partition=three))
+        for env in inside(shared), inside(shared, partition=two), inside(shared, "default", partition=two):
+            code, out, err = shared.run("driver", env=env)
+            assert code, out
+            contains(out, NEEDS_ONE)
+            contains(err, "CUDA_MPS_SM_PARTITION does not name one of them")
+        # The user's own server is not divided.
+        shared.run_ok("smids", "--sms", str(SMS))
+
+
 def test_daemon_without():
     with mps.Service() as shared:
         equal(ask(shared, "lspart"), 'Unknown command "lspart"\n')

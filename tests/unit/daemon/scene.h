@@ -23,6 +23,7 @@
  *	A1:7 A1!7		... whose program is 7; with MPS_ISOLATE
  *	A1@team			... with MPS_GROUP=team
  *	A1/pool/small		... in the directory of that namespace
+ *	A1%Aw A1/pool/small%Aw	... that names the partition Aw of the GPU
  *	A1..A9 A1*16 A9=A1	nine clients; sixteen clients of one process; one of A1's process
  *	A1~			arrives in a process that the daemon cannot see
  *	A1-			leaves

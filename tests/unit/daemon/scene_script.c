@@ -25,10 +25,23 @@
 /* The namespace in whose directory the client connects. */
 static uint32_t entry_of(const char *how)
 {
-	const struct group *group =
-		*how == '/' ? groups_find(&scene.daemon->groups, how + 1) : NULL;
+	const struct group *group = NULL;
+	char name[GROUP_NAME_MAX];
 
-	return group ? group->id : *how == '/' ? UINT32_MAX : 0;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(how, "%"), how);
+	if (*name == '/')
+		group = groups_find(&scene.daemon->groups, name + 1);
+	return group ? group->id : *name == '/' ? UINT32_MAX : 0;
+}
+
+/* The partition of the GPU that the client names. */
+static void name_partition(struct frame_variable *variable, const char *how)
+{
+	const char *id = strchr(how, '%');
+
+	variable->is_set = id != NULL;
+	if (id)
+		snprintf(variable->value, sizeof(variable->value), "GPU-01000000/%s", id + 1);
 }
 
 /* `how' is what follows the name: the program, the group or the namespace. */
@@ -44,6 +57,7 @@ static void say_hello(struct scene_client *client, const char *how)
 	hello.group.is_set = *how == '@';
 	if (*how == '@')
 		snprintf(hello.group.value, sizeof(hello.group.value), "%s", how + 1);
+	name_partition(&hello.sm_partition, how);
 	snprintf(hello.command, sizeof(hello.command), "%s", client->name);
 	client->fd = scene_connect(client->pid, client->uid, entry_of(how), &hello, sizeof(hello));
 	client->reader = scene_new_reader();
@@ -118,7 +132,13 @@ static void be_server(unsigned i)
 static struct frame_device gpu_of(bool is_exclusive)
 {
 	struct frame_device device = {
-		.n_devices = 1, .n_sms = 132, .total_memory = (uint64_t)80 << 30, .uuid = {1}};
+		.n_devices = 1,
+		.n_sms = 132,
+		.sm_chunk = 8,
+		.n_chunks = 16,
+		.total_memory = (uint64_t)80 << 30,
+		.uuid = {1},
+	};
 
 	frame_init(&device, FRAME_DEVICE, 0);
 	device.compute_mode = is_exclusive ? EXCLUSIVE : 0;

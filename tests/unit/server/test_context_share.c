@@ -68,7 +68,7 @@ static void test_sets(void **state)
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_null(session_context_share(harness.session, 1));
 	assert_int_equal(make(1, 1), 8);
-	harness.session->limits.is_partitioned = true;
+	harness.session->limits.partitioned = UINT64_MAX;
 	assert_int_equal(send_context_share_create(4, 0, 1, &n_sms), CUDA_ERROR_NOT_SUPPORTED);
 }
 
