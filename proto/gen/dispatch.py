@@ -46,6 +46,9 @@ def gen_dispatch_h(spec):
     out.append("/* The object of a session with an ID of its client; NULL if there is none. */")
     out += [f"struct {name} *session_{name}(struct session *session, uint32_t id);"
             for name in spec.handles]
+    out.append("\n/* After a message that makes, changes or ends an object: server/session/recorded.h. */")
+    out.append("void recorded_keep(\n"
+               "\tstruct session *session, const struct message_head *head, const struct reply *reply);")
     out.append("\n/* Whether all `size' bytes from `address' are memory of this session. */")
     out.append("bool memory_check(struct session *session, uint64_t address, uint64_t size);\n")
     out.append("#endif")
@@ -215,6 +218,8 @@ def gen_one(spec, message):
         out += answer_lines(spec, message)
     else:
         out.append("\treturn 0;")
+    if message.is_recorded:
+        out.insert(-1 if not answer else out.index("\treturn 0;"), "\trecorded_keep(session, head, reply);")
     out.append("}")
     return "\n".join(out)
 

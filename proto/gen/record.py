@@ -105,7 +105,11 @@ def rule_lines(spec, message, groups):
              f"\t.owner = {kind_macro(members.get(kind, kind))},"]
     if message.mark == "change" and not message.is_each:
         lines.append(f"\t.group = {groups[group_name(message)]},")
+    if message.is_sync:
+        lines.append("\t.is_sync = true,")
     lines.append(f"\t.id_at = {places(spec, message, True)[message.subject.name]},")
+    if message.mark == "make":
+        lines.append(f"\t.id_max = {message.subject.rules['max']},")
     for name, entries in lists_of(spec, message).items():
         assert len(entries) <= LISTS[name], f"{message.name}: {name}"
         if entries:
@@ -117,10 +121,12 @@ RULE = """
 /* What a message leaves behind. Offsets are from the head of the message, or in its reply. */
 struct record_rule {
 	uint8_t mark;
-	uint8_t kind;   /* of the object that it makes, changes or ends */
-	uint8_t owner;  /* the same, or the kind of the object of which that is a part */
-	uint8_t group;  /* of changes: one with the same key replaces it; 0: every change counts */
+	uint8_t kind;  /* of the object that it makes, changes or ends */
+	uint8_t owner; /* the same, or the kind of the object of which that is a part */
+	uint8_t group; /* of changes: one with the same key replaces it; 0: every change counts */
+	bool is_sync;
 	uint16_t id_at; /* the ID of the object */
+	uint32_t id_max;
 	uint8_t n_uses, n_keys, n_fixed, n_same;
 	struct {
 		uint16_t at;
@@ -138,6 +144,9 @@ struct record_rule {
 
 /* NULL: the message leaves nothing behind that is recorded. */
 const struct record_rule *record_rule(uint16_t op);
+
+/* The message that ends an object of that kind, whose only field is the ID; 0: there is none. */
+uint16_t record_end_op(uint8_t kind);
 
 /* All kinds, each behind the kinds of the objects that it uses. */
 extern const uint8_t record_order[RECORD_KINDS];
@@ -166,6 +175,12 @@ def gen_record_rules_c(spec):
     for message in recorded:
         out += [f"\tcase {op_macro(message)}:", f"\t\treturn &{message.name};"]
     out.append("\tdefault:\n\t\treturn NULL;\n\t}\n}\n")
+    out.append("uint16_t record_end_op(uint8_t kind)\n{\n\tswitch (kind) {")
+    for message in recorded:
+        if message.mark == "end":
+            assert layout(spec, message.of(True), 0)[1] == 8, message.name
+            out += [f"\tcase {kind_macro(message.object_kind)}:", f"\t\treturn {op_macro(message)};"]
+    out.append("\tdefault:\n\t\treturn 0;\n\t}\n}\n")
     out.append("const uint8_t record_order[RECORD_KINDS] = {")
     out += [f"\t{kind_macro(kind)}," for kind in order_of(spec)]
     out.append("};\n\nconst char *record_kind_name(uint8_t kind)\n{\n\tswitch (kind) {")

@@ -80,9 +80,10 @@ static CUresult conditions_make(struct session *session, struct graph *graph, ui
 CUresult do_graph_conditions(struct session *session, struct graph *graph, uint32_t share,
 	const struct graph_condition *conditions, uint32_t n_conditions)
 {
+	if (!graph->real && graph->result == CUDA_SUCCESS)
+		graph->result = conditions_make(session, graph, share, conditions, n_conditions);
 	if (graph->real || graph->result != CUDA_SUCCESS)
-		return CUDA_SUCCESS;
-	graph->result = conditions_make(session, graph, share, conditions, n_conditions);
+		record_refuse(&session->record);
 	return CUDA_SUCCESS;
 }
 
@@ -155,14 +156,15 @@ CUresult do_graph_conditional(struct session *session, struct graph *graph, uint
 	return graph_node_put(session, graph, number, &node, result);
 }
 
-CUresult do_graph_body(_unused_ struct session *session, struct graph *graph, uint32_t number)
+CUresult do_graph_body(struct session *session, struct graph *graph, uint32_t number)
 {
-	if (graph->real || graph->result != CUDA_SUCCESS)
-		return CUDA_SUCCESS;
-	if (number > graph->n_bodies)
-		graph->result = CUDA_ERROR_INVALID_VALUE;
-	else
+	if (!graph->real && graph->result == CUDA_SUCCESS && number <= graph->n_bodies) {
 		graph->body = number;
+		return CUDA_SUCCESS;
+	}
+	if (!graph->real && graph->result == CUDA_SUCCESS)
+		graph->result = CUDA_ERROR_INVALID_VALUE;
+	record_refuse(&session->record);
 	return CUDA_SUCCESS;
 }
 

@@ -181,15 +181,14 @@ static CUresult add_edge(struct graph *graph, const struct graph_edge *edge)
 	return cuda.cuGraphAddDependencies(body, &from, &to, 1);
 }
 
-CUresult do_graph_edges(_unused_ struct session *session, struct graph *graph,
-	const struct graph_edge *edges, uint32_t n_edges)
+static void add_edges(struct graph *graph, const struct graph_edge *edges, uint32_t n_edges)
 {
 	if (graph->real || graph->result != CUDA_SUCCESS)
-		return CUDA_SUCCESS;
+		return;
 	if (!account_keep(graph->ending, n_edges * (uint64_t)KEPT_EDGE)) {
 		graph->result = CUDA_ERROR_OUT_OF_MEMORY;
 		graph->error_node = edges[0].to;
-		return CUDA_SUCCESS;
+		return;
 	}
 	graph->kept += n_edges * (uint64_t)KEPT_EDGE;
 	for (uint32_t i = 0; i < n_edges && graph->result == CUDA_SUCCESS; i++) {
@@ -197,6 +196,14 @@ CUresult do_graph_edges(_unused_ struct session *session, struct graph *graph,
 		if (graph->result != CUDA_SUCCESS)
 			graph->error_node = edges[i].to;
 	}
+}
+
+CUresult do_graph_edges(struct session *session, struct graph *graph,
+	const struct graph_edge *edges, uint32_t n_edges)
+{
+	add_edges(graph, edges, n_edges);
+	if (graph->real || graph->result != CUDA_SUCCESS)
+		record_refuse(&session->record);
 	return CUDA_SUCCESS;
 }
 

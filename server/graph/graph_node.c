@@ -147,6 +147,7 @@ CUresult graph_node_put(struct session *session, struct graph *graph, uint32_t n
 		return CUDA_SUCCESS;
 	}
 	graph_node_fini(node, false);
+	record_refuse(&session->record);
 	if (graph->result == CUDA_SUCCESS) {
 		graph->result = result;
 		graph->error_node = number;

@@ -167,6 +167,7 @@ static CUresult library_new(struct session *session, uint32_t id, uint64_t size,
 		return result;
 	}
 	library->id = id;
+	record_note_image(&session->record, image);
 	library->deferred.image = image;
 	library->deferred.on_done = library_done;
 	jit_init(&library->jit, library->log_bytes, error_size, info_size);
@@ -256,6 +257,7 @@ CUresult do_library_compile(struct session *session, const struct msg_library_co
 		ret_n_logs);
 	if (result == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
+	record_refuse(&session->record);
 	library_log_refusal(session, library, result);
 	if (is_loaded)
 		library_end(session, library);

@@ -9,12 +9,14 @@
 
 #include "recv_fd.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 
 #include "async_close.h"
 #include "frame.h"
 #include "receiver.h"
+#include "recorded.h"
 #include "session.h"
 #include "server/util/image.h"
 #include "server/util/log.h"
@@ -127,7 +129,9 @@ CUresult receive_image(struct session *session, uint64_t size, struct image **re
 	int r;
 
 	frame_init(&frame, FRAME_IMAGE, 1);
-	if (recv_fd_receive(session, &frame, false, &fd) < 0)
+	if (recorded_is_replay(session))
+		fd = fcntl(session->step->image_fd, F_DUPFD_CLOEXEC, 0);
+	else if (recv_fd_receive(session, &frame, false, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	r = image_get(session->account, fd, size, ret_image);
 	if (r < 0)

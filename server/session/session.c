@@ -55,6 +55,7 @@ static int open_account(struct session *session, struct resource_quotas *quotas,
 	session->account = session->variables.account = account;
 	for (unsigned i = 0; i < ARRAY_SIZE(session->tables); i++)
 		session->tables[i].account = account;
+	record_init(&session->record, account);
 	return 0;
 }
 
@@ -113,6 +114,7 @@ void session_free(struct session *session)
 	last_launch_fini(&session->last_launch);
 	lock_fini(&session->pending_waits_lock);
 	group_unref(session->group);
+	record_fini(&session->record);
 	account_close(session->account);
 	free(session);
 }
@@ -163,6 +165,7 @@ CUresult session_object_new(
 void session_forget_objects(struct session *session)
 {
 	ranges_fini(&session->variables);
+	record_fini(&session->record);
 	for (unsigned i = 0; i < ARRAY_SIZE(session->tables); i++)
 		handle_table_fini(&session->tables[i]);
 }

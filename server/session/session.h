@@ -32,8 +32,10 @@
 #include "server/util/handle_table.h"
 #include "server/util/ranges.h"
 #include "server/util/watchdog.h"
+#include "server/record/record.h"
 
 struct aliases;
+struct record_step;
 struct device_quota;
 struct eviction;
 struct pending_waits;
@@ -143,10 +145,12 @@ struct session {
 				events, graphs, allocations, arrays, textures;
 		};
 	};
-	struct graph *graph_list;    /* all graphs, also destroyed ones that still run */
-	uint32_t n_closing_mappings; /* mappings of regions that wait for work to end */
-	uint32_t n_closing;          /* closed memory of others that waits for work to end */
-	uint32_t n_shares;           /* own memory for which a token exists */
+	struct record record;           /* of its objects */
+	const struct record_step *step; /* of a replay (recorded.h); NULL: none */
+	struct graph *graph_list;       /* all graphs, also destroyed ones that still run */
+	uint32_t n_closing_mappings;    /* mappings of regions that wait for work to end */
+	uint32_t n_closing;             /* closed memory of others that waits for work to end */
+	uint32_t n_shares;              /* own memory for which a token exists */
 	uint64_t n_freed; /* counts memory and variables that the client may no longer use */
 	struct ranges variables;
 	struct host_region *host_regions;

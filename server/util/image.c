@@ -10,6 +10,7 @@
 #include "image.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -195,13 +196,15 @@ static struct image *find_equal(const struct image *like)
 static void image_free(struct image *image)
 {
 	munmap((void *)(uintptr_t)image->data, image->size);
+	closep(&image->fd);
 	account_give(image, RESOURCE_MAPPINGS, 1);
 	account_free(image->linked);
 	account_free(image);
 }
 
 /* Takes the mapping, on failure too. */
-static int image_new(struct account *account, void *data, size_t size, struct image **ret_image)
+static int image_new(
+	struct account *account, int fd, void *data, size_t size, struct image **ret_image)
 {
 	struct image *image = account_alloc(account, sizeof(*image), 0);
 	int r;
@@ -213,6 +216,7 @@ static int image_new(struct account *account, void *data, size_t size, struct im
 	}
 	image->data = data;
 	image->size = size;
+	image->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	r = shape_ok(data, size) ? find_parts(account, data, size, &image->linked) : -EBADMSG;
 	if (r < 0) {
 		image_free(image);
@@ -257,7 +261,7 @@ int image_get(struct account *account, int fd, size_t size, struct image **ret_i
 		munmap(data, size);
 		return r;
 	}
-	r = image_new(account, data, size, &image);
+	r = image_new(account, fd, data, size, &image);
 	if (r < 0)
 		return r;
 	equal = find_equal(image);
@@ -267,6 +271,14 @@ int image_get(struct account *account, int fd, size_t size, struct image **ret_i
 		image_add(image);
 	*ret_image = equal ? equal : image;
 	return 0;
+}
+
+struct image *image_ref(struct image *image)
+{
+	lock_hold(&lock);
+
+	image->n_refs++;
+	return image;
 }
 
 void image_unref(struct image *image)

@@ -16,6 +16,7 @@ struct image {
 	size_t size;
 	struct image_linked *linked; /* of an image of several parts; else NULL */
 	uint64_t hash;
+	int fd;                  /* of the file, owned; -1: the process could have no more */
 	atomic_uint abilities;   /* the result of image_abilities() */
 	atomic_uint has_managed; /* the result of managed_come_first() */
 	uint32_t n_refs;         /* under the list's lock */
@@ -39,6 +40,9 @@ const void *image_code(const struct image *image);
  * not linked.
  */
 const void *image_part(const struct image *image, unsigned i, size_t *ret_size);
+
+/* Another reference. */
+struct image *image_ref(struct image *image);
 
 /* NULL is fine. */
 void image_unref(struct image *image);

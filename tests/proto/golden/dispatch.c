@@ -205,6 +205,7 @@ static int dispatch_thing_make(struct session *session, const struct message_hea
 	reply->result = do_thing_make(session, msg->thing, msg->like, &body->value, body->also);
 	if (reply->result == CUDA_SUCCESS)
 		reply->size = sizeof(*body);
+	recorded_keep(session, head, reply);
 	return 0;
 }
 
@@ -242,6 +243,7 @@ static int dispatch_thing_part(struct session *session, const struct message_hea
 	if (!thing)
 		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
 	reply->result = do_thing_part(session, thing, msg->part, (const char *)name);
+	recorded_keep(session, head, reply);
 	return 0;
 }
 
@@ -263,6 +265,7 @@ static int dispatch_thing_change(struct session *session, const struct message_h
 	if (!thing)
 		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
 	reply->result = do_thing_change(session, thing, msg->slot, msg->colour);
+	recorded_keep(session, head, reply);
 	return 0;
 }
 
@@ -280,6 +283,7 @@ static int dispatch_part_change(struct session *session, const struct message_he
 	if (!part)
 		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
 	reply->result = do_part_change(session, part, msg->number);
+	recorded_keep(session, head, reply);
 	return 0;
 }
 
@@ -301,6 +305,7 @@ static int dispatch_thing_add(struct session *session, const struct message_head
 	if (!other)
 		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
 	reply->result = do_thing_add(session, thing, other);
+	recorded_keep(session, head, reply);
 	return 0;
 }
 
@@ -320,6 +325,7 @@ static int dispatch_thing_end(struct session *session, const struct message_head
 	if (!thing)
 		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
 	reply->result = do_thing_end(session, thing);
+	recorded_keep(session, head, reply);
 	return 0;
 }
 

@@ -36,6 +36,10 @@ int dispatch_message(struct session *session, const struct message_head *msg, st
 struct thing *session_thing(struct session *session, uint32_t id);
 struct part *session_part(struct session *session, uint32_t id);
 
+/* After a message that makes, changes or ends an object: server/session/recorded.h. */
+void recorded_keep(
+	struct session *session, const struct message_head *head, const struct reply *reply);
+
 /* Whether all `size' bytes from `address' are memory of this session. */
 bool memory_check(struct session *session, uint64_t address, uint64_t size);
 

@@ -14,7 +14,9 @@ static const struct record_rule thing_make = {
 	.mark = RECORD_MAKE,
 	.kind = RECORD_THING,
 	.owner = RECORD_THING,
+	.is_sync = true,
 	.id_at = 16,
+	.id_max = 15,
 	.n_uses = 1,
 	.uses = {{20, RECORD_THING}},
 	.n_same = 1,
@@ -25,7 +27,9 @@ static const struct record_rule thing_part = {
 	.mark = RECORD_MAKE,
 	.kind = RECORD_PART,
 	.owner = RECORD_THING,
+	.is_sync = true,
 	.id_at = 20,
+	.id_max = 15,
 	.n_uses = 1,
 	.uses = {{16, RECORD_THING}},
 };
@@ -85,6 +89,16 @@ const struct record_rule *record_rule(uint16_t op)
 		return &thing_end;
 	default:
 		return NULL;
+	}
+}
+
+uint16_t record_end_op(uint8_t kind)
+{
+	switch (kind) {
+	case RECORD_THING:
+		return OP_THING_END;
+	default:
+		return 0;
 	}
 }
 

@@ -31,10 +31,12 @@ enum record_kind {
 /* What a message leaves behind. Offsets are from the head of the message, or in its reply. */
 struct record_rule {
 	uint8_t mark;
-	uint8_t kind;   /* of the object that it makes, changes or ends */
-	uint8_t owner;  /* the same, or the kind of the object of which that is a part */
-	uint8_t group;  /* of changes: one with the same key replaces it; 0: every change counts */
+	uint8_t kind;  /* of the object that it makes, changes or ends */
+	uint8_t owner; /* the same, or the kind of the object of which that is a part */
+	uint8_t group; /* of changes: one with the same key replaces it; 0: every change counts */
+	bool is_sync;
 	uint16_t id_at; /* the ID of the object */
+	uint32_t id_max;
 	uint8_t n_uses, n_keys, n_fixed, n_same;
 	struct {
 		uint16_t at;
@@ -52,6 +54,9 @@ struct record_rule {
 
 /* NULL: the message leaves nothing behind that is recorded. */
 const struct record_rule *record_rule(uint16_t op);
+
+/* The message that ends an object of that kind, whose only field is the ID; 0: there is none. */
+uint16_t record_end_op(uint8_t kind);
 
 /* All kinds, each behind the kinds of the objects that it uses. */
 extern const uint8_t record_order[RECORD_KINDS];

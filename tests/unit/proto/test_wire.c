@@ -44,6 +44,11 @@ void rules_done(uint16_t op, const void *of)
 	EXPECT(of == &session);
 }
 
+void recorded_keep(_unused_ struct session *of, _unused_ const struct message_head *head,
+	_unused_ const struct reply *reply)
+{
+}
+
 void *object(uint32_t id)
 {
 	return (void *)(0x10000ul + id);

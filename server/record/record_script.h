@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RECORD_SCRIPT_H
+#define RECORD_SCRIPT_H
+
+/*
+ * The file of a record (record_file.h), as another process has sent it: its messages, in the order
+ * in which they make the objects again. The bytes are copied once, then checked as messages of a
+ * client are; the dispatcher checks the rest. One thread.
+ */
+
+#include "record_rules.h"
+
+struct record_script;
+
+/* One message. `head' is complete; its bytes are valid until the next one. */
+struct record_step {
+	const struct message_head *head;
+	const struct record_rule *rule;
+	const uint8_t *answers;
+	int image_fd; /* owned by the script; -1: none */
+};
+
+/* Takes the descriptors of images in any case. -EBADMSG: a broken file. -ENOMEM, -errno. */
+int record_load(int fd, int *image_fds, uint32_t n_images, struct record_script **ret_script);
+void record_script_free(struct record_script *script); /* NULL is fine */
+
+/* False: that was the last one. */
+bool record_script_next(struct record_script *script, struct record_step *ret_step);
+
+/* Whether the answers are those of the step. `body' is the reply's. */
+bool record_step_is_same(const struct record_step *step, const void *body);
+
+#endif
