@@ -140,8 +140,12 @@ static void server_end(struct server *server, bool is_clean)
 
 void server_log_line(struct server *server, const char *line)
 {
+	const char *name = server->slot ? server->slot->name : "";
+	char text[LINE_MAX_SIZE];
+
 	snprintf(server->last_line, sizeof(server->last_line), "%s", line);
-	tenant_log_server(server->tenant, server->was_active, ABOUT(server), line);
+	snprintf(text, sizeof(text), "%s%s%s", name, *name ? ": " : "", line);
+	tenant_log_server(server->tenant, server->was_active, ABOUT(server), text);
 }
 
 static void on_server_line(void *arg, const char *line)

@@ -83,7 +83,7 @@ struct server {
 /* Starts the process for the slot. 0 or -errno with an error message. */
 int server_start(struct slot *slot, struct error_message *error);
 
-/* Writes a line about the server to server.log. */
+/* Writes a line about the server to server.log, after the name of a named one. */
 void server_log_line(struct server *server, const char *line);
 
 /* Appends the server's output to server.log. False: the output has ended. */
