@@ -173,6 +173,12 @@ void settings_lower(
 	}
 }
 
+void limits_forget_soft(struct frame_limits *limits)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		limits->soft[i] = MEMORY_ALL;
+}
+
 /* ---- values of the environment and of the file */
 
 static const struct {

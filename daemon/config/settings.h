@@ -125,6 +125,9 @@ bool setting_is_equal(const struct settings *one, const struct settings *other,
 void settings_lower(const struct settings *settings, const struct devices *devices,
 	struct frame_limits *limits);
 
+/* Soft limits do not count. */
+void limits_forget_soft(struct frame_limits *limits);
+
 /* ---- layers (settings_layers.c) */
 
 /* Where a value for a client comes from. */

@@ -110,6 +110,17 @@ bool module_is_chosen(const struct slot *slot, const char *name)
 	return !name || strcmp(own, name) == 0;
 }
 
+bool module_check_domains(struct conn *conn, const struct tokens *tokens)
+{
+	const char *text = arguments_get(tokens, "locality-domains");
+
+	if (!text || strcmp(text, "false") == 0)
+		return true;
+	return command_fail(conn, strcmp(text, "true") == 0
+					  ? "--locality-domains " MODULE_NO_DOMAINS
+					  : "--locality-domains is neither true nor false");
+}
+
 const struct frame_device *module_find_device(struct conn *conn, const char *name)
 {
 	const struct devices *devices = &conn->daemon->devices;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "limit_text.h"
 #include "modules.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/namespace.h"
@@ -116,13 +117,34 @@ void module_server_get(struct conn *conn, const struct tokens *tokens)
 	module_reply_cell(conn, &table, (size_t)field);
 }
 
+/* The owner of a server does not change. False: the connection is answered. */
+static bool check_owner(struct conn *conn, const struct slot *slot, const char *uid)
+{
+	bool is_multiuser = conn->daemon->config.is_multiuser;
+	uint64_t number;
+
+	if (parse_number(uid, UINT32_MAX - 1, &number) < 0)
+		return command_fail(
+			conn, "\"%s\" is not a user id (UID): --uid takes a number", uid);
+	return number == (is_multiuser ? 0 : slot->tenant->uid) ||
+	       command_fail(conn,
+		       "The owner of a server does not change: delete the server, and create it "
+		       "with --uid=%s",
+		       uid);
+}
+
 /* The limits of a server are those of its namespace `default'. */
 void module_server_set(struct conn *conn, const struct tokens *tokens)
 {
 	const struct slot *slot = module_find_slot_to_change(conn, tokens->item[1]);
+	const char *uid = arguments_get(tokens, "uid");
+	size_t n_fixed = (uid != NULL) + (arguments_get(tokens, "locality-domains") != NULL);
 	const struct namespace *namespace;
 
-	if (!slot)
+	if (!slot || !module_check_domains(conn, tokens) || (uid && !check_owner(conn, slot, uid)))
+		return;
+	/* What was said is so already. */
+	if (n_fixed > 0 && tokens->n_options == n_fixed)
 		return;
 	namespace = module_find_namespace(conn, slot, NAMESPACE_DEFAULT);
 	if (namespace)

@@ -72,6 +72,8 @@ static bool read_creation(struct conn *conn, const struct tokens *tokens, struct
 	};
 	if (!creation->name && !uid)
 		return command_fail(conn, "server create needs a NAME or --uid=UID");
+	if (!module_check_domains(conn, tokens))
+		return false;
 	if (uid && !read_uid(conn, uid, creation))
 		return false;
 	return !creation->name || check_name(conn, creation->name);

@@ -52,6 +52,21 @@ void module_sm_partition_unbind(struct conn *conn, const struct tokens *tokens);
 /* module_sm_partition_list.c */
 void module_sm_partition_list(struct conn *conn, const struct tokens *tokens);
 
+/* module_feature.c */
+void module_feature_enable(struct conn *conn, const struct tokens *tokens);
+void module_feature_disable(struct conn *conn, const struct tokens *tokens);
+void module_feature_describe(struct conn *conn, const struct tokens *tokens);
+void module_context_share_set(struct conn *conn, const struct tokens *tokens);
+void module_context_share_describe(struct conn *conn, const struct tokens *tokens);
+
+/* What is not served, and what to do instead. */
+#define MODULE_NO_DOMAINS                                                                          \
+	"cannot be true: this service does not divide GPUs by their memory. Partitions divide "    \
+	"their SMs (sm-partition create)"
+#define MODULE_SHARES_CONTEXT                                                                      \
+	"cannot be false: clients of a server run in its context. default_socket=off gives each "  \
+	"program in the daemon's own directory a server of its own"
+
 /* ---- limits of a namespace (module_limit.c) */
 
 /* The options of the limits. */
@@ -91,6 +106,9 @@ int module_find_field(
  */
 struct slot *module_find_slot(struct conn *conn, const char *name);
 struct slot *module_find_slot_to_change(struct conn *conn, const char *name);
+
+/* False: --locality-domains is true, which is not served, and the connection is answered. */
+bool module_check_domains(struct conn *conn, const struct tokens *tokens);
 
 /* The GPU of that name, as --allowed-devices has it. NULL: the connection is answered. */
 const struct frame_device *module_find_device(struct conn *conn, const char *name);

@@ -284,6 +284,8 @@ static struct frame_limits client_limits(
 		settings = groups_settings(group, &server->devices);
 		settings_lower(&settings, &server->devices, &limits);
 	}
+	if (server->daemon->is_memacct_off)
+		limits_forget_soft(&limits);
 	partition_choice_set(server, conn, &limits);
 	return limits;
 }

@@ -86,6 +86,8 @@ static struct frame_limits limits_of(const struct server *server, const struct g
 
 	limits_init(&limits);
 	settings_lower(&settings, &server->devices, &limits);
+	if (server->daemon->is_memacct_off)
+		limits_forget_soft(&limits);
 	return limits;
 }
 

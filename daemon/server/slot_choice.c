@@ -25,8 +25,11 @@ static struct slot *choose_isolated(
 		error_message_set(error, -EUSERS,
 			"UID %u with its subordinate UIDs has %u isolated programs, each with a "
 			"server of its own, which is the maximum: wait until one has ended, or "
-			"start this one without MPS_ISOLATE",
-			client->tenant->account->uid, n);
+			"%s",
+			client->tenant->account->uid, n,
+			client->in.hello.is_isolated
+				? "start this one without MPS_ISOLATE"
+				: "start this one in the directory of a server");
 	return slot;
 }
 
@@ -44,7 +47,8 @@ struct slot *slot_choose(struct conn *client, struct error_message *error)
 	/* A named server has its own GPUs, and keeps its clients apart from others already. */
 	if (group && group->namespace && *group->namespace->slot->name)
 		return group->namespace->slot;
-	if (!hello->is_isolated && !quarantine_holds(client->tenant, hello->program))
+	if (!hello->is_isolated && !(client->daemon->is_socket_apart && !client->entry) &&
+		!quarantine_holds(client->tenant, hello->program))
 		return &tenant->shared;
 	return choose_isolated(tenant, client, error);
 }

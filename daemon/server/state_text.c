@@ -141,6 +141,10 @@ char *state_text_format(const struct daemon *daemon)
 		fputs("default", file);
 		write_limits(file, &daemon->default_commands);
 	}
+	if (daemon->is_memacct_off)
+		fputs("feature memacct\n", file);
+	if (daemon->is_socket_apart)
+		fputs("feature default_socket\n", file);
 	write_servers(file, daemon);
 	write_groups(file, daemon);
 	write_named_servers(file, daemon);
@@ -202,6 +206,13 @@ static void parse_default(struct daemon *daemon, char *rest)
 	daemon->default_commands = settings;
 	list_each (struct server, server, &daemon->servers, link_in_daemon)
 		server->default_commands = settings;
+}
+
+/* What is off. */
+static void parse_feature(struct daemon *daemon, char *rest)
+{
+	daemon->is_memacct_off |= strcmp(rest, "memacct") == 0;
+	daemon->is_socket_apart |= strcmp(rest, "default_socket") == 0;
 }
 
 static void parse_server(struct daemon *daemon, char *rest)
@@ -358,6 +369,7 @@ static void parse_line(struct daemon *daemon, char *line)
 		void (*parse)(struct daemon *daemon, char *rest);
 	} kinds[] = {
 		{"default", parse_default},
+		{"feature", parse_feature},
 		{"server", parse_server},
 		{"group", parse_group},
 		{"named", parse_named},

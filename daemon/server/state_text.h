@@ -8,6 +8,7 @@
  * servers. Loop thread.
  *
  *     default LIMITS
+ *     feature NAME               one that is off
  *     server PID LIMITS
  *     group NAME UID LIMITS      UID: a number, or -
  *     named SERVER UID GPUS      GPUS: as CUDA_VISIBLE_DEVICES takes them, or -

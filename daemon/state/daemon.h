@@ -71,10 +71,13 @@ struct daemon {
 	struct settings environment, default_file, default_commands;
 	struct groups groups;
 	struct usages usages;
-	bool is_applying;         /* the file of -a: all other commands wait */
-	struct list applying;     /* ... those that do */
-	struct list counting;     /* commands that wait for counters */
-	struct list tracing;      /* ... for the end of traces */
+	bool is_memacct_off;  /* feature disable memacct: soft limits do not count */
+	bool is_socket_apart; /* programs that come by the daemon's socket have servers of their own
+			       */
+	bool is_applying;     /* the file of -a: all other commands wait */
+	struct list applying; /* ... those that do */
+	struct list counting; /* commands that wait for counters */
+	struct list tracing;  /* ... for the end of traces */
 	struct list suspensions;  /* ... for clients that servers suspend or resume */
 	uint64_t last_suspension; /* serial of the last such command */
 	struct list traces;       /* that run or were not read yet: struct trace */

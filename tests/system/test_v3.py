@@ -207,12 +207,29 @@ schema_version = "1.0"
 [servers.shared]
 allowed_devices = "0"
 active_thread_percentage = "10"
+locality_domains = false
+[[servers.shared.devices]]
+uuid = "0"
+[[servers.shared.devices.sm_partitions]]
+name = "large"
+chunks = 2
+[[servers.shared.devices.sm_partitions]]
+name = "rest"
+chunks = 1
+max_chunks = 2
+include_remainder = false
+shareable = true
 [servers.shared.namespaces.tenant1]
 active_thread_percentage = "40"
 pinned_memory_limit = "24G"
+[[servers.shared.namespaces.tenant1.devices]]
+uuid = "GPU-536f6674"
+sm_partition = "large"
 [servers.empty]
+[compute_policy]
+timeslice = "default"
 [features.memacct]
-enabled = true
+enabled = false
 audit_log = true
 [features.context-share]
 enabled = true
@@ -240,6 +257,15 @@ def test_file():
                   "default,empty,Ready,unlimited,100.00,0,%s/empty/default\n"
                   "tenant1,shared,Ready,24G,40.00,0,%s/shared/tenant1\n"
                   "default,shared,Ready,unlimited,10.00,0,%s/shared/default\n" % ((service.pipe,) * 3))
+            lines = [line.split(",") for line in csv(service, "sm-partition", "list", "--long").splitlines()]
+            equal([line[2:7] + line[8:] for line in lines], [
+                ["large", "2", "16", "false", "created", "0", "false", "0", "shared/tenant1"],
+                ["rest", "1", "8", "false", "created", "2", "true", "0", "-"],
+                ["-", "13", "108", "true", "unallocated", "-", "-", "-", "-"]])
+            equal(csv(service, "feature", "describe", "memacct"), "memacct,disabled,memacct,-\n")
+            contains(csv(service, "context-share", "describe"), "default_socket,off\n")
+            service.wait_for_log(" %s] shared: Server has started" %
+                                 service.command("server", "get", "shared", "pid").stdout.strip())
     shutil.rmtree(folder)
 
 
@@ -255,7 +281,28 @@ def test_wrong_file():
                            ("[servers.a]\nuid = true\n", "line 2: uid is neither"),
                            ("[servers.a]\nallowed_devices = 'a b'\n", "line 2: allowed_devices is neither"),
                            ("[servers.a.namespaces.b]\ncgroup = 'x'\n", "line 2: cgroup is not served"),
-                           ("[[servers.a.devices]]\nuuid = 'x'\n", "devices is not served"),
+                           ("[servers.a.devices]\nuuid = '0'\n", "line 1: devices is not an array of tables"),
+                           ("[[servers.a.devices]]\nuid = '0'\n",
+                            "line 2: unknown key uid of devices: did you mean uuid?"),
+                           ("[[servers.a.devices]]\n", "line 1: uuid is missing"),
+                           ("[[servers.a.devices]]\nuuid = 5\n", "line 2: uuid is not a word"),
+                           ("[[servers.a.devices]]\nuuid = '0'\n[[servers.a.devices.sm_partitions]]\nname = 'x'\n"
+                            "chunks = true\n", "line 5: chunks is neither a word nor a number"),
+                           ("[[servers.a.devices]]\nuuid = '0'\n[[servers.a.devices.sm_partitions]]\nname = 'x'\n"
+                            "shareable = 1\n", "line 5: shareable is neither true nor false"),
+                           ("[[servers.a.devices]]\nuuid = '0'\n[[servers.a.devices.sm_partitions]]\nname = 'x'\n"
+                            "chunks = 1000\n", "sm-partition create: "),
+                           ("[[servers.a.namespaces.b.devices]]\nuuid = '0'\nsm_partition = 'none'\n",
+                            "SM partition 'none' not found"),
+                           ("[servers.a]\nlocality_domains = true\n", "line 2: locality_domains cannot be true"),
+                           ("[servers.a]\ntimeslice_pct = '50'\n", "line 2: timeslice_pct is not served"),
+                           ("[compute_policy]\ntimeslice = 'long'\n", "line 2: timeslice is not served"),
+                           ("[compute_policy]\ntimeslice_yield_level = 2\n",
+                            "line 2: timeslice_yield_level is not served"),
+                           ("[features.context-share]\nenabled = false\n", "line 2: enabled cannot be false"),
+                           ("[features.context-share]\ndefault_socket = 'no'\n",
+                            "line 2: default_socket is neither on nor off"),
+                           ("[features.memacct]\nenabled = 'no'\n", "line 2: enabled is neither true nor false"),
                            ("schema_version = '2.0'\n", 'schema_version is not "1.0"'),
                            ("[servers.a]\nallowed_devices = '7'\n", "server create: "),
                            ("[servers.a]\nactive_thread_percentage = '101'\n", '"101" is not a percentage')):

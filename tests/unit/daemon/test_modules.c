@@ -4,6 +4,11 @@
  * Commands of protocol 3 (daemon/command/module*.c): who sees what, and what is refused.
  */
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
 #include "base.h"
 #include "scene.h"
 
@@ -119,6 +124,58 @@ static const struct scene_row rows[] = {
 		"[failed]", "leave --uid out"},
 	{"a user sees and changes no named server of others", POOL " A[server delete pool]",
 		"S2 of R; [done]; [failed]", "Server 'pool' not found"},
+
+	{"the owner does not change", POOL " [server set pool --uid=1000]",
+		"S2 of R; [done]; [failed]",
+		"The owner of a server does not change: delete the server, and create it with "
+		"--uid=1000"},
+	{"... but may be said", POOL " [server set pool --uid=0]", "S2 of R; [done]*2", NULL},
+	{"there are no locality domains", "[server create pool --locality-domains=true] S1:gpu",
+		"[failed]", "--locality-domains cannot be true"},
+	{"... also later", POOL " [server set pool locality_domains=true]",
+		"S2 of R; [done]; [failed]", "Partitions divide their SMs (sm-partition create)"},
+	{"... which may be said",
+		"[server create pool --locality-domains=false] S1:gpu S2+ "
+		"[server set pool --locality-domains=false]",
+		"S2 of R; [done]*2", NULL},
+	{"time slices are the driver's", "[compute-policy set]", "[failed]",
+		"Unknown command \"compute-policy\""},
+
+	/* ---- features */
+	{"both features are on", "[feature describe --format=csv,noheader]", "[done]",
+		"memacct,enabled (default),memacct,-"},
+	{"... with titles", "[feature describe memacct]", "[done]",
+		"FEATURE  STATE              MODULE   COVERS"},
+	{"one goes off", "[feature disable memacct] [feature describe memacct format=csv]",
+		"[done]*2", "memacct,disabled,memacct,-"},
+	{"... and on", "[feature disable memacct] [feature enable memacct] [feature describe]",
+		"[done]*3", "memacct        enabled (default)"},
+	{"the other one does not", "[feature disable context-share]", "[failed]",
+		"context-share cannot be false: clients of a server run in its context"},
+	{"... and stays on", "[feature enable context-share]", "[done]", NULL},
+	{"there are no others", "[feature enable color]", "[failed]",
+		"Unknown feature \"color\": the features are memacct and context-share"},
+	{"... to describe", "[feature describe color]", "[failed]", "Unknown feature \"color\""},
+	{"they are the operator's", "A[feature disable memacct]", "[failed]",
+		"Operation not permitted: feature disable needs UID 0"},
+	{"programs of the daemon's socket have one server", "A1:1 A2:2 S1+", "S1 of A: A1 A2",
+		NULL},
+	{"... or one each", "[context-share set default_socket=off] A1:1 A2:2 A3:1 S1+ S2+",
+		"S1 of A: A1 A3; S2 of A: A2; [done]", NULL},
+	{"... but not in the directory of a server",
+		POOL " [context-share set default_socket=off] R1/pool/default R2/pool/default",
+		"S2 of R: R1 R2; [done]*2", NULL},
+	{"... until it is on again",
+		"[context-share set default_socket=off] [context-share set default_socket=on] A1:1 "
+		"A2:2 S1+",
+		"S1 of A: A1 A2; [done]*2", NULL},
+	{"it is described",
+		"[context-share set default_socket=off] [context-share describe format=csv]",
+		"[done]*2", "default_socket,off"},
+	{"it takes on and off", "[context-share set default_socket=no]", "[failed]",
+		"context-share set needs default_socket=on or default_socket=off"},
+	{"it is the operator's", "A[context-share set default_socket=off]", "[failed]",
+		"Operation not permitted: context-share set needs UID 0"},
 
 	/* ---- their end */
 	{"a named server ends", POOL " [server delete pool]", "[done]*2",
@@ -260,7 +317,25 @@ static const struct scene_row rows[] = {
 		"Server 'x' not found"},
 };
 
+/* A server that has a namespace learns of it, and nobody loses the limit. */
+static void test_memacct(_unused_ void **state)
+{
+	const uint64_t limit = (uint64_t)1 << 30;
+
+	scene_begin(
+		POOL SMALL " [namespace set small --server=pool --soft-limit=1G] R1/pool/small");
+	assert_int_equal(scene_limits("@pool/small")->soft[0], limit);
+	scene_play("[feature disable memacct]");
+	assert_int_equal(scene_limits("@pool/small")->soft[0], UINT64_MAX);
+	scene_play("[feature enable memacct]");
+	assert_int_equal(scene_limits("@pool/small")->soft[0], limit);
+	scene_end();
+}
+
 int main(void)
 {
-	return scene_run_rows("modules", rows, ARRAY_SIZE(rows));
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_memacct)};
+
+	return scene_run_rows("modules", rows, ARRAY_SIZE(rows)) +
+	       cmocka_run_group_tests_name("modules and limits", tests, NULL, NULL);
 }

@@ -46,6 +46,7 @@ static void check(const char *text, const char *wanted)
 #define UUID "00112233445566778899aabbccddeeff"
 
 static const char everything[] = "default 25000 1 0 1073741824 GPU-0123 18446744073709551615\n"
+				 "feature memacct\nfeature default_socket\n"
 				 "group g - 0 -1\n"
 				 "group /a/b 4294967294 50000 2 0 64\n"
 				 "partition " UUID " 3\n"
