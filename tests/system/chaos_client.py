@@ -22,8 +22,8 @@ from harness import SLOW
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz"))
 from hostile import descriptors, images  # noqa: E402
 
-# How a handshake ends. CUT: the connection ended without a reply.
-SERVED, REFUSED, CUT = "served", "refused", "cut"
+# How a handshake ends. CUT: the connection ended without a reply. ABSENT: nobody listens there.
+SERVED, REFUSED, CUT, ABSENT = "served", "refused", "cut", "absent"
 NOWHERE = 0x100000000000
 # The longest wait for a reply, which a terminated client does not get; and for a client's end.
 ANSWER_S, END_S = 5, 20
@@ -93,6 +93,8 @@ def begin(service, fields):
     except session.Refused as why:
         is_refused = not str(why).startswith("no welcome")
         return None, {"how": REFUSED if is_refused else CUT, "server": 0, "text": str(why)}
+    except (FileNotFoundError, ConnectionRefusedError) as why:
+        return None, {"how": ABSENT, "server": 0, "text": str(why)}
     except OSError as why:
         return None, {"how": CUT, "server": 0, "text": str(why)}
     return child, {"how": SERVED, "server": child.server_pid, "text": ""}

@@ -33,6 +33,8 @@ REFUSED_SERVER = re.compile(r"Server (\d+) of user \d+ is refused: ")
 REFUSED_CLIENT = re.compile(r"Refused client (\d+) of user (\d+): ")
 CLIENT = re.compile(r"NEW CLIENT (\d+) from user (\d+): (.*)$")
 CLIENT_WORDS = ("Server already exists", "Server is not ready, push client to pending list")
+ADDED = re.compile(r"Adding server '(\w+)'")
+DELETED = re.compile(r"Server '(\w+)' is deleted")
 APART = re.compile(r"Client (\d+) of user \d+ gets a server of its own: ")
 
 
@@ -52,10 +54,13 @@ class Command:
 
 
 class Client:
-    """A client of the test; `server' is 0 if no server welcomed it. All times use one clock."""
+    """A client of the test; `server' is 0 if no server welcomed it. All times use one clock.
 
-    def __init__(self, pid, uid, server=0, began=0.0, ended=0.0):
-        self.pid, self.uid, self.server = pid, uid, server
+    `name' is that of the named server in whose directory it came.
+    """
+
+    def __init__(self, pid, uid, server=0, began=0.0, ended=0.0, name=None):
+        self.pid, self.uid, self.server, self.name = pid, uid, server, name
         self.began, self.ended = began, ended  # it is served at least during this time
 
 
@@ -78,6 +83,7 @@ class Log:
         self.clients = []  # (at, pid, uid)
         self.refused = set()  # (pid, uid)
         self.apart = set()  # PIDs of clients with an isolated server
+        self.named = {}  # name of a server -> [(first line, last line or None), ...]
         self.daemon = None
         self.run_began = 0  # the daemon's first line
         self.split(text)
@@ -123,6 +129,7 @@ class Log:
                                 (GIVEN_UP, self.on_end), (KNOWN, self.on_known),
                                 (GONE, self.on_gone), (REFUSED_SERVER, self.on_refused),
                                 (REFUSED_CLIENT, self.on_refused_client),
+                                (ADDED, self.on_added), (DELETED, self.on_deleted),
                                 (CLIENT, self.on_client), (APART, self.on_apart)):
             found = pattern.match(line)
             if found:
@@ -236,7 +243,35 @@ class Log:
     def on_apart(self, _, found):
         self.apart.add(int(found.group(1)))
 
+    # ---- named servers
+
+    def is_named(self, name, at):
+        """Whether a server has that name at that line."""
+        return any(first <= at and (last is None or at <= last) for first, last in self.named.get(name, ()))
+
+    def is_unrecorded(self, at):
+        """Whether an event of that line may be lost with a daemon that was killed."""
+        return 0 <= self.run_began - at <= UNRECORDED_LINES
+
+    def on_added(self, at, found):
+        lives = self.named.setdefault(found.group(1), [])
+        if lives and lives[-1][1] is None:
+            if not self.is_unrecorded(lives[-1][0]):
+                self.complain(at, "server %s is added twice" % found.group(1))
+            lives[-1] = (lives[-1][0], self.run_began)
+        lives.append((at, None))
+
+    def on_deleted(self, at, found):
+        lives = self.named.get(found.group(1))
+        if not lives or (lives[-1][1] is not None and not self.is_unrecorded(lives[-1][1])):
+            self.complain(at, "server %s is deleted, but does not exist" % found.group(1))
+        else:
+            lives[-1] = (lives[-1][0], at)
+
     def on_exit(self, at):
+        for lives in self.named.values():
+            if lives[-1][1] is None:
+                lives[-1] = (lives[-1][0], at)
         for server in self.servers:
             if server.ended is None:
                 self.complain(at, "server %d has no end" % server.pid)
@@ -262,7 +297,13 @@ class Log:
         return self.complaints
 
     def has_reply(self, at, command):
-        """Whether the reply follows line `at'. For JSON and metrics, the log has only the size."""
+        """Whether the reply follows line `at'. For JSON, metrics and lists of protocol 3, the log has
+        only the size."""
+        text = "\n".join(command.reply)
+        if " list" in command.line and text:
+            sized = "%d bytes" % len(text.encode())
+            if any(line == sized for _, line in self.lines[at + 1:]):
+                return True
         reply = ["%d bytes" % len(line.encode()) if is_json(line) else line
                  for line in command.reply]
         if reply and reply[0].startswith("# HELP "):
@@ -308,16 +349,25 @@ class Log:
         elif not self.is_multiuser and server.uid != client.uid:
             self.complaints.append("client %d of user %d was handed to server %d of user %d" % (
                 client.pid, client.uid, client.server, server.uid))
+        if client.name and not self.is_named(client.name, came[0]):
+            self.complaints.append("client %d was served by %s, which did not exist" % (
+                client.pid, client.name))
 
     def check_slots(self, clients):
-        """A user has one shared server at a time; with -M, all users together have one."""
-        shared = {client.server for client in clients
-                  if client.server and client.pid not in self.apart}
+        """A user has one shared server at a time; with -M, all users together have one. So has a
+        name."""
+        names = {}
+        for client in clients:
+            if client.server and client.pid not in self.apart:
+                names.setdefault(client.server, set()).add(client.name)
         last = {}
         for server in self.servers:
-            if server.pid not in shared:
+            if server.pid not in names:
                 continue
-            key = None if self.is_multiuser else server.uid
+            if len(names[server.pid]) > 1:
+                self.complaints.append("server %d is %s" % (server.pid, names[server.pid]))
+            name, = list(names[server.pid])[:1]
+            key = name or (None if self.is_multiuser else server.uid)
             before = last.get(key)
             if before and before.is_at(server.started):
                 self.complaints.append("servers %d and %d are shared at once" % (

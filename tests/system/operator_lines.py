@@ -9,13 +9,17 @@ import harness
 
 # struct command in daemon/command*.c: the name and the usage.
 ROW = re.compile(r'^\t\{"(\w+)",\s*"([^"]*)"', re.M)
+# Those of protocol 3: a module and a verb. A name behind the usage is a macro with further options.
+MODULE_ROW = re.compile(r'^\t\{"([a-z-]+ [a-z]+)",\s*"([^"]*)"(?: (\w+))?', re.M)
 NONSENSE = ("x", "-1", "0", "1", "999999", "4294967295", "4294967296", "1.5", "1T", "100%", "-f",
             "--json", "-group", "-t", "GPU-", "0000:00:00.0", "%s%n", "A" * 60)
 # By word of the usage; other words are literal.
 VALUES = {
     "UID": ("0", "1000", "12345"), "SECONDS": ("0", "1"), "PERCENTAGE": ("50", "12.5", "100", "0"),
     "DEVICE": ("0", "1", "GPU-"), "SIZE": ("1G", "64M", "none"), "PRIORITY": ("0", "1", "2", "7"),
-    "CHUNKS": ("1", "2", "99"), "ID": ("x", "AAAA"), "NAME": ("a", "b", "team/a"), "OPTION": ("-priority 1", "-active_thread_percentage 50"),
+    "CHUNKS": ("1", "2", "99"), "ID": ("x", "AAAA"), "NAME": ("a", "b", "team/a"), "SERVER": ("pool", "none"),
+    "FIELD": ("name", "server", "pid"), "FORMAT": ("csv", "table"), "OPTION": ("-priority 1",
+                                                                   "-active_thread_percentage 50"),
 }
 
 
@@ -29,10 +33,26 @@ def table():
     return found
 
 
+def module_table():
+    """The same of the commands of protocol 3, without those that end servers or clients."""
+    with open(os.path.join(harness.ROOT, "daemon", "module", "modules.h"), encoding="utf-8") as file:
+        macros = {name: "".join(re.findall('"([^"]*)"', text)) for name, text in
+                  re.findall(r"^#define (\w+)\s((?:[^\n]*\\\n)*[^\n]*)", file.read(), re.M)}
+    with open(os.path.join(harness.ROOT, "daemon", "command", "command.c"), encoding="utf-8") as file:
+        found = {name: usage + macros.get(macro, "")
+                 for name, usage, macro in MODULE_ROW.findall(file.read())}
+    assert "namespace set" in found and "--client-priority" in found["namespace set"], found
+    return {name: usage for name, usage in found.items()
+            if name.split()[1] not in ("create", "delete", "terminate")}
+
+
 def word_of(dice, word, known):
     """A value for a word of the usage. `known' has further values by word, such as PIDs."""
     if dice.random() < 0.1:
         return dice.choice(NONSENSE)
+    if word.strip("[]").startswith("--") and "=" in word:
+        key, _, value = word.strip("[]").partition("=")
+        return key + "=" + word_of(dice, value, known)
     choices = [one for one in word.strip("[].").split("|") if one]
     word = dice.choice(choices) if choices else word
     if word.endswith("PID") or word == "CLIENT":

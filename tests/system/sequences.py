@@ -2,6 +2,7 @@
 """Random sequences of commands, client starts, kills, stops and faults.
 
     sequences.play(dice, number)
+    sequences.play(dice, number, named_sequences.NamedWorld)
 
 A service is random: its modes, and the number of sequences that it lives. At the end of each
 sequence, all its clients are gone: then nothing of them may be left. At the end of a service,
@@ -19,7 +20,7 @@ import time
 import control_log
 import mps
 import operator_lines
-from chaos_client import CUT, REFUSED, SERVED, Client
+from chaos_client import ABSENT, CUT, REFUSED, SERVED, Client
 from harness import SLOW, need_root, wait_for
 
 UIDS = (0,) + tuple(range(12345, 12353))
@@ -146,6 +147,8 @@ class Operator:
 class World:
     """A service, its clients, and all actions."""
 
+    REFUSALS = REFUSALS
+
     def __init__(self, dice):
         self.dice = dice
         self.is_multiuser = dice.random() < 0.3
@@ -194,8 +197,12 @@ class World:
         if len(self.clients) >= CLIENTS_MAX:
             return
         uid = self.dice.choice(self.users)
-        client = Client(self.service, self.dice, uid, program=self.dice.randrange(1, 6),
+        self.add_client(self.service, uid)
+
+    def add_client(self, service, uid, name=None):
+        client = Client(service, self.dice, uid, program=self.dice.randrange(1, 6),
                         is_isolated=int(self.dice.random() < 0.15), command=b"chaos")
+        client.name = name
         self.clients.append(client)
         self.steps.append("client %d of %d" % (client.pid, uid))
 
@@ -427,13 +434,15 @@ class World:
     def judge_clients(self):
         for client in self.clients:
             self.counts[client.how or "ended early"] += 1
-            if client.how == REFUSED and not any(part in client.text for part in REFUSALS):
+            if client.how == REFUSED and not any(part in client.text for part in self.REFUSALS):
                 raise AssertionError("client %d was refused: %s" % (client.pid, client.text))
-            if client.how == CUT and not self.is_harmed:
+            if client.how == ABSENT and client.name:
+                continue
+            if client.how in (CUT, ABSENT) and not self.is_harmed:
                 raise AssertionError("client %d was dropped: %s" % (client.pid, client.text))
             if client.how in (SERVED, REFUSED):
                 self.ever.append(control_log.Client(client.pid, client.uid, client.server,
-                                                    client.began, client.ended))
+                                                    client.began, client.ended, client.name))
         self.clients = []
 
     def clients_left(self):
@@ -463,10 +472,13 @@ class World:
         for pid in servers:
             self.look_at_server(pid)
 
+    def further_files(self):
+        return 0
+
     def daemon_is_as_before(self):
         servers = self.servers()
         pid = self.service.daemon.pid
-        files = len(mps.open_files(pid)) - FILES_A_SERVER * len(servers)
+        files = len(mps.open_files(pid)) - FILES_A_SERVER * len(servers) - self.further_files()
         if self.files is None:
             self.files = files
         return (files == self.files and mps.thread_count(pid) in DAEMON_THREADS
@@ -525,13 +537,13 @@ class World:
         mps.shutil.rmtree(self.service.folder, ignore_errors=True)
 
 
-def play(dice, n):
+def play(dice, n, kind=World):
     """Plays so many sequences, on as many services as needed."""
     need_root()
     began = time.monotonic()
     counts, slowest, done = collections.Counter(), collections.Counter(), 0
     while done < n:
-        world = World(dice)
+        world = kind(dice)
         length = min(dice.randint(*SEQUENCES), n - done)
         is_failed = True
         try:

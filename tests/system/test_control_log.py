@@ -174,6 +174,31 @@ def test_slots():
     fails("shared at once", other, clients=clients, is_multiuser=True)
 
 
+def test_named_servers():
+    """A named server exists from its addition to its deletion, and beside that of its user."""
+    added = "Adding server 'pool'"
+    named = after("NEW SERVER 896", added, "[2026-11-20 23:42:49.427 Control   890] ")
+    client = Client(897, 7, 896, 1.5, 2.0, "pool")
+    equal(check(named, clients=(client,)), [])
+    fails("which did not exist", clients=(client,))
+    fails("which did not exist", after("NEW CLIENT 897", added, "[2026-11-20 23:42:49.449 Control   890] "),
+          clients=(client,))
+    fails("added twice", named.replace("Cmd:get_server_list", added))
+    fails("does not exist", after("Cmd:shutdown_server", "Server 'pool' is deleted",
+                                  "[2026-11-20 23:42:49.700 Control   890] "))
+    ended = named.replace("Cmd:get_server_list", "Server 'pool' is deleted", 1)
+    equal(check(ended, COMMANDS[1:], (client,)), [])
+    fails("does not exist", ended.replace("Cmd:shutdown_server 896", "Server 'pool' is deleted"))
+    fails("which did not exist", named.replace("NEW CLIENT 899", "Server 'pool' is deleted\n"
+                                               "[2026-11-20 23:42:49.900 Control   890] NEW CLIENT 899"),
+          clients=(Client(899, 7, 901, 3, 4, "pool"),))
+    both = Client(894, 7, 896, 1, 2), client
+    fails("server 896 is", named, clients=both)
+    size = instead("] 896\n", "] 5 bytes\n").replace("get_server_list", "server list")
+    equal(check(size, (Command("server list", ["a,b,c"]),)), [])
+    fails("without that reply", size, commands=(Command("server list", ["a,b,cd"]),))
+
+
 def test_turns():
     fails("had clients at once", is_exclusive=True,
           clients=CLIENTS[:2] + (Client(899, 7, 901, 1.9, 4.0),))
