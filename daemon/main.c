@@ -22,6 +22,7 @@
 #include "daemon/log/systemd.h"
 #include "daemon/state/daemon.h"
 #include "daemon/conn/listener.h"
+#include "daemon/server/server.h"
 #include "daemon/server/spawn.h"
 #include "daemon/watch/exporter.h"
 #include "daemon/watch/standard_input.h"
@@ -243,7 +244,18 @@ static void listen_for_metrics(struct daemon *daemon)
 	print_error(&error);
 }
 
-/* The servers and namespaces of the file of -a. A failure ends the daemon. */
+static bool has_adopted(const struct daemon *daemon)
+{
+	list_each (const struct server, server, &daemon->servers, link_in_daemon)
+		if (!server->is_child)
+			return true;
+	return false;
+}
+
+/*
+ * The servers and namespaces of the file of -a. A failure ends the daemon, unless clients of the
+ * previous daemon would end, too.
+ */
 static int apply(struct daemon *daemon, const char *commands)
 {
 	struct error_message error;
@@ -251,7 +263,11 @@ static int apply(struct daemon *daemon, const char *commands)
 
 	if (r == 0)
 		return EXIT_SUCCESS;
-	log_control(&daemon->logs, "The file of -a cannot be applied: %s", error.text);
+	log_control(&daemon->logs, "The file of -a cannot be applied: %s%s", error.text,
+		has_adopted(daemon) ? ". The daemon goes on, for the servers of the previous one"
+				    : "");
+	if (has_adopted(daemon))
+		return EXIT_SUCCESS;
 	daemon_want_quit(daemon, 0);
 	return print_error(&error);
 }

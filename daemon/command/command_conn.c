@@ -22,6 +22,7 @@
 #include "daemon/conn/admission.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/pending.h"
+#include "daemon/server/state_text.h"
 #include "daemon/reply/command_reply.h"
 
 /* How long a connection may leave a reply unread. */
@@ -37,6 +38,15 @@ static void note_command_name(struct conn *conn, const char *line)
 	conn->is_watching =
 		conn->is_for_pages || (was_stats && strcmp(conn->command, "stats") == 0);
 	conn->is_marked = false;
+}
+
+/* Before the reply: what a command has said to be done survives the daemon. */
+static void record_command(struct daemon *daemon)
+{
+	if (daemon->wants & WANT_RECORD) {
+		daemon->wants &= ~(unsigned)WANT_RECORD;
+		servers_record(daemon);
+	}
 }
 
 static void run_command_line(struct conn *conn, char *line)
@@ -71,6 +81,7 @@ static void run_command_line(struct conn *conn, char *line)
 	 */
 	conn_set_deadline(conn, 0);
 	command_run(conn, line);
+	record_command(conn->daemon);
 }
 
 /* Removes the next line from the buffer; false if no line is complete. */

@@ -110,6 +110,14 @@ bool module_is_chosen(const struct slot *slot, const char *name)
 	return !name || strcmp(own, name) == 0;
 }
 
+bool module_keeps(struct conn *conn, const char *kind, const char *name)
+{
+	if (conn->is_for_file)
+		log_control(&conn->daemon->logs, "%s '%s' stays as the previous daemon had it",
+			kind, name);
+	return conn->is_for_file;
+}
+
 bool module_check_domains(struct conn *conn, const struct tokens *tokens)
 {
 	const char *text = arguments_get(tokens, "locality-domains");

@@ -60,6 +60,12 @@ static bool has_space(struct conn *conn, const struct slot *slot)
 		conn, "The server has %u namespaces, which is the maximum: delete one", n);
 }
 
+static void refuse_existing(struct conn *conn, const char *name)
+{
+	if (!module_keeps(conn, "Namespace", name))
+		command_fail(conn, "Namespace '%s' already exists", name);
+}
+
 void module_namespace_create(struct conn *conn, const struct tokens *tokens)
 {
 	const char *name = tokens->item[1];
@@ -75,7 +81,7 @@ void module_namespace_create(struct conn *conn, const struct tokens *tokens)
 			", and neither be log nor begin with control",
 			name);
 	else if (namespace_find(slot, name))
-		command_fail(conn, "Namespace '%s' already exists", name);
+		refuse_existing(conn, name);
 	else if (has_space(conn, slot) && namespace_create(slot, name, &namespace, &error) < 0)
 		command_fail(conn, "%s", error.text);
 	else

@@ -163,12 +163,29 @@ static void create_named(
 	slot_add_starter(slot, conn);
 }
 
+/*
+ * The file of -a is applied again after a daemon has died: the server that its record has stays.
+ * Waits until it is ready.
+ */
+static bool keeps_server(struct conn *conn, const struct tokens *tokens)
+{
+	const char *name = tokens->n > 1 ? tokens->item[1] : NULL;
+	struct slot *slot = name ? slot_find_named(conn->daemon, name) : NULL;
+
+	if (!slot || !module_keeps(conn, "Server", name))
+		return false;
+	slot_add_starter(slot, conn);
+	return true;
+}
+
 void module_server_create(struct conn *conn, const struct tokens *tokens)
 {
 	struct creation creation;
 	struct tenant *tenant;
 	char *devices;
 
+	if (keeps_server(conn, tokens))
+		return;
 	if (!read_creation(conn, tokens, &creation) || !may_create(conn, tokens, creation.uid))
 		return;
 	tenant = tenant_get(conn->daemon, creation.uid, -EBADF);

@@ -168,8 +168,9 @@ void module_sm_partition_create(struct conn *conn, const struct tokens *tokens)
 	if (!find_place(conn, tokens, &place) || !read_wish(conn, tokens, &place, &wish))
 		return;
 	if (partitions_find_named(partitions, place.device, wish.name, wish.slot)) {
-		command_fail(conn, "SM partition '%s' already exists on device %s", wish.name,
-			place.uuid);
+		if (!module_keeps(conn, "SM partition", wish.name))
+			command_fail(conn, "SM partition '%s' already exists on device %s",
+				wish.name, place.uuid);
 		return;
 	}
 	if (is_in_use(conn->daemon, &place)) {
@@ -269,13 +270,21 @@ static void note_later(struct conn *conn, const struct namespace *namespace)
 			n, n > 1 ? "are" : "is");
 }
 
+static bool keeps_binding(
+	struct conn *conn, const struct partition *partition, const struct namespace *namespace)
+{
+	return partition_is_bound(partition, namespace->group->id) &&
+	       module_keeps(conn, "The SM partition of namespace", namespace->name);
+}
+
 void module_sm_partition_bind(struct conn *conn, const struct tokens *tokens)
 {
 	struct place place;
 	struct partition *partition = find_partition(conn, tokens, &place);
 	const struct namespace *namespace = partition ? find_namespace(conn, tokens, &place) : NULL;
 
-	if (!namespace || !may_bind(conn, &place, partition, namespace))
+	if (!namespace || keeps_binding(conn, partition, namespace) ||
+		!may_bind(conn, &place, partition, namespace))
 		return;
 	if (partition_bind(partition, namespace->group->id) < 0) {
 		command_fail(conn, "The daemon is out of memory");

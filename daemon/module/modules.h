@@ -107,6 +107,12 @@ int module_find_field(
 struct slot *module_find_slot(struct conn *conn, const char *name);
 struct slot *module_find_slot_to_change(struct conn *conn, const char *name);
 
+/*
+ * Whether the command is of the file of -a, so that what it makes may be there already: the record
+ * of a daemon that has died had it.
+ */
+bool module_keeps(struct conn *conn, const char *kind, const char *name);
+
 /* False: --locality-domains is true, which is not served, and the connection is answered. */
 bool module_check_domains(struct conn *conn, const struct tokens *tokens);
 
