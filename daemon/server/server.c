@@ -141,7 +141,7 @@ static void server_end(struct server *server, bool is_clean)
 void server_log_line(struct server *server, const char *line)
 {
 	const char *name = server->slot ? server->slot->name : "";
-	char text[LINE_MAX_SIZE];
+	char text[LOG_LINE_MAX];
 
 	snprintf(server->last_line, sizeof(server->last_line), "%s", line);
 	snprintf(text, sizeof(text), "%s%s%s", name, *name ? ": " : "", line);
