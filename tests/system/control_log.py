@@ -300,7 +300,7 @@ class Log:
         """Whether the reply follows line `at'. For JSON, metrics and lists of protocol 3, the log has
         only the size."""
         text = "\n".join(command.reply)
-        if " list" in command.line and text:
+        if re.search(" (list|describe)", command.line) and text:
             sized = "%d bytes" % len(text.encode())
             if any(line == sized for _, line in self.lines[at + 1:]):
                 return True

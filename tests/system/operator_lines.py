@@ -34,7 +34,8 @@ def table():
 
 
 def module_table():
-    """The same of the commands of protocol 3, without those that end servers or clients."""
+    """The same of the commands of protocol 3, without those that end servers or clients, or give
+    programs servers of their own."""
     with open(os.path.join(harness.ROOT, "daemon", "module", "modules.h"), encoding="utf-8") as file:
         macros = {name: "".join(re.findall('"([^"]*)"', text)) for name, text in
                   re.findall(r"^#define (\w+)\s((?:[^\n]*\\\n)*[^\n]*)", file.read(), re.M)}
@@ -43,7 +44,7 @@ def module_table():
                  for name, usage, macro in MODULE_ROW.findall(file.read())}
     assert "namespace set" in found and "--client-priority" in found["namespace set"], found
     return {name: usage for name, usage in found.items()
-            if name.split()[1] not in ("create", "delete", "terminate")}
+            if name.split()[1] not in ("create", "delete", "terminate") and name != "context-share set"}
 
 
 def word_of(dice, word, known):
