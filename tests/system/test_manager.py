@@ -139,7 +139,7 @@ def test_manager_that_does_not_read():
             equal(daemon.ask("reload").splitlines()[-1:], ["There is no /etc/mps.conf: the defaults apply"]
                   if not os.path.exists("/etc/mps.conf") else ["Applied /etc/mps.conf"])
         manager.next(READY, skip=r"WATCHDOG=1|RELOADING=1\n.*")
-        manager.next(r"WATCHDOG=1")
+        manager.next(r"WATCHDOG=1", skip=r"RELOADING=1\n.*|" + READY)
         filler.close()
         daemon.ask("quit")
         equal(finish(process), (0, ""))
