@@ -14,7 +14,6 @@ each client is there, and `ps' has exactly these clients.
 import collections
 import contextlib
 import http.client
-import json
 import os
 import socket
 import struct
@@ -356,7 +355,7 @@ class Crowd:
 
     def judge(self):
         equal(self.listed(), self.wanted(), "ps")
-        rows = json.loads(self.service.command("stats", "--json").stdout)["clients"]
+        rows = self.service.counters()
         found = collections.Counter(row["pid"] for row in rows)
         equal({pid: found[pid] for pid in self.wanted()}, self.wanted(), "stats")
         print("    %s; %s" % (self.sums(), self.memory()))

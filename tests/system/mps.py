@@ -13,6 +13,7 @@ failure. So does a sanitizer report in a log.
 import collections
 import contextlib
 import glob
+import json
 import mmap
 import os
 import re
@@ -521,8 +522,19 @@ class Service:
                          % (server, process.pid), self.server_log())
 
     def wait_for_active(self, process):
-        """Waits until a server has opened a GPU for the client: it then fails with its server."""
+        """Waits until the client has used a GPU: it then fails with its server.
+
+        The log tells of the GPU before the client has its answer. Until then, another server may
+        take the client over.
+        """
         self.wait_for_log("Status of client {PID: %d, " % process.pid)
+        wait_for("memory of client %d" % process.pid, lambda: process.poll() is not None or
+                 any(gpu["memory_peak"] for client in self.counters()
+                     if client["pid"] == process.pid for gpu in client["gpus"]))
+
+    def counters(self):
+        """The objects of all clients in `stats --json`."""
+        return json.loads(self.command("stats", "--json").stdout)["clients"]
 
     def wait_for_listed(self, process):
         """Waits until `ps` lists the client: the daemon learns of it after the log has told of it."""

@@ -84,14 +84,10 @@ def crowd(service, n=MANY, **variables):
     equal(clients.leave(), 0, "processes with a lost session")
 
 
-def stats(service):
-    return json.loads(service.command("stats", "--json").stdout)["clients"]
-
-
 def limits(service):
     """How many clients have which memory limit; each uses one GPU."""
     found = {}
-    for client in stats(service):
+    for client in service.counters():
         gpu, = client["gpus"]
         found[gpu["memory_limit"]] = found.get(gpu["memory_limit"], 0) + 1
     return found
@@ -113,7 +109,7 @@ def scrape(port):
 
 def check_reports(service, port):
     for _ in range(3):
-        equal(len(stats(service)), MANY)
+        equal(len(service.counters()), MANY)
         for families in test_metrics.metrics(service), scrape(port):
             equal(families["mps_clients"].value(), MANY)
 
@@ -135,7 +131,7 @@ def check_trace(service):
 def check_terminate(service, server, pid):
     """All sessions of a process at once."""
     equal(service.command("terminate_client", str(server), str(pid)).stdout, "0\n")
-    equal(len(stats(service)), MANY)
+    equal(len(service.counters()), MANY)
 
 
 def test_reports():
@@ -166,7 +162,7 @@ def test_reports_at_the_same_time():
         os.kill(service.daemon_pid(), signal.SIGCONT)
         for thread in threads:
             thread.join()
-        equal(len(stats(service)), MANY)
+        equal(len(service.counters()), MANY)
         link_is_whole(service, server)
 
 
@@ -179,7 +175,7 @@ def test_adoption():
             service.daemon.kill()
             service.daemon.wait()
             service.start()
-            wait_for("the clients", lambda: service.servers() and len(stats(service)) == len(before))
+            wait_for("the clients", lambda: service.servers() and len(service.counters()) == len(before))
             equal(sorted(service.clients()), before)
             equal(set(limits(service).values()), {len(before)})
             equal(session.hello(service), session.WELCOMED)
@@ -200,7 +196,7 @@ def test_reports_of_strangers():
                                   text=True, timeout=20 * mps.SLOW, check=True, **stranger)
             assert not re.search(r"^[0-9]", done.stdout, re.M), done.stdout
         service.run_ok("process1", **stranger)
-        wait_for("the program's end", lambda: len(stats(service)) == STRANGERS_AT)
+        wait_for("the program's end", lambda: len(service.counters()) == STRANGERS_AT)
         link_is_whole(service, server)
 
 
@@ -260,7 +256,7 @@ def test_daemon_that_reads_nothing():
         equal(daemon.read("counters", asked), asked * n)
         daemon.sock.close()
         service.start()
-        wait_for("the clients", lambda: service.servers() and len(stats(service)) == n)
+        wait_for("the clients", lambda: service.servers() and len(service.counters()) == n)
         link_is_whole(service, server, 2)
 
 
@@ -307,7 +303,7 @@ def test_link_that_breaks():
                              "control")
         wait_for("the clients", lambda: sorted(service.clients()) == sorted([*before, process.pid]))
         # What the daemon knows of them stays, and no work counts twice.
-        equal(sorted(str(client["group"]) for client in stats(service)),
+        equal(sorted(str(client["group"]) for client in service.counters()),
               ["None"] + [GROUP] * len(before))
         equal(fills(service), done)
         equal(service.control_log().count("Server %d of user %d has lost its connection"

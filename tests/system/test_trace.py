@@ -117,7 +117,7 @@ def worked(service, **more):
 
 
 def clients(service):
-    found = json.loads(service.command("stats", "--json").stdout)["clients"]
+    found = service.counters()
     return {client["pid"]: client for client in found}
 
 
