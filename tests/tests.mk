@@ -36,6 +36,10 @@ unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
 unit_libs_test_server_frame_queue := -Wl,--wrap=realloc
 unit_libs_test_server_deferred := -Wl,--wrap=malloc_trim
 unit_libs_test_server_gate := -Wl,--wrap=nanosleep,--wrap=clock_gettime
+# Sessions whose memory, work and copies the test simulates.
+WRAPPED_BY_TURNS := nanosleep clock_gettime streams_poll ring_interrupt session_device_enter session_devices_trim mover_begin mover_end \
+	arena_evict arena_return arena_returned virtual_evict virtual_return virtual_returned
+unit_libs_test_server_turns := $(WRAPPED_BY_TURNS:%=-Wl,--wrap=%)
 unit_libs_test_server_foreground := -Wl,--wrap=elastic_note,--wrap=classes_background
 unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarray
 unit_libs_test_server_fatbin := $(call archives,softgpu) $(libs_softgpu)

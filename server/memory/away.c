@@ -364,10 +364,9 @@ static CUresult try_to_return(struct session *session, uint64_t since_ns, uint64
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t start_ns;
 
-	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		if (session->devices[i] && away_on(session->devices[i]) > 0 &&
-			!eviction_may_try(session, i, since_ns))
-			return result;
+	publish(session);
+	if (!eviction_may_try(session, 0, since_ns))
+		return result;
 	do {
 		start_ns = now_ns();
 		*ret_bytes = publish(session);

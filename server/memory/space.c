@@ -132,7 +132,7 @@ static uint64_t try_eviction(struct session *session, uint32_t device, uint64_t 
 	uint64_t given;
 
 	*stay = STAY_AT_WORK;
-	if (!eviction_may_try(session, device, since_ns))
+	if (!eviction_may_try(session, UINT64_C(1) << device, since_ns))
 		return 0;
 	given = eviction_make_space(session, device, bytes, since_ns, stay);
 	if (given == 0 && *stay == STAY_AT_WORK)

@@ -208,12 +208,21 @@ struct asker {
 	uint64_t attempt;
 };
 
-/* Under the lock: which of two that wait for the same GPU comes first. */
-static bool precedes(const struct eviction *one, const struct eviction *other, uint32_t device)
+/* GPUs are bits. */
+static bool is_inside_on(const struct session *session, uint64_t gpus)
 {
-	bool is_inside = soft_limit_holds(one->session, device);
+	for (; gpus != 0; gpus &= gpus - 1)
+		if (!soft_limit_holds(session, (uint32_t)__builtin_ctzll(gpus)))
+			return false;
+	return true;
+}
 
-	if (is_inside != soft_limit_holds(other->session, device))
+/* Under the lock: which of two that wait for the same GPUs comes first. */
+static bool precedes(const struct eviction *one, const struct eviction *other, uint64_t gpus)
+{
+	bool is_inside = is_inside_on(one->session, gpus);
+
+	if (is_inside != is_inside_on(other->session, gpus))
 		return is_inside;
 	if (one->turn.has_begun != other->turn.has_begun)
 		return one->turn.has_begun;
@@ -231,7 +240,7 @@ static bool is_behind(const struct eviction *one, const struct asker *asker)
 		soft_limit_holds(one->session, asker->device))
 		return soft_limit_holds(asker->session, asker->device);
 	if (one->turn.waits_ns > 0 && own->turn.waits_ns > 0)
-		return precedes(own, one, asker->device);
+		return precedes(own, one, UINT64_C(1) << asker->device);
 	return asker->since_ns == 0 || one->waits_ns > asker->since_ns;
 }
 
@@ -377,12 +386,32 @@ static uint64_t wait_for_answer(struct session *session, uint32_t id, enum gate 
 	return given;
 }
 
-/* Others have left for it: it comes before those that wait for less long. */
+/* Under the lock: whether the turn of `one' comes before that of `own'. */
+static bool is_before(const struct eviction *one, const struct eviction *own)
+{
+	uint64_t gpus = one->turn.gpus & own->turn.gpus;
+
+	return one != own && one->turn.waits_ns > 0 && gpus != 0 && precedes(one, own, gpus);
+}
+
+static bool is_first(const struct eviction *own)
+{
+	for (const struct eviction *one = all; one; one = one->next)
+		if (is_before(one, own))
+			return false;
+	return true;
+}
+
+/*
+ * Others have left for it. If it is the first that waits, nobody else may take the space; else
+ * those that wait for longer may.
+ */
 static void begin_turn(struct session *session)
 {
-	lock_hold(&lock);
+	struct eviction *own = session->eviction;
 
-	session->eviction->turn.has_begun = session->eviction->turn.waits_ns > 0;
+	lock_hold(&lock);
+	own->turn.has_begun = own->turn.waits_ns > 0 && is_first(own);
 }
 
 uint64_t eviction_make_space(struct session *session, uint32_t device, uint64_t bytes,
@@ -404,21 +433,6 @@ uint64_t eviction_make_space(struct session *session, uint32_t device, uint64_t 
 }
 
 /* ---- turns */
-
-/* Under the lock: whether the turn of `one' comes before that of `own'. */
-static bool is_before(const struct eviction *one, const struct eviction *own)
-{
-	return one != own && one->turn.waits_ns > 0 && one->turn.device == own->turn.device &&
-	       precedes(one, own, own->turn.device);
-}
-
-static bool is_first(const struct eviction *own)
-{
-	for (const struct eviction *one = all; one; one = one->next)
-		if (is_before(one, own))
-			return false;
-	return true;
-}
 
 /*
  * Under the lock: whether it has stayed for long enough. Borrowed memory has no such right against
@@ -506,14 +520,24 @@ void eviction_end_turn(struct session *session)
 	session->eviction->turn = (struct eviction_turn){.here_ns = now_ns()};
 }
 
-bool eviction_may_try(struct session *session, uint32_t device, uint64_t since_ns)
+/* The GPUs to which memory of the session has to come back. */
+static uint64_t away_from(const struct eviction *own)
+{
+	uint64_t gpus = 0;
+
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		gpus |= (uint64_t)(atomic_load(&own->away[i]) > 0) << i;
+	return gpus;
+}
+
+bool eviction_may_try(struct session *session, uint64_t more, uint64_t since_ns)
 {
 	struct eviction *own = session->eviction;
 
 	lock_hold(&lock);
 	if (own->turn.waits_ns == 0)
 		own->turn.waits_ns = since_ns;
-	own->turn.device = device;
+	own->turn.gpus = more | away_from(own);
 	for (const struct eviction *one = all; one; one = one->next)
 		if (one->turn.has_begun && is_before(one, own))
 			return false;

@@ -44,7 +44,7 @@ struct eviction_request {
 struct eviction_turn {
 	uint64_t here_ns;  /* its stay began then */
 	uint64_t waits_ns; /* since when it waits for its turn; 0: it does not */
-	uint32_t device;   /* ... on this GPU */
+	uint64_t gpus;     /* ... on these, as bits: one turn for all of them */
 	bool has_begun;    /* others have left for it: nobody else may come back there meanwhile */
 };
 
@@ -140,10 +140,11 @@ uint64_t eviction_take_turn(
 void eviction_end_turn(struct session *session);
 
 /*
- * The session waits for space on that GPU since `since_ns', or since an earlier call. Whether it
- * may try now: no other session has begun to get space, which this one would take.
+ * The session waits for space since `since_ns', or since an earlier call: on all GPUs to which its
+ * memory has to come back, and on `more' (bits). Whether it may try now: no other session has begun
+ * to get space on one of them, which this one would take.
  */
-bool eviction_may_try(struct session *session, uint32_t device, uint64_t since_ns);
+bool eviction_may_try(struct session *session, uint64_t more, uint64_t since_ns);
 
 /* How long a session may have to wait until it has had its turn. */
 uint64_t eviction_turn_ns(void);
