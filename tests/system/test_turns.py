@@ -6,8 +6,9 @@
 import re
 
 import harness
+import mps
 import oversubscribed
-from harness import contains, equal
+from harness import contains, equal, wait_for
 
 SOON = {"MPS_OVERSUBSCRIBE_STAY": "1"}
 
@@ -35,6 +36,22 @@ def test_in_turn():
         contains(service.server_log(), "they take turns, and each stays for 1 s at least")
         numbers = [moves(service, client) for client in clients]
         assert min(numbers) > 0, numbers
+
+
+def test_kernel_that_does_not_end():
+    """It keeps its memory, and the log names its client. Whoever waits learns of the server's end."""
+    with oversubscribed.service({**SOON, "MPS_GRACE_MS": "500"}) as (service, _):
+        stuck = service.popen("stuck", "kernel", "40")
+        equal(stuck.stdout.readline(), "stuck: running\n")
+        large = oversubscribed.Worker(service, 40, waits=False)
+        wait_for("the log to name the client", lambda: re.search(
+            r"Client \{PID: %d, Context ID: \d+\} has to stop for another one, and stays on device 0"
+            % stuck.pid, service.server_log()), 30 * mps.SLOW)
+        equal((stuck.poll(), large.process.poll()), (None, None))
+        stuck.kill()
+        large.process.stdin.close()
+        large.process.stdin = None
+        assert service.finish(large.process)[0] != 0
 
 
 if __name__ == "__main__":

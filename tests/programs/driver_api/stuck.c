@@ -5,9 +5,9 @@
  * function; `stuck word' has streams that wait for semaphores which are never written;
  * `stuck load' has one such stream beside a kernel that must be loaded; `stuck flood' has
  * one with more work behind it than a queue of the GPU takes; `stuck kernel' runs a kernel
- * for ever, `stuck busy' one kernel after the other. `stuck slow' is in a host function for
- * two seconds and then ends normally; `stuck idle' waits after its host functions. Prints
- * `stuck: running' at that point.
+ * for ever (`stuck kernel MIB' with so much memory), `stuck busy' one kernel after the other.
+ * `stuck slow' is in a host function for two seconds and then ends normally; `stuck idle' waits
+ * after its host functions. Prints `stuck: running' at that point.
  *
  * Runs: for a test of its own
  */
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 	const char *how = argc > 1 ? argv[1] : "";
 	CUdevice device = 0;
 	CUcontext context = NULL;
-	CUdeviceptr words = 0;
+	CUdeviceptr words = 0, more;
 	CUstream streams[STREAMS];
 
 	CHECK(cuInit(0));
@@ -153,6 +153,8 @@ int main(int argc, char **argv)
 	CHECK(cuCtxSetCurrent(context));
 	CHECK(cuMemAlloc(&words, 64));
 	CHECK(cuMemsetD8(words, 0, 64));
+	if (argc > 2)
+		CHECK(cuMemAlloc(&more, strtoul(argv[2], NULL, 10) << 20));
 	for (unsigned s = 0; s < STREAMS; s++)
 		CHECK(cuStreamCreate(&streams[s], CU_STREAM_NON_BLOCKING));
 	if (!strcmp(how, "word"))
