@@ -28,6 +28,7 @@
 #include "cuda.h"
 #include "disable.h"
 #include "limit_text.h"
+#include "replay.h"
 #include "server.h"
 #include "worker.h"
 #include "server/util/log.h"
@@ -168,6 +169,7 @@ int main(int argc, char **argv)
 	worker_init();
 	elastic_init();
 	eviction_init();
+	replay_init();
 	if (printf_capture_init() < 0)
 		log_line(
 			"Cannot capture the output of kernels, which is lost: %s", strerror(errno));

@@ -17,6 +17,7 @@
 #include "disable.h"
 #include "messages.h"
 #include "processors.h"
+#include "replay.h"
 #include "spin.h"
 #include "suspension.h"
 #include "server/util/log.h"
@@ -202,6 +203,14 @@ static __attribute__((noinline)) int worker_fetch_wanted(struct session *session
 	unsigned wanted = atomic_load(&session->memory_wanted);
 	int r;
 
+	if (wanted & WANTED_REPLAY) {
+		if (!ring_has_more(&session->receiver)) {
+			away_serve(session);
+			return 0;
+		}
+		if (!replay_run(session))
+			return -EBADMSG;
+	}
 	if (wanted & WANTED_TURN_END) {
 		atomic_fetch_and(&session->memory_wanted, ~WANTED_TURN_END);
 		eviction_end_turn(session);
@@ -253,6 +262,9 @@ static struct spin choose_spin(struct session *session)
 	/* Each session at work has its worker, and a thread of the client. */
 	unsigned n_threads = 2 * at_work_count(), n = count_processors();
 
+	/* So that it rests often. */
+	if (unlikely(replay_is_test()))
+		return (struct spin){.length_ns = 0};
 	if (!session->busy || is_spin_fixed)
 		return (struct spin){.length_ns = SPIN_NS};
 	if (n_threads <= n)
@@ -288,10 +300,14 @@ static void worker_sleep(struct session *session, int timeout_ms)
  */
 static void worker_rest(struct session *session, int *sleep_ms)
 {
+	if (unlikely(replay_is_test()) && fault_get() == CUDA_SUCCESS)
+		streams_poll(session);
 	if (!session->busy && !session->has_pending_seqnos && session_parts_are_settled(session)) {
 		session_set_at_work(session, false);
 		if (unlikely(eviction_is_test()))
 			away_leave(session);
+		if (unlikely(replay_is_test()))
+			replay_leave(session);
 		worker_sleep(session, SLEEP_MS);
 		return;
 	}

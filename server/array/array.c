@@ -350,4 +350,15 @@ CUresult do_array_level(struct session *session, uint32_t id, struct array *mipm
 	return CUDA_SUCCESS;
 }
 
-const struct session_part arrays_part = {.end = arrays_free};
+static const char *arrays_obstacle(struct session *session)
+{
+	return record_has(&session->record, OP_ARRAY_CREATE)
+		       ? "the contents of its arrays stay behind"
+		       : NULL;
+}
+
+const struct session_part arrays_part = {
+	.obstacle = arrays_obstacle,
+	.end = arrays_free,
+	.is_recorded = true,
+};

@@ -11,22 +11,71 @@
 #include "messages.h"
 #include "texel.h"
 #include "server/session/fault.h"
+#include "server/session/recorded.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/share/session_device.h"
 #include "do_array.h"
+
+/* How many values may be in use by others: those of all sessions. */
+#define VALUES_TRIED 4096u
+
+/* What the driver makes of these. `sampler' NULL: a surface. */
+struct object_desc {
+	const CUDA_RESOURCE_DESC *resource;
+	const CUDA_TEXTURE_DESC *sampler;
+	const CUDA_RESOURCE_VIEW_DESC *view;
+};
+
+static CUresult real_make(const struct object_desc *desc, uint64_t *ret_real)
+{
+	return desc->sampler ? cuda.cuTexObjectCreate((CUtexObject *)ret_real, desc->resource,
+				       desc->sampler, desc->view)
+			     : cuda.cuSurfObjectCreate((CUsurfObject *)ret_real, desc->resource);
+}
+
+static void real_end(bool is_surface, uint64_t real)
+{
+	if (is_surface)
+		cuda.cuSurfObjectDestroy(real);
+	else
+		cuda.cuTexObjectDestroy(real);
+}
+
+/*
+ * The client and its memory have the value, which the driver chooses: the lowest number that is
+ * free, or the one that was freed last. So others are made until that value comes.
+ */
+static CUresult real_make_again(const struct object_desc *desc, uint64_t wanted, uint64_t *ret_real)
+{
+	_cleanup_free_ uint64_t *others = NULL;
+	CUresult result = CUDA_SUCCESS;
+	uint32_t n = 0;
+
+	others = calloc(VALUES_TRIED, sizeof(*others));
+	if (!others)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	while (result == CUDA_SUCCESS && n < VALUES_TRIED) {
+		result = real_make(desc, &others[n]);
+		if (result == CUDA_SUCCESS && others[n++] == wanted)
+			break;
+	}
+	if (n > 0 && others[n - 1] == wanted)
+		*ret_real = others[--n];
+	else if (result == CUDA_SUCCESS)
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	while (n > 0)
+		real_end(!desc->sampler, others[--n]);
+	return result;
+}
 
 /* The deferred thread. */
 static void texture_done(struct deferred *deferred)
 {
 	struct texture *texture = container_of(deferred, struct texture, deferred);
 
-	if (fault_get() == CUDA_SUCCESS) {
-		if (texture->is_surface)
-			cuda.cuSurfObjectDestroy(texture->real);
-		else
-			cuda.cuTexObjectDestroy(texture->real);
-	}
+	if (fault_get() == CUDA_SUCCESS)
+		real_end(texture->is_surface, texture->real);
 	account_free(texture);
 }
 
@@ -72,6 +121,7 @@ static CUresult texture_make(struct session *session, uint32_t id, struct sessio
 	const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *sampler,
 	const CUDA_RESOURCE_VIEW_DESC *view, uint64_t *ret_value)
 {
+	const struct object_desc desc = {resource, sampler, view};
 	struct texture *texture = NULL;
 	CUresult result = session_device_enter(session, sdev);
 
@@ -80,11 +130,9 @@ static CUresult texture_make(struct session *session, uint32_t id, struct sessio
 	if (result != CUDA_SUCCESS)
 		return result;
 	texture->is_surface = !sampler;
-	if (sampler)
-		result = cuda.cuTexObjectCreate(
-			(CUtexObject *)&texture->real, resource, sampler, view);
-	else
-		result = cuda.cuSurfObjectCreate((CUsurfObject *)&texture->real, resource);
+	result = recorded_is_replay(session)
+			 ? real_make_again(&desc, recorded_answer(session), &texture->real)
+			 : real_make(&desc, &texture->real);
 	if (result != CUDA_SUCCESS) {
 		account_free(handle_remove(&session->textures, id));
 		return result;
@@ -248,4 +296,7 @@ CUresult do_texture_linear_max(_unused_ struct session *session, uint32_t device
 	return result;
 }
 
-const struct session_part textures_part = {.end = textures_free};
+const struct session_part textures_part = {
+	.end = textures_free,
+	.is_recorded = true,
+};

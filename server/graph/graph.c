@@ -476,7 +476,24 @@ CUresult do_graph_upload(struct session *session, struct stream *stream, struct 
 	return result == CUDA_SUCCESS ? cuda.cuGraphUpload(graph->real, real) : result;
 }
 
+static const char *graphs_obstacle(struct session *session)
+{
+	for (const struct graph *graph = session->graph_list; graph; graph = graph->next) {
+		if (graph->is_closed)
+			return "a graph that it has destroyed still runs";
+		if (!graph->real)
+			return "it makes a graph";
+		if (graph->result != CUDA_SUCCESS)
+			return "the change of a graph has failed";
+		if (!graph_spans_ok(session, graph))
+			return "a graph uses memory that was freed";
+	}
+	return NULL;
+}
+
 const struct session_part graphs_part = {
+	.obstacle = graphs_obstacle,
+	.is_recorded = true,
 	.rest = graphs_sweep,
 	.release = graphs_release,
 	.end = graphs_free,

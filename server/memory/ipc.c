@@ -408,7 +408,14 @@ static bool ipc_is_settled(const struct session *session)
 	return session->n_closing == 0;
 }
 
+static const char *ipc_obstacle(struct session *session)
+{
+	return session->opened || session->n_shares > 0 ? "it shares memory with another client"
+							: NULL;
+}
+
 const struct session_part ipc_part = {
+	.obstacle = ipc_obstacle,
 	.is_settled = ipc_is_settled,
 	.poll = ipc_poll,
 	.end = ipc_end,

@@ -410,4 +410,39 @@ CUresult do_library_names(struct session *session, struct library *library, uint
 		       : result;
 }
 
-const struct session_part libraries_part = {.end = libraries_free};
+/* Its variables lie where the driver has put them. */
+static bool has_variables(const struct session *session, struct image *image)
+{
+	enum {
+		UNKNOWN,
+		NO,
+		YES
+	};
+	unsigned known = atomic_load_explicit(&image->has_variables, memory_order_relaxed);
+
+	if (known == UNKNOWN && session->current) {
+		known = machine_code_variables(image, session->current->device) > 0 ? YES : NO;
+		atomic_store_explicit(&image->has_variables, known, memory_order_relaxed);
+	}
+	return known != NO;
+}
+
+static const char *libraries_obstacle(struct session *session)
+{
+	struct image *image;
+	uint32_t at = 0;
+
+	/* The client has the address of one: also of a constant, of which its image does not tell. */
+	if (session->variables.n > 0)
+		return "its code has variables";
+	while ((image = record_next_image(&session->record, &at)))
+		if (has_variables(session, image))
+			return "its code has variables";
+	return NULL;
+}
+
+const struct session_part libraries_part = {
+	.obstacle = libraries_obstacle,
+	.is_recorded = true,
+	.end = libraries_free,
+};

@@ -183,4 +183,9 @@ static void linkers_free(struct session *session, bool device_lost)
 	}
 }
 
-const struct session_part linkers_part = {.end = linkers_free};
+static const char *linkers_obstacle(struct session *session)
+{
+	return session->linkers.n_used > 0 ? "it links code" : NULL;
+}
+
+const struct session_part linkers_part = {.obstacle = linkers_obstacle, .end = linkers_free};

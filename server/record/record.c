@@ -544,6 +544,7 @@ void record_note_image(struct record *record, struct image *image)
 void record_refuse(struct record *record)
 {
 	record->is_refused = true;
+	record->n_refused++;
 }
 
 /* ---- life */
@@ -583,6 +584,30 @@ uint32_t record_count(const struct record *record, unsigned kind)
 		n += record->objects[i].is_used &&
 		     (kind == RECORD_KINDS || record_kind(record, i) == kind);
 	return n;
+}
+
+bool record_has(const struct record *record, uint16_t op)
+{
+	const struct record_entry *entry;
+
+	for (uint32_t at = RECORD_START; at < record->size; at += entry->size) {
+		entry = record_entry(record, at);
+		if (entry->object != RECORD_NO_OBJECT && entry->op == op)
+			return true;
+	}
+	return false;
+}
+
+struct image *record_next_image(const struct record *record, uint32_t *at)
+{
+	for (*at = MAX(*at, RECORD_START); *at < record->size;) {
+		struct record_entry *entry = record_entry(record, *at);
+
+		*at += entry->size;
+		if (entry->object != RECORD_NO_OBJECT && entry->op != 0 && entry->has_image)
+			return *record_part(entry).image;
+	}
+	return NULL;
 }
 
 uint64_t record_held(const struct record *record)

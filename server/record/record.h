@@ -50,6 +50,7 @@ struct record {
 	/* Of the message that is executed. */
 	struct image *image; /* which came with it, a reference */
 	bool is_refused;     /* it has changed nothing */
+	uint32_t n_refused;  /* such messages, so far */
 };
 
 #define RECORD_START 8u
@@ -76,6 +77,12 @@ void record_drop(struct record *record);
 
 /* Why the record cannot be replayed; NULL: it can. */
 const char *record_obstacle(const struct record *record);
+
+/* Whether a message of that type is kept. */
+bool record_has(const struct record *record, uint16_t op);
+
+/* The image of an entry from `*at' on, which is 0 at first. NULL: there are no more. */
+struct image *record_next_image(const struct record *record, uint32_t *at);
 
 /* Objects of that kind that are kept, for tests and figures. RECORD_KINDS: all. */
 uint32_t record_count(const struct record *record, unsigned kind);

@@ -157,4 +157,7 @@ static void loop_turns_end(struct session *session, bool device_lost)
 	}
 }
 
-const struct session_part loop_turns_part = {.end = loop_turns_end};
+const struct session_part loop_turns_part = {
+	.end = loop_turns_end,
+	.is_recorded = true,
+};

@@ -14,6 +14,7 @@
 
 #include "lock.h"
 #include "session_part.h"
+#include "server/record/record_script.h"
 
 /* How long a client may take to make room for a frame. */
 #define FRAME_SEND_MS 100
@@ -115,6 +116,7 @@ void session_free(struct session *session)
 	lock_fini(&session->pending_waits_lock);
 	group_unref(session->group);
 	record_fini(&session->record);
+	record_script_free(session->script);
 	account_close(session->account);
 	free(session);
 }

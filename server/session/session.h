@@ -35,6 +35,7 @@
 #include "server/record/record.h"
 
 struct aliases;
+struct record_script;
 struct record_step;
 struct device_quota;
 struct eviction;
@@ -147,6 +148,8 @@ struct session {
 	};
 	struct record record;           /* of its objects */
 	const struct record_step *step; /* of a replay (recorded.h); NULL: none */
+	struct record_script *script;   /* owned: to be replayed (server/replay.h); NULL: none */
+	uint64_t replayed_at;           /* `n_messages' at the last test of a replay */
 	struct graph *graph_list;       /* all graphs, also destroyed ones that still run */
 	uint32_t n_closing_mappings;    /* mappings of regions that wait for work to end */
 	uint32_t n_closing;             /* closed memory of others that waits for work to end */

@@ -26,6 +26,15 @@ struct session_part {
 	/* The loop, when the session is made: stores the pointer to the part's memory. */
 	void (*begin)(struct session *session, void *memory);
 
+	/*
+	 * The worker, whose session is at rest: why what the part has cannot be made again by
+	 * another server (server/replay.h); NULL: it can.
+	 */
+	const char *(*obstacle)(struct session *session);
+
+	/* What end() frees is in the session's record, and may be made again behind it. */
+	bool is_recorded;
+
 	/* The worker: no work of the session is on any GPU now. */
 	void (*rest)(struct session *session);
 

@@ -86,4 +86,7 @@ CUresult do_context_share_destroy(struct session *session, struct context_share 
 	return CUDA_SUCCESS;
 }
 
-const struct session_part context_shares_part = {.end = context_shares_free};
+const struct session_part context_shares_part = {
+	.end = context_shares_free,
+	.is_recorded = true,
+};

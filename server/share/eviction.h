@@ -24,7 +24,9 @@ struct session;
 #define WANTED_TRIM 1u     /* memory is short: give back what is unused */
 #define WANTED_EVICTION 2u /* the session is asked to evict memory, or held */
 #define WANTED_TURN_END 8u /* the session has got the space that it has waited for */
-#define WANTED_RETURN 4u   /* some of its memory is away. Only the worker sets and clears it */
+#define WANTED_REPLAY                                                                              \
+	16u              /* its objects have to be made again. Only the worker sets and clears it */
+#define WANTED_RETURN 4u /* some of its memory is away. Only the worker sets and clears it */
 
 #define EVICTION_ALL UINT64_MAX
 

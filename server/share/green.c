@@ -518,4 +518,7 @@ CUresult green_take_stream(
 	return result;
 }
 
-const struct session_part greens_part = {.end = greens_free};
+const struct session_part greens_part = {
+	.end = greens_free,
+	.is_recorded = true,
+};

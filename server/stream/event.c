@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "lock.h"
+#include "messages.h"
 #include "progress.h"
 #include "stream.h"
 #include "server/util/token.h"
@@ -276,4 +277,16 @@ CUresult do_ipc_event_query(struct session *session, struct event *event)
 	return result == CUDA_SUCCESS ? cuda.cuEventQuery(event->real) : result;
 }
 
-const struct session_part events_part = {.end = events_free};
+static const char *events_obstacle(struct session *session)
+{
+	return record_has(&session->record, OP_IPC_EVENT_EXPORT) ||
+			       record_has(&session->record, OP_IPC_EVENT_OPEN)
+		       ? "it shares an event with another client"
+		       : NULL;
+}
+
+const struct session_part events_part = {
+	.obstacle = events_obstacle,
+	.is_recorded = true,
+	.end = events_free,
+};

@@ -363,7 +363,15 @@ static void printf_capture_trim(struct session *session, _unused_ bool all)
 	printf_capture_flush(session);
 }
 
+static const char *printf_capture_obstacle(struct session *session)
+{
+	return session->text->n_bytes > 0 || session->text->is_printer
+		       ? "output of its kernels has not been taken"
+		       : NULL;
+}
+
 const struct session_part printf_capture_part = {
+	.obstacle = printf_capture_obstacle,
 	.size = sizeof(struct printf_capture),
 	.begin = printf_capture_new,
 	.trim = printf_capture_trim,

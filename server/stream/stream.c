@@ -487,4 +487,7 @@ CUresult do_stream_destroy(struct session *session, struct stream *stream)
 	return session->n_closed > STREAMS_CLOSED_MAX ? streams_wait(session) : CUDA_SUCCESS;
 }
 
-const struct session_part streams_part = {.end = streams_free};
+const struct session_part streams_part = {
+	.end = streams_free,
+	.is_recorded = true,
+};
