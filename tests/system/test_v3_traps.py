@@ -4,6 +4,7 @@
 # mostly waits
 """Traps that users of NVIDIA's protocol 3 report, and what holds here."""
 
+import json
 import os
 import re
 import subprocess
@@ -68,6 +69,24 @@ def test_gpu_that_a_client_does_not_see():
         for value, limit in ("7=1M", 128), ("7=1M,0=64M", 64), ("0=512M,GPU-00000000=1M", 128):
             env = dict(at(service, "pool", "small"), CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=value)
             equal(limits_shown(service, 256 << 10, env), {limit * MIB}, value)
+
+
+def test_environment_only_lowers():
+    """A client gets the lower of its own wish and of its namespace's limit."""
+    with mps.Service() as service:
+        pool(service, "small")
+        service.command("namespace", "set", "small", "--server=pool", "--active-thread-percentage=25",
+                        "--client-priority=1")
+        for wish, sms in ("100", 32), ("50", 32), ("10", 8):
+            env = dict(at(service, "pool", "small"), CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=wish,
+                       CUDA_MPS_CLIENT_PRIORITY="0")
+            process = service.popen("process1", "--seconds", "20", env=env)
+            equal(sms_of(service, process), sms, wish)
+            row, = json.loads(service.command("ps", "--json").stdout)["clients"]
+            equal(row["priority"], 1)
+            process.kill()
+            service.finish(process)
+            wait_for("its end", lambda: not json.loads(service.command("ps", "--json").stdout)["clients"])
 
 
 def test_total_memory():
