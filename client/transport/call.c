@@ -142,6 +142,16 @@ static bool call_wait_answer(unsigned slot, uint32_t seq)
 	return answered || is_answered(slot, seq);
 }
 
+/* A call that the server gave up because the client has to end returns what later calls return. */
+static CUresult failed(CUresult answered)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (answered == CUDA_ERROR_MPS_RPC_FAILURE)
+		result = server_link_check(&server);
+	return result != CUDA_SUCCESS ? result : answered;
+}
+
 /* Copies the answer out once, and checks that its size fits. */
 static CUresult read_answer(unsigned slot, void *ret_fixed, uint32_t fixed_size, void *ret_tail,
 	uint32_t tail_max, uint32_t *ret_tail_size)
@@ -154,7 +164,7 @@ static CUresult read_answer(unsigned slot, void *ret_fixed, uint32_t fixed_size,
 	if (head.result != CUDA_SUCCESS) {
 		if (fixed_size > 0 && head.size == fixed_size)
 			memcpy(ret_fixed, reply + sizeof(head), fixed_size);
-		return (CUresult)head.result;
+		return failed((CUresult)head.result);
 	}
 	if (head.size > REPLY_MAX - sizeof(head) || head.size < fixed_size)
 		return CUDA_ERROR_MPS_RPC_FAILURE;

@@ -126,6 +126,19 @@ def test_blocked_clients():
         equal((service.server(), neighbour.poll()), (server, None))
 
 
+def test_client_that_loads_code():
+    """Its load waits for kernels of others; the call returns what all later calls return."""
+    with mps.Service({"SOFTGPU_LAUNCH_US": "300000"}) as service:
+        neighbour = service.popen("process1", "--seconds", "60")
+        service.wait_for_active(neighbour)
+        wait_for("its kernel", lambda: service.stats(service.server())["launches"] > 0)
+        client = service.popen("process1")
+        wait_for("the client", lambda: client.pid in service.clients())
+        time.sleep(0.1)
+        equal(terminate(service, service.server(), client.pid), "0\n")
+        contains(service.finish(client)[1], "(%d)" % TERMINATED)
+
+
 def test_kernel_that_runs_for_ever():
     """It has the grace of a dead client; then its server is replaced."""
     with mps.Service(SHORT) as service:
