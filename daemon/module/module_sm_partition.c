@@ -36,9 +36,10 @@ static bool find_place(struct conn *conn, const struct tokens *tokens, struct pl
 	const char *server = arguments_get(tokens, "server");
 	const char *device = arguments_get(tokens, "device");
 
-	if (!server || !device)
-		return command_fail(
-			conn, "%s needs --server=SERVER and --device=DEVICE", tokens->item[0]);
+	if (!server || !device) {
+		command_fail(conn, "%s needs --server=SERVER and --device=DEVICE", tokens->item[0]);
+		return false;
+	}
 	place->slot = module_find_slot_to_change(conn, server);
 	place->device = place->slot ? module_find_device(conn, device) : NULL;
 	if (!place->device)
@@ -162,7 +163,7 @@ void module_sm_partition_create(struct conn *conn, const struct tokens *tokens)
 	struct list *partitions = &conn->daemon->partitions;
 	struct partition *partition;
 	struct partition_wish wish;
-	struct place place;
+	struct place place = {0};
 	int r;
 
 	if (!find_place(conn, tokens, &place) || !read_wish(conn, tokens, &place, &wish))
@@ -196,7 +197,7 @@ void module_sm_partition_create(struct conn *conn, const struct tokens *tokens)
 
 void module_sm_partition_delete(struct conn *conn, const struct tokens *tokens)
 {
-	struct place place;
+	struct place place = {0};
 	struct partition *partition = find_partition(conn, tokens, &place);
 	unsigned n = partition ? partition_count_clients(conn->daemon, partition) : 0;
 
@@ -279,7 +280,7 @@ static bool keeps_binding(
 
 void module_sm_partition_bind(struct conn *conn, const struct tokens *tokens)
 {
-	struct place place;
+	struct place place = {0};
 	struct partition *partition = find_partition(conn, tokens, &place);
 	const struct namespace *namespace = partition ? find_namespace(conn, tokens, &place) : NULL;
 
@@ -296,7 +297,7 @@ void module_sm_partition_bind(struct conn *conn, const struct tokens *tokens)
 
 void module_sm_partition_unbind(struct conn *conn, const struct tokens *tokens)
 {
-	struct place place;
+	struct place place = {0};
 	struct partition *partition = find_partition(conn, tokens, &place);
 	const struct namespace *namespace = partition ? find_namespace(conn, tokens, &place) : NULL;
 
