@@ -13,6 +13,7 @@
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
+#include "daemon/server/namespaces.h"
 #include "daemon/server/server.h"
 #include "daemon/server/viewer.h"
 #include "daemon/reply/command_reply.h"
@@ -146,6 +147,14 @@ void module_server_set(struct conn *conn, const struct tokens *tokens)
 	/* What was said is so already. */
 	if (n_fixed > 0 && tokens->n_options == n_fixed)
 		return;
+	if (!*slot->name && !namespace_find(slot, NAMESPACE_DEFAULT)) {
+		command_fail(conn,
+			"%s is the server of a user, and has no namespace default: [user NAME] in "
+			"mps.conf limits its clients, or set_active_thread_percentage and the "
+			"like",
+			tokens->item[1]);
+		return;
+	}
 	namespace = module_find_namespace(conn, slot, NAMESPACE_DEFAULT);
 	if (namespace)
 		module_set_limits(conn, tokens, namespace->group);

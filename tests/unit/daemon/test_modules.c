@@ -125,6 +125,9 @@ static const struct scene_row rows[] = {
 	{"a user sees and changes no named server of others", POOL " A[server delete pool]",
 		"S2 of R; [done]; [failed]", "Server 'pool' not found"},
 
+	{"the server of a user has no limits of its own",
+		"A1 S1+ [server set uid_1000 --client-priority=1] S2:gpu", "S1 of A: A1; [failed]",
+		"uid_1000 is the server of a user, and has no namespace default: [user NAME]"},
 	{"the owner does not change", POOL " [server set pool --uid=1000]",
 		"S2 of R; [done]; [failed]",
 		"The owner of a server does not change: delete the server, and create it with "
