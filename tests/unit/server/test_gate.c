@@ -98,7 +98,7 @@ static const uint64_t limit_ns[GATES] = {
 	[GATE_IDLE] = S,
 	[GATE_MAPPINGS] = S,
 	[GATE_DEFERRED] = S,
-	[GATE_ARRAYS] = 100 * MS,
+	[GATE_ARRAYS] = S,
 };
 
 /* What it waits for comes at any time: it goes on one pause later at the latest. */
