@@ -357,6 +357,11 @@ static void adopt_recorded_servers(struct daemon *daemon)
 
 		if (slot && !slot->server)
 			server_adopt(slot, &records[i]);
+		else
+			log_control(&daemon->logs,
+				"Server %d of user %u of the previous daemon is not adopted: %s",
+				records[i].pid, records[i].uid,
+				slot ? "another server has its place" : "its user is not served");
 	}
 	if (state)
 		state_text_parse(daemon, state);
@@ -370,6 +375,7 @@ static const struct server_watch *const server_watches[] = {
 	&suspensions_watch,
 	&tracing_watch,
 	&faults_watch,
+	&record_watch,
 	NULL,
 };
 

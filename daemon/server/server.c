@@ -422,7 +422,7 @@ int server_start(struct slot *slot, struct error_message *error)
 	/* Without a start time the record would one day name another process. */
 	if (process_start_time(spawned.pid, &server->start_time) < 0)
 		server->start_time = 0;
-	daemon_want(daemon, WANT_RECORD);
+	server_watch_start(server);
 	server_set_deadline(server, SERVER_START_MS, "become ready");
 	return 0;
 }

@@ -39,6 +39,13 @@ void server_send_due(struct server *server)
 	daemon_want(server->daemon, WANT_PROGRESS);
 }
 
+void server_watch_start(struct server *server)
+{
+	for (const struct server_watch *const *each = server->daemon->server_watches; *each; each++)
+		if ((*each)->on_start)
+			(*each)->on_start(server);
+}
+
 void server_watch_lost(struct server *server)
 {
 	for (const struct server_watch *const *each = server->daemon->server_watches; *each; each++)

@@ -12,6 +12,8 @@ struct server;
 
 /* NULL: nothing. */
 struct server_watch {
+	/* The server was started. */
+	void (*on_start)(struct server *server);
 	/* The server's connection takes frames: sends what the server was not sent yet. */
 	void (*on_writable)(struct server *server);
 	/* The server's connection is gone, or the server has ended: no answer will come. */
@@ -20,6 +22,7 @@ struct server_watch {
 	void (*on_client_end)(struct server *server, const struct client *client);
 };
 
+void server_watch_start(struct server *server);
 void server_watch_lost(struct server *server);
 void server_watch_client_end(struct server *server, const struct client *client);
 

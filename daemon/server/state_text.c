@@ -16,6 +16,7 @@
 #include "limit_text.h"
 #include "namespaces.h"
 #include "server.h"
+#include "server_watch.h"
 #include "daemon/text/tokenize.h"
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
@@ -419,3 +420,14 @@ void servers_record(struct daemon *daemon)
 	if (r < 0 && !daemon->is_over)
 		daemon_want_later(daemon, WANT_RECORD);
 }
+
+/*
+ * At once, as starts take time: if this daemon dies before it has started all servers of a turn,
+ * the next daemon has to know those that run.
+ */
+static void record_start(struct server *server)
+{
+	servers_record(server->daemon);
+}
+
+const struct server_watch record_watch = {.on_start = record_start};

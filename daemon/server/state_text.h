@@ -21,6 +21,7 @@
  */
 
 struct daemon;
+struct server_watch;
 
 /* NULL without memory. The caller frees it. "": nothing is set. */
 char *state_text_format(const struct daemon *daemon);
@@ -30,5 +31,8 @@ void state_text_parse(struct daemon *daemon, char *text);
 
 /* WANT_RECORD: the set of servers, or what commands have set, has changed: records everything. */
 void servers_record(struct daemon *daemon);
+
+/* Records each server when it has been started. */
+extern const struct server_watch record_watch;
 
 #endif

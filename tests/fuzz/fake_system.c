@@ -107,9 +107,22 @@ static int add_spawned_server(uid_t uid, struct spawned *ret, struct error_messa
 	return 0;
 }
 
+/* A daemon that dies would leave the server before this one unknown to the next daemon. */
+static void must_be_recorded(void)
+{
+	unsigned last = fake_system.n_servers;
+
+	if (last > fake_system.n_stored && !fake_system.servers[last - 1].has_ended) {
+		fprintf(stderr, "server %d is not in the record when the next one starts\n",
+			fake_system.servers[last - 1].pid);
+		abort();
+	}
+}
+
 int spawn_server(_unused_ const struct config *config, uid_t uid, _unused_ const gid_t *gid,
 	_unused_ const char *devices, struct spawned *ret, struct error_message *error)
 {
+	must_be_recorded();
 	return add_spawned_server(uid, ret, error);
 }
 
@@ -241,6 +254,7 @@ int record_store(int directory, const struct record *records, size_t n, const ch
 	(void)records;
 	(void)n;
 	(void)state;
+	fake_system.n_stored = fake_system.n_servers;
 	return 0;
 }
 

@@ -66,6 +66,8 @@ static const struct scene_row rows[] = {
 		"S1 of A: A1; S3 of B starting; waiting B1", NULL},
 	{"... and waits for a turn if it finds the same", "A1 S1+x B1 S2:gpux",
 		"S1 of A stopping: A1; turn B1", NULL},
+	{"... who all start at once", "A1 S1+x B1 C1 S2:gpu 250ms",
+		"S1 of A: A1; S3 of B starting; S4 of C starting; waiting B1 C1", NULL},
 	{"a probe that fails changes nothing", "A1 S1+x B1 S2:crash 250ms",
 		"S1 of A: A1; S3 of B starting; waiting B1", "The GPUs are not known"},
 	{"who waited before the probe does not wait for it", "A1 B1 S1+x C1",
