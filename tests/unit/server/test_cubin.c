@@ -204,7 +204,7 @@ static void test_broken_relocations(void **state)
 	BROKEN(sections[OF_CODE].sh_info, ZEROS, -EBADMSG);
 	BROKEN(sections[OF_CODE].sh_entsize, 16, -EBADMSG);
 	BROKEN(sections[OF_CODE].sh_size, sizeof(struct cubin_file), -EBADMSG);
-	BROKEN(sections[OF_CODE].sh_link, NAMES, 0); /* of other symbols */
+	BROKEN(sections[OF_CODE].sh_link, NAMES, -ENOTSUP); /* of other symbols */
 }
 
 /* The same table repeatedly exceeds the room that the file can have. */
