@@ -49,7 +49,7 @@ static int translate_module(struct ptx_module *module, struct ptx_unit *unit, st
 	return 0;
 }
 
-/* Variables that the driver has placed no longer belong to the module. */
+/* Variables that the driver's caller has placed do not belong to the module. */
 static int place_globals(
 	struct ptx_module *module, const struct ptx_texts *texts, struct ptx_log *log)
 {
@@ -60,11 +60,13 @@ static int place_globals(
 	for (uint32_t i = 0; i < module->n_globals; i++) {
 		struct ptx_global *global = &module->globals[i].info;
 
-		if (!global->is_managed)
+		if (global->is_constant || global->size == 0)
 			continue;
 		if (n == texts->n_placed)
 			return ptx_log_fail(log, -EINVAL, 0, "'%s' has no address", global->name);
-		global->address = texts->placed[n++];
+		if (texts->placed[n++] == 0)
+			continue;
+		global->address = texts->placed[n - 1];
 		global->is_managed = false;
 		global->is_placed = true;
 	}
@@ -221,6 +223,25 @@ static uint64_t reloc_value(const struct ptx_module *module, const struct ptx_re
 	if (reloc->mask)
 		value = (value & reloc->mask) >> __builtin_ctzll(reloc->mask);
 	return value;
+}
+
+bool ptx_module_value_address(const struct ptx_module *module, uint32_t i, uint32_t k,
+	struct ptx_value_address *ret_address)
+{
+	const struct ptx_reloc *reloc = i < module->n_globals ? module->globals[i].relocs : NULL;
+
+	while (reloc && k-- > 0)
+		reloc = reloc->next;
+	if (!reloc)
+		return false;
+	*ret_address = (struct ptx_value_address){
+		.offset = reloc->offset,
+		.value = reloc->is_function ? reloc_value(module, reloc) : reloc->addend,
+		.size = MIN(reloc->size, 8u),
+		.global = reloc->is_function ? UINT32_MAX : reloc->global,
+		.is_part = reloc->mask != 0 || reloc->size != 8,
+	};
+	return true;
 }
 
 static void global_init(const struct ptx_module *module, const struct ptx_global_code *global)

@@ -129,6 +129,19 @@ const struct ptx_global *ptx_module_global(const struct ptx_module *module, uint
 /* Its initial value; NULL: zeros. */
 const uint8_t *ptx_module_initial(const struct ptx_module *module, uint32_t i);
 
+/* An address in the initial value of a variable. */
+struct ptx_value_address {
+	uint64_t offset;
+	uint64_t value;  /* to add to the variable's address; else the whole value */
+	uint32_t size;   /* bytes */
+	uint32_t global; /* the variable; UINT32_MAX: it is the address of a function */
+	bool is_part;    /* only some of its bits */
+};
+
+/* The address number `k' in the initial value of variable `i'; false: it has no more. */
+bool ptx_module_value_address(const struct ptx_module *module, uint32_t i, uint32_t k,
+	struct ptx_value_address *ret_address);
+
 /* Every global must be bound before ptx_module_init(), which writes the initial values there. */
 void ptx_module_bind(struct ptx_module *module, uint32_t i, uint64_t address);
 int ptx_module_init(struct ptx_module *module);

@@ -116,7 +116,7 @@ static CUresult copy_linked(void *const *parts, void **ret_copy, size_t *ret_siz
 		       : r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
 				      : CUDA_ERROR_INVALID_IMAGE;
 	}
-	return ptx_file_make(texts.texts, texts.n, NULL, 0, 0, ret_copy, ret_size) == 0
+	return ptx_file_make(texts.texts, texts.n, NULL, NULL, 0, 0, ret_copy, ret_size) == 0
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_OUT_OF_MEMORY;
 }

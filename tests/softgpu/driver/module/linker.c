@@ -130,7 +130,7 @@ static CUresult add(
 }
 
 /* The variables of `module', to which the result points. The caller frees. */
-static int list_managed(
+static int list_variables(
 	const struct ptx_module *module, struct ptx_file_variable **ret_variables, size_t *ret_n)
 {
 	uint32_t n_globals = ptx_module_n_globals(module);
@@ -142,26 +142,32 @@ static int list_managed(
 	for (uint32_t i = 0; i < n_globals; i++) {
 		const struct ptx_global *global = ptx_module_global(module, i);
 
-		if (global->is_managed)
+		if (!global->is_constant && global->size > 0)
 			variables[n++] = (struct ptx_file_variable){
-				global->name, global->size, ptx_module_initial(module, i)};
+				.name = global->name,
+				.size = global->size,
+				.align = global->align,
+				.initial = ptx_module_initial(module, i),
+				.is_managed = global->is_managed,
+				.global = i,
+			};
 	}
 	*ret_variables = variables;
 	*ret_n = n;
 	return 0;
 }
 
-/* The file again, with the __managed__ variables of the linked module. */
+/* The file again, with the variables of the linked module. */
 static int make_file(const struct ptx_texts *texts, const struct ptx_module *module,
 	uint32_t max_regs, void **ret_image, size_t *ret_size)
 {
 	_cleanup_free_ struct ptx_file_variable *variables = NULL;
 	size_t n;
-	int r = list_managed(module, &variables, &n);
+	int r = list_variables(module, &variables, &n);
 
 	return r < 0 ? r
-		     : ptx_file_make(
-			       texts->texts, texts->n, variables, n, max_regs, ret_image, ret_size);
+		     : ptx_file_make(texts->texts, texts->n, module, variables, n, max_regs,
+			       ret_image, ret_size);
 }
 
 static int link_texts(const struct ptx_texts *texts, uint32_t max_regs, char said[SAID_SIZE],
@@ -170,7 +176,7 @@ static int link_texts(const struct ptx_texts *texts, uint32_t max_regs, char sai
 	_cleanup_free_ void *draft = NULL;
 	struct ptx_module *module = NULL;
 	size_t size;
-	int r = ptx_file_make(texts->texts, texts->n, NULL, 0, 0, &draft, &size);
+	int r = ptx_file_make(texts->texts, texts->n, NULL, NULL, 0, 0, &draft, &size);
 
 	if (r == 0)
 		r = ptx_module_new(draft, size, said, SAID_SIZE, &module);

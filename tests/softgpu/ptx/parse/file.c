@@ -11,13 +11,18 @@
 #include <string.h>
 
 #include "base.h"
+#include "tests/softgpu/ptx/ptx.h"
 
 /* The architecture that the software GPU reports; the operating system is that of nvcc's files. */
 #define ARCH 90u
 #define OS_ABI 0x41
 
-#define MANAGED 0x04    /* st_other */
-#define RELOCATE_64 0x2 /* a whole address of 64 bits */
+#define MANAGED 0x04 /* st_other */
+/* A whole address of 64 bits, in a constant and in a value; a part of one has no type in nvcc's. */
+#define RELOCATE_64 0x2
+#define RELOCATE_GENERIC_64 0x4
+#define RELOCATE_PART 0x77
+#define SECTION_ALIGN 256u
 #define FILE_ALIGN 8u
 
 enum section {
@@ -26,6 +31,8 @@ enum section {
 	ADDRESSES,
 	RELOCATIONS,
 	INITIAL,
+	OF_INITIAL,
+	ZEROS,
 	REGISTERS,
 	SYMBOLS,
 	NAMES,
@@ -39,6 +46,8 @@ static const char *const names[SECTIONS] = {
 	[ADDRESSES] = PTX_FILE_ADDRESSES,
 	[RELOCATIONS] = PTX_FILE_RELOCATIONS,
 	[INITIAL] = ".nv.global.init",
+	[OF_INITIAL] = ".rela.nv.global.init",
+	[ZEROS] = ".nv.global",
 	[REGISTERS] = PTX_FILE_REGISTERS,
 	[SYMBOLS] = ".symtab",
 	[NAMES] = ".strtab",
@@ -89,11 +98,20 @@ static void put_texts(struct making *making, char *const *texts, size_t n)
 	section_end(making, TEXTS);
 }
 
+static void table_end(struct making *making, enum section section, enum section target)
+{
+	section_end(making, section);
+	making->heads[section].sh_entsize = sizeof(Elf64_Rela);
+	making->heads[section].sh_link = SYMBOLS;
+	making->heads[section].sh_info = target;
+}
+
 static void put_addresses(struct making *making, size_t n)
 {
 	section_begin(making, ADDRESSES, SHT_PROGBITS);
 	append(making, NULL, n * sizeof(uint64_t));
 	section_end(making, ADDRESSES);
+	making->heads[ADDRESSES].sh_flags = SHF_ALLOC;
 	section_begin(making, RELOCATIONS, SHT_RELA);
 	for (size_t i = 0; i < n; i++)
 		append(making,
@@ -102,18 +120,85 @@ static void put_addresses(struct making *making, size_t n)
 				.r_info = ELF64_R_INFO(i + 1, RELOCATE_64),
 			},
 			sizeof(Elf64_Rela));
-	section_end(making, RELOCATIONS);
-	making->heads[RELOCATIONS].sh_entsize = sizeof(Elf64_Rela);
-	making->heads[RELOCATIONS].sh_link = SYMBOLS;
-	making->heads[RELOCATIONS].sh_info = ADDRESSES;
+	table_end(making, RELOCATIONS, ADDRESSES);
 }
 
-static void put_initial(struct making *making, const struct ptx_file_variable *variables, size_t n)
+static uint64_t place_next(struct making *making, enum section section, uint64_t *end,
+	const struct ptx_file_variable *variable)
 {
+	uint64_t align = MAX(variable->align, 1u), at = ALIGN_UP(*end, align);
+
+	making->heads[section].sh_flags = SHF_ALLOC | SHF_WRITE;
+	making->heads[section].sh_addralign =
+		MAX(MAX(align, (uint64_t)SECTION_ALIGN), making->heads[section].sh_addralign);
+	*end = at + variable->size;
+	return at;
+}
+
+/* The addresses of functions are known; those of variables come by relocations. */
+static void put_functions(
+	const struct ptx_module *module, const struct ptx_file_variable *variable, uint8_t *value)
+{
+	struct ptx_value_address address;
+
+	for (uint32_t k = 0; ptx_module_value_address(module, variable->global, k, &address); k++)
+		if (address.global == UINT32_MAX)
+			memcpy(value + address.offset, &address.value, address.size);
+}
+
+static void put_initial(struct making *making, const struct ptx_module *module,
+	struct ptx_file_variable *variables, size_t n)
+{
+	uint64_t end = 0, zeros_end = 0, start;
+
 	section_begin(making, INITIAL, SHT_PROGBITS);
-	for (size_t i = 0; i < n; i++)
+	start = making->size;
+	for (size_t i = 0; i < n; i++) {
+		if (!variables[i].initial) {
+			variables[i].at = place_next(making, ZEROS, &zeros_end, &variables[i]);
+			continue;
+		}
+		variables[i].at = place_next(making, INITIAL, &end, &variables[i]);
+		append(making, NULL, start + variables[i].at - making->size);
 		append(making, variables[i].initial, variables[i].size);
+		if (!making->is_short)
+			put_functions(
+				module, &variables[i], making->bytes + start + variables[i].at);
+	}
 	section_end(making, INITIAL);
+	section_begin(making, ZEROS, SHT_NOBITS);
+	making->heads[ZEROS].sh_size = zeros_end;
+}
+
+/* The symbol of a variable; 0 for a constant. */
+static uint64_t symbol_of(const struct ptx_file_variable *variables, size_t n, uint32_t global)
+{
+	for (size_t i = 0; i < n; i++)
+		if (variables[i].global == global)
+			return i + 1;
+	return 0;
+}
+
+static void put_relocations(struct making *making, const struct ptx_module *module,
+	const struct ptx_file_variable *variables, size_t n)
+{
+	struct ptx_value_address address;
+
+	section_begin(making, OF_INITIAL, SHT_RELA);
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t k = 0;
+			ptx_module_value_address(module, variables[i].global, k, &address); k++) {
+			Elf64_Rela relocation = {
+				.r_offset = variables[i].at + address.offset,
+				.r_info = ELF64_R_INFO(symbol_of(variables, n, address.global),
+					address.is_part ? RELOCATE_PART : RELOCATE_GENERIC_64),
+				.r_addend = (int64_t)address.value,
+			};
+
+			if (address.global != UINT32_MAX)
+				append(making, &relocation, sizeof(relocation));
+		}
+	table_end(making, OF_INITIAL, INITIAL);
 }
 
 static void put_registers(struct making *making, uint32_t max_regs)
@@ -133,11 +218,11 @@ static void put_symbols(struct making *making, const struct ptx_file_variable *v
 	for (size_t i = 0; i < n; i++) {
 		symbol.st_name = name;
 		symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
-		symbol.st_other = MANAGED;
-		symbol.st_shndx = INITIAL;
+		symbol.st_other = variables[i].is_managed ? MANAGED : 0;
+		symbol.st_shndx = variables[i].initial ? INITIAL : ZEROS;
+		symbol.st_value = variables[i].at;
 		symbol.st_size = variables[i].size;
 		append(making, &symbol, sizeof(symbol));
-		symbol.st_value += variables[i].size;
 		name += (uint32_t)strlen(variables[i].name) + 1;
 	}
 	section_end(making, SYMBOLS);
@@ -179,15 +264,17 @@ static void put_heads(struct making *making)
 		memcpy(making->bytes, &head, sizeof(head));
 }
 
-int ptx_file_make(char *const *texts, size_t n_texts, const struct ptx_file_variable *variables,
-	size_t n_variables, uint32_t max_regs, void **ret_image, size_t *ret_size)
+int ptx_file_make(char *const *texts, size_t n_texts, const struct ptx_module *module,
+	struct ptx_file_variable *variables, size_t n_variables, uint32_t max_regs,
+	void **ret_image, size_t *ret_size)
 {
 	struct making making = {0};
 
 	append(&making, NULL, sizeof(Elf64_Ehdr));
 	put_texts(&making, texts, n_texts);
 	put_addresses(&making, n_variables);
-	put_initial(&making, variables, n_variables);
+	put_initial(&making, module, variables, n_variables);
+	put_relocations(&making, module, variables, n_variables);
 	put_registers(&making, max_regs);
 	put_symbols(&making, variables, n_variables);
 	put_heads(&making);

@@ -53,24 +53,27 @@ static int add_fatbin(struct ptx_texts *texts, const void *image, size_t size, s
 	return r < 0 ? ptx_log_fail(log, r, 0, "out of memory") : 0;
 }
 
-/* If a file's relocations are resolved, its __managed__ variables are placed. */
+/* Where a relocation of the file is resolved, that variable is placed. */
 static int read_placed(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
 {
-	const uint8_t *at, *relocations;
-	size_t n_bytes, n_left;
+	const uint8_t *at;
+	size_t n_bytes;
 
 	if (!ptx_file_section(image, size, PTX_FILE_ADDRESSES, &at, &n_bytes) || n_bytes == 0)
 		return 0;
-	if (!ptx_file_section(image, size, PTX_FILE_RELOCATIONS, &relocations, &n_left) ||
-		texts->placed)
+	if (texts->placed)
 		return ptx_log_fail(log, -EINVAL, 0, "addresses without a use");
-	if (n_left > 0)
-		return 0;
 	texts->placed = malloc(n_bytes);
 	if (!texts->placed)
 		return ptx_log_fail(log, -ENOMEM, 0, "out of memory");
 	memcpy(texts->placed, at, n_bytes);
 	texts->n_placed = n_bytes / sizeof(*texts->placed);
+	for (size_t i = 0; i < texts->n_placed; i++)
+		if (texts->placed[i])
+			return 0;
+	free(texts->placed);
+	texts->placed = NULL;
+	texts->n_placed = 0;
 	return 0;
 }
 

@@ -16,7 +16,7 @@ struct ptx_texts {
 	char **texts; /* NUL-terminated */
 	size_t n;
 	bool is_linked; /* by a linker; else a whole program */
-	/* The addresses of the __managed__ variables, in order; NULL: they are not placed. */
+	/* The addresses of the variables in order, 0 for one that is not placed; NULL: all 0. */
 	uint64_t *placed;
 	size_t n_placed;
 	uint32_t max_regs; /* the linker's limit of registers; 0: no limit */
