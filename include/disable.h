@@ -20,6 +20,7 @@ enum disable_word {
 	DISABLE_DLOPEN,
 	DISABLE_HELPERS,
 	DISABLE_HOLD,
+	DISABLE_PLACE,
 	DISABLE_QUIET,
 	DISABLE_REGISTERED,
 	DISABLE_SPIN,
@@ -28,7 +29,7 @@ enum disable_word {
 };
 
 /* All words, themselves a list. */
-#define DISABLE_WORDS "client, dlopen, helpers, hold, quiet, registered, spin, turns"
+#define DISABLE_WORDS "client, dlopen, helpers, hold, place, quiet, registered, spin, turns"
 
 /* A line of the log about an unknown word: its length, as an int, and the word. */
 #define DISABLE_UNKNOWN                                                                            \

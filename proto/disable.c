@@ -21,6 +21,7 @@ static const char *const names[DISABLE_N_WORDS] = {
 	[DISABLE_DLOPEN] = "dlopen",
 	[DISABLE_HELPERS] = "helpers",
 	[DISABLE_HOLD] = "hold",
+	[DISABLE_PLACE] = "place",
 	[DISABLE_QUIET] = "quiet",
 	[DISABLE_REGISTERED] = "registered",
 	[DISABLE_SPIN] = "spin",

@@ -228,8 +228,10 @@ static __attribute__((noinline)) int worker_fetch_wanted(struct session *session
 		away_serve(session);
 	else if (r > 0 && wanted & WANTED_EVICTION)
 		away_refuse(session);
-	if (r > 0 && wanted & WANTED_TRIM && streams_poll(session))
+	if (r > 0 && wanted & WANTED_TRIM && streams_poll(session)) {
+		each_part(session_parts, poll, session);
 		session_devices_trim(session);
+	}
 	return r;
 }
 

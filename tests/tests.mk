@@ -55,6 +55,15 @@ endef
 $(foreach s,$(UNIT_SRC),$(eval $(call unit_test,$(call unit_name,$(s)),$(s),$(word 3,$(subst /, ,$(s))))))
 $(BUILD)/tests/test_server_fatbin: $(call archives,softgpu)
 
+# nvcc's code of one program: with and without addends, linked, for debuggers.
+CUBINS := $(addprefix $(BUILD)/tests/cubins/,sm_75.cubin sm_90.cubin linked.cubin debug.cubin)
+cubin_linked := -rdc=true -dlink
+cubin_debug := -G
+$(CUBINS): $(BUILD)/tests/cubins/%.cubin: tests/programs/runtime/variables.cu
+	@mkdir -p $(@D)
+	$(NVCC) -cubin -arch=$(if $(filter sm_%,$*),$*,sm_90) $(cubin_$*) -o $@ $<
+$(BUILD)/tests/test_server_globals: | $(CUBINS)
+
 # ---- fuzzers: test_fuzz_X replays tests/fuzz/corpus/X, and seeds that are made from the spec;
 # `make fuzz' searches for more with libFuzzer, FUZZ_SECONDS each, and keeps the results under
 # $(BUILD)/fuzz
@@ -154,6 +163,7 @@ $(BUILD)/bin/examples/%: tests/programs/$(1)/%.cu $(wildcard tests/programs/help
 endef
 $(eval $(call nvcc_program,runtime))
 $(eval $(call nvcc_program,gpu_only))
+$(addprefix $(BUILD)/bin/examples/variables_,cubin linked): tests/programs/runtime/variables.cu
 
 # Of the driver API: the client library replaces the toolkit's stub, which its wheels lack.
 $(BUILD)/bin/examples/%: tests/programs/driver_api/%.c $(BUILD)/lib/libcuda.so.1 $(wildcard tests/programs/helpers/*)

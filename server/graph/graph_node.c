@@ -236,13 +236,14 @@ struct kernel_params {
  * in no other way.
  */
 static CUresult kernel_point_all(struct kernel_params *all, const struct kernel *kernel,
-	bool is_cooperative, const void *params, uint32_t params_size)
+	const struct device_kernel *found, bool is_cooperative, const void *params,
+	uint32_t params_size)
 {
 	if (params_size < kernel->param_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (is_cooperative) {
 		all->node.kernelParams = all->pointers;
-		return kernel_point(kernel, params, all->pointers);
+		return kernel_point(kernel, found, params, all->pointers);
 	}
 	all->node.extra = kernel_extra(&all->extra, params, kernel->param_bytes);
 	return CUDA_SUCCESS;
@@ -268,7 +269,7 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, struct ke
 		result = kernel_check(
 			session, graph, kernel, msg->grid, msg->block, msg->shared_bytes, &found);
 	if (result == CUDA_SUCCESS)
-		result = kernel_point_all(&all, kernel,
+		result = kernel_point_all(&all, kernel, found,
 			msg->attr_mask & WIRE_LAUNCH_ATTR_COOPERATIVE, params, msg->params_size);
 	if (result == CUDA_SUCCESS)
 		result = kernel_context(session, graph, msg->node, msg->share, &node);

@@ -15,6 +15,7 @@
 #include "library.h"
 #include "machine_code.h"
 #include "messages.h"
+#include "placement.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/share/cu_limit.h"
@@ -25,8 +26,7 @@
 _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
 
 /* Reads the limits against which launches are checked. */
-static CUresult kernel_read_limits(
-	const struct kernel *kernel, const struct session_device *sdev, struct device_kernel *found)
+static CUresult kernel_read_limits(const struct session_device *sdev, struct device_kernel *found)
 {
 	int threads = 0, shared = 0, clustered = 0, width = 0, local = 0;
 	const struct {
@@ -43,7 +43,7 @@ static CUresult kernel_read_limits(
 
 	for (unsigned i = 0; i < ARRAY_SIZE(limits) && result == CUDA_SUCCESS; i++)
 		result = cuda.cuKernelGetAttribute(
-			limits[i].value, limits[i].name, kernel->real, sdev->device->handle);
+			limits[i].value, limits[i].name, found->real, sdev->device->handle);
 	found->local_bytes = (uint32_t)MAX(local, 0);
 	found->is_clustered = clustered != 0 || width != 0;
 	found->threads_max = (uint32_t)MAX(threads, 0);
@@ -52,14 +52,14 @@ static CUresult kernel_read_limits(
 }
 
 /* Reads the first `n_max' parameters, and the bytes of all parameters. */
-static CUresult read_params(
-	struct kernel *kernel, struct param_layout *params, uint32_t n_max, uint32_t *ret_n)
+static CUresult read_params(struct kernel *kernel, const struct device_kernel *found,
+	struct param_layout *params, uint32_t n_max, uint32_t *ret_n)
 {
 	uint32_t n;
 
 	for (n = 0; n < n_max; n++) {
 		size_t offset = 0, size = 0;
-		CUresult result = cuda.cuKernelGetParamInfo(kernel->real, n, &offset, &size);
+		CUresult result = cuda.cuKernelGetParamInfo(found->real, n, &offset, &size);
 
 		/* There are no more parameters. Any other failure leaves that open. */
 		if (result == CUDA_ERROR_INVALID_VALUE)
@@ -75,6 +75,60 @@ static CUresult read_params(
 	return CUDA_SUCCESS;
 }
 
+/*
+ * The kernel in the code that is used on that GPU, where its variables are placed now. Before the
+ * code is loaded there.
+ */
+static CUresult kernel_real(struct session *session, struct kernel *kernel,
+	struct session_device *own, CUkernel *ret_real)
+{
+	const struct placement *placement;
+	const char *name = NULL;
+	CUresult result = placement_get(session, kernel->library, own, &placement);
+
+	*ret_real = kernel->real;
+	if (result != CUDA_SUCCESS || !placement)
+		return result;
+	result = cuda.cuKernelGetName(&name, kernel->real);
+	return result == CUDA_SUCCESS
+		       ? cuda.cuLibraryGetKernel(ret_real, placement->deferred.library, name)
+		       : result;
+}
+
+static CUresult load_function(struct session *session, struct kernel *kernel,
+	struct session_device *own, struct device_kernel *found, CUfunction *ret_function)
+{
+	unsigned round = 0;
+	CUresult result =
+		found->real ? CUDA_SUCCESS : kernel_real(session, kernel, own, &found->real);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	do {
+		if (!library_load_begin(session, kernel->library, own->device))
+			return CUDA_ERROR_MPS_RPC_FAILURE;
+		result = cuda.cuKernelGetFunction(ret_function, found->real);
+		library_load_end(kernel->library, own->device, result);
+	} while (space_make_for_driver(session, own, result, round++));
+	return result;
+}
+
+/* Before the first launch: what its parameters are, and what it can do. */
+static CUresult kernel_measure(struct kernel *kernel, const struct device_kernel *found)
+{
+	unsigned abilities;
+	uint32_t n;
+	CUresult result = read_params(kernel, found, NULL, WIRE_PARAMS_COUNT_MAX, &n);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	kernel->n_params = n;
+	abilities = image_abilities(kernel->library->deferred.image, kernel->library);
+	kernel->prints = abilities & IMAGE_PRINTS;
+	kernel->is_parent = abilities & IMAGE_LAUNCHES;
+	return CUDA_SUCCESS;
+}
+
 /* Not inline, so that kernel_find() stays short. */
 static __attribute__((noinline)) CUresult kernel_load(
 	struct session *session, struct kernel *kernel, const struct session_device *sdev)
@@ -82,35 +136,24 @@ static __attribute__((noinline)) CUresult kernel_load(
 	struct session_device *own = session_device_get(session, sdev->device->ordinal);
 	struct device_kernel *found = &kernel->on_devices[sdev->device->ordinal];
 	CUfunction function = NULL;
-	unsigned round = 0;
 	CUresult result;
 
 	result = library_charge(session, kernel->library, own);
 	if (result != CUDA_SUCCESS)
 		return result;
-	do {
-		if (!library_load_begin(session, kernel->library, sdev->device))
-			return CUDA_ERROR_MPS_RPC_FAILURE;
-		result = cuda.cuKernelGetFunction(&function, kernel->real);
-		library_load_end(kernel->library, sdev->device, result);
-	} while (space_make_for_driver(session, own, result, round++));
+	do
+		result = load_function(session, kernel, own, found, &function);
+	while (placement_refuse(session, kernel->library, own, result));
 	if (result == CUDA_SUCCESS)
-		result = kernel_read_limits(kernel, sdev, found);
+		result = kernel_read_limits(sdev, found);
 	if (result != CUDA_SUCCESS) {
 		library_log_refusal(session, kernel->library, result);
 		return result;
 	}
 	if (!kernel->is_measured) {
-		unsigned abilities;
-		uint32_t n;
-
-		result = read_params(kernel, NULL, WIRE_PARAMS_COUNT_MAX, &n);
+		result = kernel_measure(kernel, found);
 		if (result != CUDA_SUCCESS)
 			return result;
-		kernel->n_params = n;
-		abilities = image_abilities(kernel->library->deferred.image, kernel->library);
-		kernel->prints = abilities & IMAGE_PRINTS;
-		kernel->is_parent = abilities & IMAGE_LAUNCHES;
 	}
 	found->function = function;
 	return CUDA_SUCCESS;
@@ -142,17 +185,29 @@ CUresult kernel_make_ready(
 	return result;
 }
 
-void kernel_replace(struct kernel *kernel)
+static void kernel_forget(struct kernel *kernel)
 {
-	kernel->real = kernel->next_real;
 	memset(kernel->on_devices, 0, devices_count() * sizeof(kernel->on_devices[0]));
 }
 
-CUresult kernel_point(const struct kernel *kernel, const void *params, void **pointers)
+void kernel_replace(struct kernel *kernel)
+{
+	kernel->real = kernel->next_real;
+	kernel_forget(kernel);
+}
+
+void kernels_forget(struct library *library)
+{
+	for (struct kernel *kernel = library->kernels; kernel; kernel = kernel->next)
+		kernel_forget(kernel);
+}
+
+CUresult kernel_point(const struct kernel *kernel, const struct device_kernel *found,
+	const void *params, void **pointers)
 {
 	for (uint32_t i = 0; i < kernel->n_params; i++) {
 		size_t offset = 0, size = 0;
-		CUresult result = cuda.cuKernelGetParamInfo(kernel->real, i, &offset, &size);
+		CUresult result = cuda.cuKernelGetParamInfo(found->real, i, &offset, &size);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -243,7 +298,7 @@ CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32
 		result = kernel_find(session, kernel, sdev, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = read_params(kernel, params, n_params_max, ret_n_params);
+	result = read_params(kernel, found, params, n_params_max, ret_n_params);
 	/*
 	 * The driver marks the end of the list with an error that can have another cause. A kernel
 	 * with too few parameters would write to invalid addresses and end every session.
@@ -260,15 +315,19 @@ CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32
 }
 
 /* The call loads the code. */
-static CUresult set_before_loading(struct session *session, const struct kernel *kernel,
-	const struct session_device *sdev, CUfunction_attribute name, int32_t value)
+static CUresult set_before_loading(struct session *session, struct kernel *kernel,
+	struct session_device *own, CUfunction_attribute name, int32_t value)
 {
-	CUresult result;
+	struct device_kernel *found = &kernel->on_devices[own->device->ordinal];
+	CUresult result =
+		found->real ? CUDA_SUCCESS : kernel_real(session, kernel, own, &found->real);
 
-	if (!library_load_begin(session, kernel->library, sdev->device))
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!library_load_begin(session, kernel->library, own->device))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	result = cuda.cuKernelSetAttribute(name, value, kernel->real, sdev->device->handle);
-	library_load_end(kernel->library, sdev->device, result);
+	result = cuda.cuKernelSetAttribute(name, value, found->real, own->device->handle);
+	library_load_end(kernel->library, own->device, result);
 	return result;
 }
 
@@ -286,11 +345,11 @@ CUresult do_kernel_set_attribute(struct session *session, struct kernel *kernel,
 	found = &kernel->on_devices[device];
 	if (!found->function)
 		return set_before_loading(session, kernel, sdev, name, value);
-	result = cuda.cuKernelSetAttribute(name, value, kernel->real, sdev->device->handle);
+	result = cuda.cuKernelSetAttribute(name, value, found->real, sdev->device->handle);
 	/* A function that this context already has keeps its own attributes. */
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuFuncSetAttribute(found->function, name, value);
-	return result == CUDA_SUCCESS ? kernel_read_limits(kernel, sdev, found) : result;
+	return result == CUDA_SUCCESS ? kernel_read_limits(sdev, found) : result;
 }
 
 CUresult do_kernel_occupancy(struct session *session, struct kernel *kernel, uint32_t device,

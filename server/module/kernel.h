@@ -17,6 +17,7 @@ struct session_device;
 /* A kernel on one GPU, found at its first use there. */
 struct device_kernel {
 	CUfunction function;  /* NULL: not found yet */
+	CUkernel real;        /* in the code that is used there; NULL before that is loaded */
 	bool is_clustered;    /* without an attribute of the launch */
 	uint32_t threads_max; /* per block */
 	uint32_t dynamic_shared_max;
@@ -34,7 +35,7 @@ struct kernel {
 	bool is_parent;   /* it can launch kernels */
 	bool is_measured; /* param_bytes is known, as after every successful kernel_find() */
 	uint32_t param_bytes, n_params;
-	CUkernel real;
+	CUkernel real;                     /* in the library as the program has loaded it */
 	CUkernel next_real;                /* while its library is being reloaded (managed.c) */
 	struct device_kernel on_devices[]; /* by GPU */
 };
@@ -45,6 +46,9 @@ CUresult kernel_find(struct session *session, struct kernel *kernel,
 
 /* Its library was reloaded before the kernel was launched: `next_real' becomes the kernel. */
 void kernel_replace(struct kernel *kernel);
+
+/* No kernel of the library is found on any GPU any more. None was launched. */
+void kernels_forget(struct library *library);
 
 /* Makes the GPU allocate local memory for the kernel, before its first launch there. */
 CUresult kernel_make_ready(
@@ -60,6 +64,7 @@ static inline CUresult kernel_ready(struct session *session, struct kernel *kern
  * The address in `params' of each parameter, for driver calls that take parameters one by
  * one. Both have kernel->n_params entries. The kernel was found before.
  */
-CUresult kernel_point(const struct kernel *kernel, const void *params, void **pointers);
+CUresult kernel_point(const struct kernel *kernel, const struct device_kernel *found,
+	const void *params, void **pointers);
 
 #endif

@@ -15,6 +15,7 @@
 #include "machine_code.h"
 #include "managed.h"
 #include "messages.h"
+#include "placement.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/recv_fd.h"
@@ -30,9 +31,6 @@
 
 /* Size of the compiler's log for a refused image, if the client requests no larger one. */
 #define LIBRARY_LOG_SIZE 1024
-
-/* How many refusals of a session are logged, because a client may try forever. */
-#define REFUSALS_LOGGED 16
 
 /* ---- memory of its variables */
 
@@ -113,6 +111,7 @@ static void library_done(struct deferred *deferred)
 /* The library has no users: the driver unloads it later. */
 static void library_discard(struct library *library)
 {
+	placements_end(library->session, library);
 	for (struct library_charge *charge = library->charges; charge; charge = charge->next)
 		atomic_fetch_add(&charge->memory->closing, charge->size);
 	deferred_add(&library->deferred);
@@ -168,6 +167,7 @@ static CUresult library_new(struct session *session, uint32_t id, uint64_t size,
 	}
 	library->id = id;
 	record_note_image(&session->record, image);
+	library->session = session;
 	library->deferred.image = image;
 	library->deferred.on_done = library_done;
 	jit_init(&library->jit, library->log_bytes, error_size, info_size);
@@ -194,6 +194,8 @@ static void library_end(struct session *session, struct library *library)
 		account_free(kernel);
 	}
 	ranges_remove(&session->variables, library);
+	if (library->reason && --session->n_immovable == 0)
+		atomic_store_explicit(&session->immovable, NULL, memory_order_relaxed);
 	handle_remove(&session->libraries, library->id);
 	session->n_freed++;
 	library->is_ended = true;
@@ -291,9 +293,22 @@ static void libraries_free(struct session *session, _unused_ bool device_lost)
 
 	while ((library = handle_take(&session->libraries, &at)))
 		library_end(session, library);
+	placements_flush(session);
 }
 
-static bool is_loaded(const struct library *library, const struct device *device)
+/* Looks, while work of the session ends, what can be given back then. */
+static void libraries_poll(struct session *session)
+{
+	if (!session->busy)
+		placements_flush(session);
+}
+
+const char *library_immovable(const struct session *session)
+{
+	return atomic_load_explicit(&session->immovable, memory_order_relaxed);
+}
+
+bool library_is_loaded(const struct library *library, const struct device *device)
 {
 	return library->loaded_on >> device->ordinal & 1;
 }
@@ -301,13 +316,13 @@ static bool is_loaded(const struct library *library, const struct device *device
 bool library_load_begin(
 	struct session *session, const struct library *library, struct device *device)
 {
-	return is_loaded(library, device) ? exclusive_call_begin(session, 0)
-					  : quiet_call_begin(session, device, 0);
+	return library_is_loaded(library, device) ? exclusive_call_begin(session, 0)
+						  : quiet_call_begin(session, device, 0);
 }
 
 void library_load_end(struct library *library, struct device *device, CUresult result)
 {
-	if (is_loaded(library, device)) {
+	if (library_is_loaded(library, device)) {
 		exclusive_call_end();
 		return;
 	}
@@ -329,13 +344,49 @@ static bool library_is_managed(CUdeviceptr address)
 	       value;
 }
 
-/* The driver returns the address of a variable. From then on the client may use it. */
+/* The driver returns the address of a variable that it has placed. */
+static CUresult ask_driver(struct session *session, struct library *library,
+	struct session_device *sdev, const struct placement *placement, const char *name,
+	CUdeviceptr *ret_address, size_t *ret_size)
+{
+	CUlibrary real = placement ? placement->deferred.library : library->deferred.library;
+	CUresult result;
+
+	if (!library_load_begin(session, library, sdev->device))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	result = cuda.cuLibraryGetGlobal(ret_address, ret_size, real, name);
+	library_load_end(library, sdev->device, result);
+	return result == CUDA_SUCCESS && library_is_managed(*ret_address) ? CUDA_ERROR_NOT_SUPPORTED
+									  : result;
+}
+
+static CUresult find_global(struct session *session, struct library *library,
+	struct session_device *sdev, const char *name, uint64_t *ret_address, uint64_t *ret_size)
+{
+	const struct placement *placement;
+	CUdeviceptr address = 0;
+	size_t size = 0;
+	CUresult result = placement_get(session, library, sdev, &placement);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (placement && globals_find(&placement->globals, name, ret_address, ret_size) == 0) {
+		*ret_address += placement->address;
+		return CUDA_SUCCESS;
+	}
+	result = ask_driver(session, library, sdev, placement, name, &address, &size);
+	if (result == CUDA_SUCCESS && ranges_add(&session->variables, address, size, library) < 0)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	*ret_address = address;
+	*ret_size = size;
+	return result;
+}
+
+/* From then on the client may use the variable. */
 CUresult do_library_global(struct session *session, struct library *library, uint32_t device,
 	const char *name, uint64_t *ret_address, uint64_t *ret_size)
 {
 	struct session_device *sdev;
-	CUdeviceptr address = 0;
-	size_t size = 0;
 	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
@@ -345,20 +396,11 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 	result = library_charge(session, library, sdev);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!library_load_begin(session, library, sdev->device))
-		return CUDA_ERROR_MPS_RPC_FAILURE;
-	result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);
-	library_load_end(library, sdev->device, result);
-	if (result == CUDA_SUCCESS && library_is_managed(address))
-		result = CUDA_ERROR_NOT_SUPPORTED;
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (ranges_add(&session->variables, address, size, library) < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	library->is_used = true;
-	*ret_address = address;
-	*ret_size = size;
-	return CUDA_SUCCESS;
+	do
+		result = find_global(session, library, sdev, name, ret_address, ret_size);
+	while (placement_refuse(session, library, sdev, result));
+	library->is_used |= result == CUDA_SUCCESS;
+	return result;
 }
 
 /* Puts the whole names from `first' on into `names', as many as fit, in the driver's order. */
@@ -429,10 +471,14 @@ static bool has_variables(const struct session *session, struct image *image)
 
 static const char *libraries_obstacle(struct session *session)
 {
+	const char *reason = library_immovable(session);
 	struct image *image;
 	uint32_t at = 0;
 
-	/* The client has the address of one: also of a constant, of which its image does not tell. */
+	if (reason)
+		return reason;
+	/* The client has the address of one: also of a constant, of which its image does not tell.
+	 */
 	if (session->variables.n > 0)
 		return "its code has variables";
 	while ((image = record_next_image(&session->record, &at)))
@@ -444,5 +490,6 @@ static const char *libraries_obstacle(struct session *session)
 const struct session_part libraries_part = {
 	.obstacle = libraries_obstacle,
 	.is_recorded = true,
+	.poll = libraries_poll,
 	.end = libraries_free,
 };

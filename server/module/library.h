@@ -7,8 +7,8 @@
  * and so its own variables. The session's worker only, until a library becomes a deferred
  * call.
  *
- * library.c, kernel.c and managed.c call each other: a library with managed variables is loaded
- * again when they have their addresses, and its kernels are replaced then.
+ * library.c, kernel.c, managed.c and placement.c call each other: a library is loaded again when
+ * its variables have their addresses, and its kernels are replaced then.
  */
 
 #include "jit.h"
@@ -19,8 +19,12 @@ struct device;
 struct device_quota;
 struct kernel;
 struct managed;
+struct placement;
 struct session_device;
 struct session;
+
+/* How many refusals of a session are logged, because a client may try forever. */
+#define REFUSALS_LOGGED 16
 
 /* How much of a GPU's memory it uses, if a limit counts that. */
 struct library_charge {
@@ -36,10 +40,14 @@ struct library {
 	bool is_ended;      /* removed from the tables */
 	bool is_used;       /* the program could distinguish it from a reloaded one (managed.c) */
 	bool keeps_managed; /* its variables of __managed__ stay where the driver has them */
+	bool stays;         /* so do all its variables (placement.h) */
+	const char *reason; /* why the session cannot move; NULL: not because of this library */
 	uint64_t loaded_on; /* the GPUs on which its code has been loaded, one bit each */
 	struct kernel *kernels;
 	struct library_charge *charges; /* owned */
 	struct managed *managed;        /* owned; NULL: the client has requested none */
+	struct placement *placements;   /* owned: one for each GPU where its variables are placed */
+	struct session *session;        /* not owned; not used by the deferred call */
 	struct jit jit; /* passed to the driver, which compiles kernels on request */
 	char log_bytes[];
 };
@@ -58,6 +66,11 @@ CUresult library_charge(
 bool library_load_begin(
 	struct session *session, const struct library *library, struct device *device);
 void library_load_end(struct library *library, struct device *device, CUresult result);
+
+bool library_is_loaded(const struct library *library, const struct device *device);
+
+/* Why libraries of the session keep it from moving; NULL: they do not. Any thread. */
+const char *library_immovable(const struct session *session);
 
 /* A node of a graph begins or ends using a kernel of it. */
 void library_use(struct library *library);

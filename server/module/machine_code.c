@@ -14,6 +14,7 @@
 
 #include "cubin.h"
 #include "fatbin.h"
+#include "jit.h"
 #include "ptx_variables.h"
 #include "server/util/image.h"
 #include "server/device/device.h"
@@ -95,6 +96,13 @@ uint64_t machine_code_unpacked(const struct image *image)
 	return MAX(code, text);
 }
 
+uint64_t machine_code_most(const struct image *image, bool is_made)
+{
+	uint64_t size = MAX(machine_code_unpacked(image), image->size);
+
+	return is_made ? size + KEPT_LINKER + KEPT_INPUT(size) : size;
+}
+
 uint64_t machine_code_kept(const struct image *image)
 {
 	uint64_t code, text;
@@ -145,12 +153,24 @@ static CUresult add_text(CUlinkState linker, const struct image *image, const st
 	}
 }
 
-CUresult machine_code_make(const struct image *image, const struct device *device,
-	uint8_t **ret_bytes, size_t *ret_size)
+/* The linker writes the values of some options, so it gets a copy of them. */
+static CUresult create_linker(const struct jit *jit, struct jit *copy, CUlinkState *ret_linker)
 {
+	*copy = (struct jit){0};
+	for (unsigned i = jit ? jit->first : 0; jit && i < jit->n; i++) {
+		copy->options[copy->n] = jit->options[i];
+		copy->values[copy->n++] = jit->values[i];
+	}
+	return cuda.cuLinkCreate_v2(copy->n, copy->options, copy->values, ret_linker);
+}
+
+CUresult machine_code_make(const struct image *image, const struct device *device,
+	const struct jit *jit, uint8_t **ret_bytes, size_t *ret_size)
+{
+	struct jit options;
 	CUlinkState linker;
 	void *made = NULL;
-	CUresult result = cuda.cuLinkCreate_v2(0, NULL, NULL, &linker);
+	CUresult result = create_linker(jit, &options, &linker);
 
 	if (result != CUDA_SUCCESS)
 		return result;

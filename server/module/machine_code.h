@@ -14,6 +14,7 @@
 
 struct device;
 struct image;
+struct jit;
 
 /*
  * The cubin in the image that the driver would choose for this GPU. The caller frees it; a
@@ -24,11 +25,18 @@ int machine_code_find(const struct image *image, const struct device *device, ui
 	size_t *ret_size);
 
 /*
- * The same for the result of the driver's linker from the PTX; or the linker's error.
+ * The same for the result of the driver's linker from the PTX; or the linker's error. The linker
+ * gets the client's options of `jit' (NULL: none).
  * CUDA_ERROR_NO_BINARY_FOR_GPU: there is no PTX.
  */
 CUresult machine_code_make(const struct image *image, const struct device *device,
-	uint8_t **ret_bytes, size_t *ret_size);
+	const struct jit *jit, uint8_t **ret_bytes, size_t *ret_size);
+
+/*
+ * The most host memory that these two take: an image of a few KiB may unpack to 64 MiB. If the
+ * code is made from PTX, a linker is needed, too.
+ */
+uint64_t machine_code_most(const struct image *image, bool is_made);
 
 /* How much of a fatbin the driver or the server may unpack at a time; 0 for other images. */
 uint64_t machine_code_unpacked(const struct image *image);

@@ -16,6 +16,7 @@
 #include "kernel.h"
 #include "library.h"
 #include "machine_code.h"
+#include "placement.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/schedule/deferred.h"
@@ -46,6 +47,12 @@ void managed_free(struct managed *managed)
 uint64_t managed_size(const struct managed *managed)
 {
 	return managed && managed->address ? managed->size : 0;
+}
+
+const uint8_t *managed_code(const struct managed *managed, size_t *ret_size)
+{
+	*ret_size = managed->cubin.size;
+	return managed->cubin.bytes;
 }
 
 static void on_discarded(struct deferred *deferred)
@@ -87,7 +94,7 @@ static CUresult read_code(const struct library *library, const struct device *de
 	const struct image *image = library->deferred.image;
 	uint8_t *bytes = NULL;
 	size_t size;
-	CUresult result = is_made ? machine_code_make(image, device, &bytes, &size)
+	CUresult result = is_made ? machine_code_make(image, device, NULL, &bytes, &size)
 				  : result_of(machine_code_find(image, device, &bytes, &size));
 
 	if (result != CUDA_SUCCESS)
@@ -96,17 +103,6 @@ static CUresult read_code(const struct library *library, const struct device *de
 	if (result != CUDA_SUCCESS)
 		free(bytes);
 	return result;
-}
-
-/*
- * The most that reading it takes: an image of a few KiB may unpack to 64 MiB. If the code is
- * made from PTX, a linker is needed, too.
- */
-static uint64_t most_bytes(const struct image *image, bool is_made)
-{
-	uint64_t size = MAX(machine_code_unpacked(image), image->size);
-
-	return is_made ? size + KEPT_LINKER + KEPT_INPUT(size) : size;
 }
 
 static bool may_replace(const struct library *library)
@@ -145,7 +141,7 @@ bool managed_come_first(struct library *library, const struct device *device)
 	if (library->managed || library->keeps_managed || !may_replace(library))
 		return false;
 	if (known == UNKNOWN) {
-		uint64_t size = most_bytes(image, false);
+		uint64_t size = machine_code_most(image, false);
 
 		/* The image cannot be searched now, so the answer stays unknown. */
 		if (!account_keep(library, size))
@@ -171,7 +167,7 @@ static bool pay_for_code(struct managed *managed, uint64_t paid)
 static CUresult managed_new(struct session *session, const struct library *library,
 	const struct device *device, bool is_made, struct managed **ret_managed)
 {
-	uint64_t paid = most_bytes(library->deferred.image, is_made);
+	uint64_t paid = machine_code_most(library->deferred.image, is_made);
 	struct managed *managed = account_alloc(session->account, sizeof(*managed), paid);
 	CUresult result;
 
@@ -317,7 +313,7 @@ static void on_replaced(_unused_ struct deferred *deferred)
  * The original is unloaded before the library, which owns the reloaded one, because deferred
  * calls keep their order.
  */
-static CUresult managed_replace(struct library *library, CUlibrary real)
+static CUresult managed_replace(struct session *session, struct library *library, CUlibrary real)
 {
 	struct deferred *deferred = &library->managed->deferred;
 	CUresult result = find_again(library, real);
@@ -330,6 +326,7 @@ static CUresult managed_replace(struct library *library, CUlibrary real)
 	deferred->on_done = on_replaced;
 	library->deferred.library = real;
 	library->loaded_on = 0;
+	placements_end(session, library);
 	deferred_add(deferred);
 	return CUDA_SUCCESS;
 }
@@ -350,7 +347,7 @@ CUresult do_managed_bind(
 		return CUDA_ERROR_NOT_SUPPORTED;
 	result = managed_load(session, library, sdev->device, address, &real);
 	if (result == CUDA_SUCCESS)
-		result = managed_replace(library, real);
+		result = managed_replace(session, library, real);
 	if (result != CUDA_SUCCESS) {
 		library->keeps_managed = true;
 		library_log_refusal(session, library, result);

@@ -9,6 +9,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct device;
@@ -23,6 +24,9 @@ bool managed_come_first(struct library *library, const struct device *device);
 
 /* How many bytes of them lie in the client's memory. `managed' may be NULL. */
 uint64_t managed_size(const struct managed *managed);
+
+/* The changed code; managed_size() is not 0. */
+const uint8_t *managed_code(const struct managed *managed, size_t *ret_size);
 
 /* The library is unloaded. NULL is fine. */
 void managed_free(struct managed *managed);

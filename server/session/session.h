@@ -40,6 +40,7 @@ struct record_step;
 struct device_quota;
 struct eviction;
 struct pending_waits;
+struct placement;
 struct host_region;
 struct opened;
 struct session_device;
@@ -154,8 +155,11 @@ struct session {
 	uint32_t n_closing_mappings;    /* mappings of regions that wait for work to end */
 	uint32_t n_closing;             /* closed memory of others that waits for work to end */
 	uint32_t n_shares;              /* own memory for which a token exists */
-	uint64_t n_freed; /* counts memory and variables that the client may no longer use */
-	struct ranges variables;
+	uint64_t n_freed;        /* counts memory and variables that the client may no longer use */
+	struct ranges variables; /* those that the driver has placed */
+	struct placement *ending_placements; /* their memory waits for work to end */
+	const char *_Atomic immovable;       /* see library_immovable() */
+	uint32_t n_immovable;                /* libraries with a reason for that */
 	struct host_region *host_regions;
 	struct aliases *aliases;
 	struct region *regions; /* reserved addresses */

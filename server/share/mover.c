@@ -94,14 +94,23 @@ void mover_out(struct mover *mover, const struct moved *chunk, uint64_t address,
 	(void)batch_end(mover, mover->at);
 }
 
-CUresult mover_in(struct mover *mover, uint64_t address, uint64_t size, const struct stored *stored)
+static CUresult note_in(struct mover *mover, CUresult result)
 {
-	CUresult result = fault_note(mover->session,
-		host_store_copy_in(stored, address, size, mover->stream[mover->at]));
-
+	result = fault_note(mover->session, result);
 	if (mover->in_result == CUDA_SUCCESS)
 		mover->in_result = result;
 	return result;
+}
+
+CUresult mover_in(struct mover *mover, uint64_t address, uint64_t size, const struct stored *stored)
+{
+	return note_in(mover, host_store_copy_in(stored, address, size, mover->stream[mover->at]));
+}
+
+CUresult mover_write(struct mover *mover, uint64_t address, const void *bytes, uint64_t size)
+{
+	return note_in(
+		mover, cuda.cuMemcpyHtoDAsync_v2(address, bytes, size, mover->stream[mover->at]));
 }
 
 CUresult mover_wait(struct mover *mover)

@@ -4,7 +4,7 @@
 
 /*
  * A mover copies chunks of a session between a GPU and the store, on streams of the server's own.
- * Work of the session is not on the GPU meanwhile. Chunks that leave go in batches: while the bytes
+ * Work of the session does not use them meanwhile. Chunks that leave go in batches: while the bytes
  * of one batch are on their way, the chunks of the batch before it are given back.
  *
  * The session's worker only.
@@ -50,6 +50,9 @@ void mover_out(struct mover *mover, const struct moved *chunk, uint64_t address,
 /* The chunk's bytes come from `stored', until mover_wait(). */
 CUresult mover_in(
 	struct mover *mover, uint64_t address, uint64_t size, const struct stored *stored);
+
+/* Bytes of the server go to the GPU; they stay until mover_wait(). */
+CUresult mover_write(struct mover *mover, uint64_t address, const void *bytes, uint64_t size);
 
 /*
  * Waits for all copies, and calls done() for the chunks that left. A fault ends the wait. The

@@ -20,6 +20,7 @@ struct image {
 	atomic_uint abilities;     /* the result of image_abilities() */
 	atomic_uint has_variables; /* as library.c has seen */
 	atomic_uint has_managed;   /* the result of managed_come_first() */
+	atomic_bool is_plain;      /* placement_get() has found no variables in it */
 	uint32_t n_refs;           /* under the list's lock */
 	struct image *next;        /* the list of all images */
 };

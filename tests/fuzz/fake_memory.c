@@ -204,19 +204,43 @@ static CUresult host_device_pointer(CUdeviceptr *ret, void *ptr, unsigned flags)
 	return CUDA_SUCCESS;
 }
 
+/* Whether no other process can change it, as the client's memories. */
+static bool is_private(uint64_t address)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long long start, end;
+	char sharing = 's';
+
+	must(maps != NULL, "no list of mappings");
+	while (fscanf(maps, "%llx-%llx %*3c%c%*[^\n]\n", &start, &end, &sharing) == 3)
+		if (address >= start && address < end)
+			break;
+	fclose(maps);
+	return sharing == 'p' && address >= start && address < end;
+}
+
+/* Values of variables come from the server's own memory. */
 static CUresult copy_in(CUdeviceptr dst, const void *src, size_t size, CUstream stream)
 {
+	uint64_t address = (uint64_t)(uintptr_t)src, end;
+
 	BEGIN();
 	must(stream != NULL, "a copy on no stream");
 	must_be_device(dst, size);
-	must_be_pinned((uint64_t)(uintptr_t)src, size, "a copy of pageable memory");
+	if (table_has_byte(&registered, address, &end) || !is_private(address))
+		must_be_pinned(address, size, "a copy of pageable memory");
 	fake_calls.copies++;
 	return CUDA_SUCCESS;
 }
 
 static CUresult copy_out(void *dst, CUdeviceptr src, size_t size, CUstream stream)
 {
-	return copy_in(src, dst, size, stream);
+	BEGIN();
+	must(stream != NULL, "a copy on no stream");
+	must_be_device(src, size);
+	must_be_pinned((uint64_t)(uintptr_t)dst, size, "a copy to pageable memory");
+	fake_calls.copies++;
+	return CUDA_SUCCESS;
 }
 
 static CUresult copy_device(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)

@@ -2,8 +2,8 @@
 
 /*
  * Fuzzer: an image of code as a client seals it: its form, its parts, the search for kernels
- * that print, the entries of a fatbin, packed ones too, and the __managed__ variables of a
- * cubin.
+ * that print, the entries of a fatbin, packed ones too, and the variables of a cubin,
+ * __managed__ and others.
  */
 
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "server/util/image.h"
 #include "server/module/cubin.h"
 #include "server/module/fatbin.h"
+#include "server/module/globals.h"
 #include "server/module/machine_code.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -53,23 +54,52 @@ static void place_variables(uint8_t *bytes, size_t size)
 	cubin_fini(&cubin);
 }
 
-static void look_for_cubin(const uint8_t *data, size_t size)
+/* The same for other variables. */
+static void place_globals(uint8_t *bytes, size_t size)
 {
-	char *found = NULL;
-	uint8_t *bytes;
-	size_t length;
+	struct globals globals;
+	uint64_t offset, length;
+	uint8_t *memory;
 
-	if (fatbin_is(data, size)) {
-		if (fatbin_find_cubin(data, size, 90, &found, &length) == 0)
-			place_variables((uint8_t *)found, length);
+	if (globals_read(bytes, size, &globals) < 0) {
+		free(bytes);
 		return;
 	}
-	bytes = malloc(size + 1);
+	memory = calloc(1, globals.total + 1);
+	if (memory && globals_place(&globals, 0x200000000000) == 0)
+		globals_initialise(&globals, memory);
+	if (globals_find(&globals, "second", &offset, &length) == 0 &&
+		!range_ok(offset, length, globals.total))
+		abort();
+	free(memory);
+	globals_fini(&globals);
+}
+
+static void place_copy(const uint8_t *data, size_t size, void (*place)(uint8_t *bytes, size_t size))
+{
+	uint8_t *bytes = malloc(size + 1);
+
 	if (!bytes)
 		return;
 	memcpy(bytes, data, size);
 	bytes[size] = 0;
-	place_variables(bytes, size);
+	place(bytes, size);
+}
+
+static void look_for_cubin(const uint8_t *data, size_t size)
+{
+	char *found = NULL;
+	size_t length;
+
+	if (!fatbin_is(data, size)) {
+		place_copy(data, size, place_variables);
+		place_copy(data, size, place_globals);
+		return;
+	}
+	if (fatbin_find_cubin(data, size, 90, &found, &length) < 0)
+		return;
+	place_copy((const uint8_t *)found, length, place_globals);
+	place_variables((uint8_t *)found, length);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

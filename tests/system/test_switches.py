@@ -11,7 +11,7 @@ from harness import contains, equal
 
 WORDS = ("helpers", "hold", "quiet", "spin", "turns")
 UNKNOWN = ('The word "%s" in MPS_DISABLE is unknown and has no effect. '
-           "The known words: client, dlopen, helpers, hold, quiet, registered, spin, turns")
+           "The known words: client, dlopen, helpers, hold, place, quiet, registered, spin, turns")
 # Each run has other seeds.
 ROUNDS = "4000" if os.environ.get("MPS_TEST_LONG") else "1500"
 # Of the programs at the same time; 2 is background.

@@ -2,7 +2,7 @@
 #ifndef MANAGED_CUBIN_H
 #define MANAGED_CUBIN_H
 
-/* A small cubin in nvcc's format, with __managed__ variables, field by field. */
+/* A small cubin in nvcc's format, with __managed__ variables or others, field by field. */
 
 #include <elf.h>
 #include <stddef.h>
@@ -131,5 +131,18 @@ static const struct cubin_file whole =
 					.r_addend = -8},
 			},
 };
+
+/* The cubin without __managed__ variables, and its sections as they are in nvcc's. */
+static inline struct cubin_file plain_cubin(void)
+{
+	struct cubin_file file = whole;
+
+	file.symbols[FIRST].st_other = 0;
+	file.symbols[FIRST].st_value = 8;
+	file.symbols[SECOND].st_other = STV_HIDDEN;
+	file.sections[CONSTANTS].sh_flags = SHF_ALLOC;
+	file.sections[CODE].sh_flags = SHF_ALLOC | SHF_EXECINSTR;
+	return file;
+}
 
 #endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GLOBALS_H
+#define GLOBALS_H
+
+/*
+ * The variables of a cubin in global memory (PTX: `.global'), with string literals and virtual
+ * tables. The loader would place them at addresses of its choice. Here they are placed in memory
+ * of the session: what the loader would write into code, constants and values is written in
+ * advance. The loader makes the variables, too, but nothing uses its copy.
+ *
+ * Sections keep their form, so that all distances within a section stay as they are.
+ *
+ * Any thread. The bytes come from a client and are not trusted.
+ */
+
+#include "base.h"
+
+/* nvcc makes two: zeros, and initial values. */
+#define GLOBALS_SECTIONS 4u
+
+/* The loader's copy takes memory, too. */
+#define GLOBALS_SIZE_MAX ((uint64_t)16 << 20)
+
+/* Of each section, and so what the common address has to be a multiple of. */
+#define GLOBALS_ALIGN 256u
+
+struct globals_section {
+	uint32_t number;
+	uint64_t first;  /* the address of its first byte, as symbols count */
+	uint64_t offset; /* from the common address */
+	uint64_t size;
+};
+
+struct globals {
+	uint8_t *bytes; /* owned */
+	size_t size;
+	struct globals_section sections[GLOBALS_SECTIONS];
+	uint32_t n_sections;
+	uint64_t total;       /* bytes of all sections; 0: there are no variables */
+	bool takes_functions; /* code stores addresses of functions: known after globals_place() */
+};
+
+/*
+ * Finds the variables in `bytes', which it takes only on success; a NUL follows them. -EBADMSG:
+ * not a cubin that could run, or a broken one. -EFBIG: more than GLOBALS_SIZE_MAX. -EPERM: some
+ * are __managed__. -ENOTSUP: sections of a form that nvcc does not make.
+ */
+int globals_read(uint8_t *bytes, size_t size, struct globals *ret_globals);
+
+/*
+ * Places the variables at `address', a multiple of GLOBALS_ALIGN. Only once. After a failure the
+ * bytes cannot be used. -ENOTSUP: something refers to a variable in an unknown way. -EXDEV: a
+ * value holds the address of a function or of a constant, which only the loader knows. -EBADMSG.
+ */
+int globals_place(struct globals *globals, uint64_t address);
+
+/* Writes the initial values into `memory', which has the total size and holds zeros. */
+void globals_initialise(const struct globals *globals, uint8_t *memory);
+
+/* -ENOENT: no variable has that name. */
+int globals_find(
+	const struct globals *globals, const char *name, uint64_t *ret_offset, uint64_t *ret_size);
+
+void globals_fini(struct globals *globals);
+
+#endif

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Places the variables of libraries. A worker.
+ *
+ * Invariant: code that is loaded has the addresses of memory that the session owns, until no work
+ * of the session is on a GPU after the library's end. Variables have their initial values before
+ * the client can launch a kernel of the library, or knows their addresses.
+ */
+
+#include "placement.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "disable.h"
+#include "kernel.h"
+#include "library.h"
+#include "machine_code.h"
+#include "managed.h"
+#include "server/util/log.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/share/mover.h"
+#include "server/share/session_device.h"
+#include "server/memory/space.h"
+
+/* Why a library stays as the program has loaded it. */
+static const char *reason_of(int r)
+{
+	switch (r) {
+	case -EFBIG:
+		return "it has code with more than 16 MiB of variables, or more than 64 MiB of "
+		       "code";
+	case -EPERM:
+		return "it has code whose __managed__ variables the driver has placed";
+	case -EXDEV:
+		return "it has code with a variable that holds the address of a function or a "
+		       "constant";
+	case -ENOMEM:
+		return "it has code that needs more of the server's memory than the client may use";
+	case -ENODATA:
+		return "it has PTX that the driver's linker refused";
+	case -ENOEXEC:
+		return "the driver refused code whose variables were placed";
+	case -ECANCELED:
+		return "MPS_DISABLE has the word place";
+	default:
+		return "it has code that refers to its variables in an unknown way";
+	}
+}
+
+/* The session cannot move because of the library. */
+static void set_reason(struct session *session, struct library *library, const char *reason)
+{
+	if (!library->reason)
+		session->n_immovable++;
+	library->reason = reason;
+	atomic_store_explicit(&session->immovable, reason, memory_order_relaxed);
+}
+
+/* The library is used as the program has loaded it: `r' is for reason_of(). */
+static void library_stays(struct session *session, struct library *library, int r)
+{
+	library->stays = true;
+	set_reason(session, library, reason_of(r));
+	if (r == -ENOEXEC && session->n_refusals++ < REFUSALS_LOGGED)
+		log_line("Client " SESSION_NAME ": %s", SESSION_NAME_ARGS(session), reason_of(r));
+}
+
+/* ---- the end */
+
+static void on_unloaded(struct deferred *deferred)
+{
+	struct placement *placement = container_of(deferred, struct placement, deferred);
+
+	globals_fini(&placement->globals);
+	account_free(placement);
+}
+
+static void placement_free(struct placement *placement)
+{
+	if (placement->deferred.library)
+		deferred_add(&placement->deferred);
+	else
+		on_unloaded(&placement->deferred);
+}
+
+void placements_flush(struct session *session)
+{
+	while (session->ending_placements) {
+		struct placement *placement = LIST_POP(session->ending_placements);
+		struct session_device *sdev = session_device_get(session, placement->device);
+
+		if (sdev)
+			(void)arena_free(&sdev->arena, placement->address);
+		session->has_unused = true;
+		placement_free(placement);
+	}
+}
+
+void placements_end(struct session *session, struct library *library)
+{
+	while (library->placements) {
+		struct placement *placement = LIST_POP(library->placements);
+
+		LIST_PUSH(session->ending_placements, placement);
+	}
+	if (session->ending_placements && !session->busy)
+		placements_flush(session);
+	/* Otherwise the worker looks until the session has no work. */
+	session->has_unused |= session->ending_placements != NULL;
+}
+
+/* ---- the code */
+
+static bool is_on(void)
+{
+	static atomic_uint known;
+	unsigned on = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (on == 0) {
+		on = disable_has(DISABLE_PLACE) ? 1 : 2;
+		atomic_store_explicit(&known, on, memory_order_relaxed);
+	}
+	return on == 2;
+}
+
+/* 0; 1: the image has no variables; or -errno for reason_of(). */
+static int globals_of(uint8_t *bytes, size_t size, struct globals *ret_globals)
+{
+	int r = globals_read(bytes, size, ret_globals);
+
+	if (r < 0) {
+		free(bytes);
+		return r;
+	}
+	if (ret_globals->total > 0)
+		return 0;
+	globals_fini(ret_globals);
+	return 1;
+}
+
+/* Code whose __managed__ variables are placed already. */
+static int copy_managed(const struct library *library, struct globals *ret_globals)
+{
+	size_t size;
+	const uint8_t *placed = managed_code(library->managed, &size);
+	uint8_t *bytes = malloc(size + 1);
+
+	if (!bytes)
+		return -ENOMEM;
+	memcpy(bytes, placed, size);
+	bytes[size] = 0;
+	return globals_of(bytes, size, ret_globals);
+}
+
+static int make_code(
+	const struct library *library, const struct device *device, struct globals *ret_globals)
+{
+	const struct image *image = library->deferred.image;
+	uint8_t *bytes;
+	size_t size;
+	CUresult result;
+
+	if (machine_code_variables(image, device) == 0)
+		return 1;
+	result = machine_code_make(image, device, &library->jit, &bytes, &size);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		return -ENOMEM;
+	return result == CUDA_SUCCESS ? globals_of(bytes, size, ret_globals) : -ENODATA;
+}
+
+static int find_code(
+	const struct library *library, const struct device *device, struct globals *ret_globals)
+{
+	uint8_t *bytes;
+	size_t size;
+	int r;
+
+	if (managed_size(library->managed) > 0)
+		return copy_managed(library, ret_globals);
+	r = machine_code_find(library->deferred.image, device, &bytes, &size);
+	if (r == -ENOEXEC)
+		return make_code(library, device, ret_globals);
+	return r < 0 ? r : globals_of(bytes, size, ret_globals);
+}
+
+/* Replaces the charge for reading it. */
+static int pay_for_code(struct placement *placement, uint64_t paid)
+{
+	account_unkeep(placement, paid);
+	return account_keep(placement,
+		       placement->globals.size + KEPT_LIBRARY + KEPT_CODE(placement->globals.size))
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* As globals_of(). */
+static int placement_new(struct session *session, const struct library *library,
+	const struct device *device, struct placement **ret_placement)
+{
+	uint64_t paid = machine_code_most(library->deferred.image, true);
+	struct placement *placement = account_alloc(session->account, sizeof(*placement), paid);
+	int r;
+
+	if (!placement)
+		return -ENOMEM;
+	placement->device = device->ordinal;
+	placement->deferred.on_done = on_unloaded;
+	r = is_on() ? find_code(library, device, &placement->globals)
+		    : (machine_code_variables(library->deferred.image, device) > 0 ? -ECANCELED
+										   : 1);
+	if (r == 0)
+		r = pay_for_code(placement, paid);
+	if (r != 0) {
+		on_unloaded(&placement->deferred);
+		return r;
+	}
+	*ret_placement = placement;
+	return 0;
+}
+
+/* ---- its memory */
+
+/* `values' are zeros, with space for all variables. */
+static CUresult write_values(struct session *session, struct session_device *sdev,
+	const struct placement *placement, uint8_t *values)
+{
+	struct mover mover;
+	CUresult result;
+
+	globals_initialise(&placement->globals, values);
+	result = mover_begin(&mover, session, sdev);
+	if (result != CUDA_SUCCESS)
+		return result;
+	(void)mover_write(&mover, placement->address, values, placement->globals.total);
+	return mover_end(&mover);
+}
+
+/*
+ * Whether the driver finds as many kernels in the changed code as in the image. If not, it has
+ * chosen other code.
+ */
+static bool is_same_code(const struct library *library, CUlibrary real)
+{
+	unsigned n = 0, n_before = 0;
+
+	return cuda.cuLibraryGetKernelCount(&n, real) == CUDA_SUCCESS &&
+	       cuda.cuLibraryGetKernelCount(&n_before, library->deferred.library) == CUDA_SUCCESS &&
+	       n == n_before;
+}
+
+/* *ret_r: 0, or why the code cannot be placed. */
+static CUresult load_placed(const struct library *library, struct placement *placement, int *ret_r)
+{
+	CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
+	void *option_value = (void *)1;
+	CUresult result;
+
+	*ret_r = globals_place(&placement->globals, placement->address);
+	if (*ret_r < 0)
+		return CUDA_SUCCESS;
+	result = cuda.cuLibraryLoadData(&placement->deferred.library, placement->globals.bytes,
+		NULL, NULL, 0, &option, &option_value, 1);
+	if (result_is_fault(result))
+		return result;
+	if (result != CUDA_SUCCESS || !is_same_code(library, placement->deferred.library))
+		*ret_r = -ENOEXEC;
+	return CUDA_SUCCESS;
+}
+
+/* Takes memory and loads the code for it. *ret_r as in load_placed(). */
+static CUresult place_in(struct session *session, const struct library *library,
+	struct session_device *sdev, struct placement *placement, int *ret_r)
+{
+	_cleanup_account_ uint8_t *values =
+		account_alloc(session->account, placement->globals.total, 0);
+	CUresult result;
+
+	*ret_r = values ? 0 : -ENOMEM;
+	if (!values)
+		return CUDA_SUCCESS;
+	result = space_take(session, sdev, placement->globals.total, &placement->address);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = load_placed(library, placement, ret_r);
+	if (result == CUDA_SUCCESS && *ret_r == 0)
+		result = write_values(session, sdev, placement, values);
+	if (result != CUDA_SUCCESS || *ret_r < 0)
+		(void)arena_free(&sdev->arena, placement->address);
+	return result;
+}
+
+/* On failure, `placement' is freed. `kept_at': memory that has the values already; 0: none. */
+static CUresult place(struct session *session, struct library *library, struct session_device *sdev,
+	struct placement *placement, uint64_t kept_at)
+{
+	CUresult result;
+	int r;
+
+	placement->address = kept_at;
+	result = kept_at ? load_placed(library, placement, &r)
+			 : place_in(session, library, sdev, placement, &r);
+	if (result != CUDA_SUCCESS || r < 0) {
+		placement_free(placement);
+		if (result == CUDA_SUCCESS)
+			library_stays(session, library, r);
+		return result;
+	}
+	LIST_PUSH(library->placements, placement);
+	if (placement->globals.takes_functions)
+		set_reason(
+			session, library, "it has linked code that stores addresses of functions");
+	return CUDA_SUCCESS;
+}
+
+/* ---- finding them */
+
+static struct placement *find(const struct library *library, uint32_t device)
+{
+	struct placement *placement = library->placements;
+
+	while (placement && placement->device != device)
+		placement = placement->next;
+	return placement;
+}
+
+/* Takes the placement of library_keep_place(), which has no code yet. */
+static uint64_t take_kept(struct library *library, uint32_t device)
+{
+	struct placement *placement = find(library, device);
+	uint64_t address = placement ? placement->address : 0;
+
+	if (placement) {
+		LIST_DROP(library->placements, placement);
+		account_free(placement);
+	}
+	return address;
+}
+
+/* The library's first use on that GPU. */
+static CUresult place_first(
+	struct session *session, struct library *library, struct session_device *sdev)
+{
+	struct image *image = library->deferred.image;
+	uint64_t kept_at = take_kept(library, sdev->device->ordinal);
+	struct placement *placement;
+	int r;
+
+	session->can_do_without = true;
+	r = placement_new(session, library, sdev->device, &placement);
+	session->can_do_without = false;
+	if (r == 0)
+		return place(session, library, sdev, placement, kept_at);
+	if (r < 0)
+		library_stays(session, library, r);
+	else
+		atomic_store_explicit(&image->is_plain, true, memory_order_relaxed);
+	return CUDA_SUCCESS;
+}
+
+static bool may_place(const struct library *library, const struct device *device)
+{
+	return !library->stays && !library_is_loaded(library, device) &&
+	       !atomic_load_explicit(&library->deferred.image->is_plain, memory_order_relaxed);
+}
+
+CUresult placement_get(struct session *session, struct library *library,
+	struct session_device *sdev, const struct placement **ret_placement)
+{
+	const struct placement *placement = find(library, sdev->device->ordinal);
+	bool is_known = placement && placement->deferred.library;
+	CUresult result = CUDA_SUCCESS;
+
+	*ret_placement = is_known ? placement : NULL;
+	if (is_known || !may_place(library, sdev->device))
+		return CUDA_SUCCESS;
+	result = place_first(session, library, sdev);
+	*ret_placement = find(library, sdev->device->ordinal);
+	return result;
+}
+
+static bool may_try_again(CUresult result)
+{
+	return result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND &&
+	       result != CUDA_ERROR_OUT_OF_MEMORY && !result_is_fault(result);
+}
+
+bool placement_refuse(struct session *session, struct library *library,
+	const struct session_device *sdev, CUresult result)
+{
+	if (!may_try_again(result) || library->is_used || !find(library, sdev->device->ordinal))
+		return false;
+	placements_end(session, library);
+	kernels_forget(library);
+	library->loaded_on = 0;
+	library_stays(session, library, -ENOEXEC);
+	return true;
+}
+
+uint64_t library_place(const struct library *library, uint32_t device)
+{
+	const struct placement *placement = find(library, device);
+
+	return placement ? placement->address : 0;
+}
+
+bool library_keep_place(
+	struct session *session, struct library *library, uint32_t device, uint64_t address)
+{
+	struct placement *placement = account_alloc(session->account, sizeof(*placement), 0);
+
+	if (!placement)
+		return false;
+	placement->device = device;
+	placement->address = address;
+	placement->deferred.on_done = on_unloaded;
+	LIST_PUSH(library->placements, placement);
+	return true;
+}
