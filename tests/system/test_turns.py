@@ -47,6 +47,8 @@ def test_kernel_that_does_not_end():
         wait_for("the log to name the client", lambda: re.search(
             r"Client \{PID: %d, Context ID: \d+\} has to stop for another one, and stays on device 0"
             % stuck.pid, service.server_log()), 30 * mps.SLOW)
+        wait_for("JSON to say why", lambda: "its work does not end" in [
+            row["stays"] for row in service.counters() if row["pid"] == stuck.pid])
         equal((stuck.poll(), large.process.poll()), (None, None))
         stuck.kill()
         large.process.stdin.close()
