@@ -62,7 +62,21 @@ void replay_expect(struct session *session, struct record_script *script)
 	atomic_fetch_or(&session->memory_wanted, WANTED_REPLAY);
 }
 
-static bool replay_step(struct session *session, const struct record_step *step)
+static bool replay_note(struct session *session, const struct record_note *note)
+{
+	for (const struct session_part *const *part = session_parts; *part; part++) {
+		if (!(*part)->recall || (*part)->recall(session, note))
+			continue;
+		log_line("Client " SESSION_NAME " cannot go on, because what it had cannot be made "
+			 "again: %s %u",
+			SESSION_NAME_ARGS(session),
+			record_kind_name((uint8_t)MIN(note->kind, RECORD_KINDS)), note->id);
+		return false;
+	}
+	return true;
+}
+
+static bool replay_message(struct session *session, const struct record_step *step)
 {
 	const uint32_t n_refused = session->record.n_refused;
 	struct reply *reply = &session->reply;
@@ -94,7 +108,8 @@ bool replay_run(struct session *session)
 
 	atomic_fetch_and(&session->memory_wanted, ~WANTED_REPLAY);
 	while (is_same && fault_get() == CUDA_SUCCESS && record_script_next(script, &step))
-		is_same = replay_step(session, &step);
+		is_same = step.note ? replay_note(session, step.note)
+				    : replay_message(session, &step);
 	record_script_free(script);
 	return is_same;
 }
@@ -114,11 +129,19 @@ static int copy_fds(const struct record_saved *saved, int **ret_fds)
 	return 0;
 }
 
-static int save_and_load(const struct session *session, struct record_script **ret_script)
+int replay_save(struct session *session, struct record_saved *ret_saved)
+{
+	_cleanup_(record_notes_fini) struct record_notes notes = {0};
+
+	each_part(session_parts, note, session, &notes);
+	return record_save(&session->record, &notes, ret_saved);
+}
+
+static int save_and_load(struct session *session, struct record_script **ret_script)
 {
 	_cleanup_(record_saved_fini) struct record_saved saved;
 	int *fds;
-	int r = record_save(&session->record, &saved);
+	int r = replay_save(session, &saved);
 
 	if (r == 0)
 		r = copy_fds(&saved, &fds);

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+struct record_saved;
 struct record_script;
 struct session;
 
@@ -22,6 +23,9 @@ bool replay_is_test(void);
 
 /* Why the objects of the session, which is at rest, cannot be made again now; NULL: they can. */
 const char *replay_obstacle(struct session *session);
+
+/* Writes the record into a file, with what the parts of the session note. 0 or -errno. */
+int replay_save(struct session *session, struct record_saved *ret_saved);
 
 /* The session, which has none of these objects, makes them before its next message. Takes it. */
 void replay_expect(struct session *session, struct record_script *script);

@@ -27,6 +27,7 @@ struct writing {
 	struct record_index new_ids;
 	uint32_t next_id[RECORD_KINDS]; /* + 1; 0: none was given yet */
 	struct record_index images;     /* by address */
+	const struct record_notes *notes;
 	struct record_saved *saved;
 };
 
@@ -181,6 +182,30 @@ static int write_entry(struct writing *writing, struct record_entry *entry)
 	return 0;
 }
 
+/* Of the object whose `make' the entry is, if it has not ended. */
+static int write_notes(struct writing *writing, struct record_entry *entry)
+{
+	const struct record_rule *rule = record_rule(entry->op);
+	struct record_part part = record_part(entry);
+	const struct record_note *note;
+	uint32_t at = 0;
+
+	if (writing->record->objects[entry->object].is_ended)
+		return 0;
+	while ((note = record_notes_next(
+			writing->notes, rule->kind, record_number(&part, rule->id_at), &at))) {
+		struct record_file_entry head = {.size = sizeof(head) + sizeof(*note)};
+		uint8_t *bytes = take_bytes(writing, head.size);
+
+		if (!bytes)
+			return -ENOMEM;
+		memcpy(bytes, &head, sizeof(head));
+		memcpy(bytes + sizeof(head), note, sizeof(*note));
+		writing->n_entries++;
+	}
+	return 0;
+}
+
 static int write_object(struct writing *writing, uint32_t number)
 {
 	const struct record_object *object = &writing->record->objects[number];
@@ -191,6 +216,8 @@ static int write_object(struct writing *writing, uint32_t number)
 		entry = record_entry(writing->record, at);
 		if (entry->op != 0)
 			r = write_entry(writing, entry);
+		if (r == 0 && at == object->first)
+			r = write_notes(writing, entry);
 	}
 	return r;
 }
@@ -269,11 +296,13 @@ static int write_file(const struct writing *writing, int *ret_fd)
 	return 0;
 }
 
-int record_save(const struct record *record, struct record_saved *ret_saved)
+int record_save(const struct record *record, const struct record_notes *notes,
+	struct record_saved *ret_saved)
 {
 	struct record_saved saved = {.fd = -EBADF};
-	_cleanup_(writing_fini) struct writing writing = {.record = record, .saved = &saved};
-	int r = write_all(&writing);
+	_cleanup_(writing_fini) struct writing writing = {
+		.record = record, .saved = &saved, .notes = notes};
+	int r = notes->is_short ? -ENOMEM : write_all(&writing);
 
 	if (r == 0) {
 		struct record_file_head head = {RECORD_FILE_MAGIC, saved.n_images, SPEC_HASH,

@@ -11,6 +11,7 @@
  */
 
 #include "record.h"
+#include "record_notes.h"
 
 #define RECORD_FILE_MAGIC 0x4453504du /* "MPSD" */
 
@@ -27,7 +28,7 @@ struct record_file_entry {
 	uint32_t size; /* of this struct and what follows: a message without its head, answers */
 	uint32_t answers_size; /* of that */
 	uint32_t image;        /* + 1: the number of a descriptor; 0: none */
-	uint16_t op;
+	uint16_t op;           /* 0: a struct record_note follows */
 	uint16_t zero;
 };
 
@@ -40,7 +41,8 @@ struct record_saved {
 };
 
 /* -ENOMEM, -EMFILE, or another -errno. */
-int record_save(const struct record *record, struct record_saved *ret_saved);
+int record_save(const struct record *record, const struct record_notes *notes,
+	struct record_saved *ret_saved);
 void record_saved_fini(struct record_saved *saved);
 
 #endif

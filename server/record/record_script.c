@@ -36,6 +36,10 @@ static bool entry_ok(
 		return false;
 	memcpy(ret_entry, script->bytes + at, sizeof(*ret_entry));
 	rule = record_rule(ret_entry->op);
+	if (ret_entry->op == 0)
+		return ret_entry->zero == 0 && ret_entry->image == 0 &&
+		       ret_entry->answers_size == 0 && left >= ret_entry->size &&
+		       ret_entry->size == sizeof(*ret_entry) + sizeof(struct record_note);
 	return rule && ret_entry->zero == 0 && ret_entry->size <= left &&
 	       ret_entry->size % 8 == 0 && ret_entry->image <= script->n_images &&
 	       ret_entry->answers_size == record_answers_size(rule) &&
@@ -132,7 +136,14 @@ bool record_script_next(struct record_script *script, struct record_step *ret_st
 	if (script->at == script->size)
 		return false;
 	memcpy(&entry, script->bytes + script->at, sizeof(entry));
-	ret_step->rule = record_rule(entry.op);
+	*ret_step = (struct record_step){.rule = record_rule(entry.op), .image_fd = -1};
+	if (entry.op == 0) {
+		memcpy(script->message, script->bytes + script->at + sizeof(entry),
+			sizeof(struct record_note));
+		ret_step->note = (void *)script->message;
+		script->at += entry.size;
+		return true;
+	}
 	size = entry.size - (uint32_t)sizeof(entry) - entry.answers_size;
 	head.size = HEAD_SIZE + size;
 	head.op = entry.op;

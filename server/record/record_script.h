@@ -8,12 +8,14 @@
  * client are; the dispatcher checks the rest. One thread.
  */
 
+#include "record_notes.h"
 #include "record_rules.h"
 
 struct record_script;
 
-/* One message. `head' is complete; its bytes are valid until the next one. */
+/* One message, or a note. `head' is complete; its bytes are valid until the next step. */
 struct record_step {
+	const struct record_note *note; /* NULL: a message, as the next ones say */
 	const struct message_head *head;
 	const struct record_rule *rule;
 	const uint8_t *answers;

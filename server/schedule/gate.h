@@ -51,6 +51,7 @@ enum gate {
 	GATE_MAPPINGS, /* closing mappings (server/memory/virtual.c) */
 	GATE_DEFERRED, /* deferred calls, which give something back (deferred.h) */
 	GATE_ARRAYS,   /* ends of arrays, before a query of free memory (server/memory/memory.c) */
+	GATE_CLOCK,    /* an event of now (server/stream/event_times.c) */
 	GATE_MOVE,     /* bytes between a GPU and the store (server/share/mover.c) */
 	GATE_TURN,     /* another session stops, and evicts memory (server/share/eviction.c) */
 	GATE_VICTIM,   /* another session evicts memory (server/share/eviction.c) */

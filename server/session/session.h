@@ -38,6 +38,7 @@ struct aliases;
 struct record_script;
 struct record_step;
 struct device_quota;
+struct event_times;
 struct eviction;
 struct pending_waits;
 struct placement;
@@ -167,6 +168,7 @@ struct session {
 	bool has_unused_host;   /* pinned memory that host_trim() would give back */
 	struct waiters *waiters;
 	struct pending_waits *pending_waits;
+	struct event_times *event_times;  /* of events that were made again */
 	struct printf_capture *text;      /* what its kernels printed */
 	struct eviction *eviction;        /* its memory that leaves GPUs */
 	struct classed *classed;          /* its class: foreground or background */

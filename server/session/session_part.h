@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct record_note;
+struct record_notes;
 struct session;
 struct stream;
 
@@ -31,6 +33,15 @@ struct session_part {
 	 * another server (server/replay.h); NULL: it can.
 	 */
 	const char *(*obstacle)(struct session *session);
+
+	/* The same: what the record does not tell of its objects (server/record/record_notes.h). */
+	void (*note)(struct session *session, struct record_notes *notes);
+
+	/*
+	 * The worker, in a replay: what note() said, in perhaps another server. The bytes are those
+	 * of another process. False: it cannot be so.
+	 */
+	bool (*recall)(struct session *session, const struct record_note *note);
 
 	/* What end() frees is in the session's record, and may be made again behind it. */
 	bool is_recorded;

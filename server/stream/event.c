@@ -13,11 +13,13 @@
 
 #include <string.h>
 
+#include "event_times.h"
 #include "lock.h"
 #include "messages.h"
 #include "progress.h"
 #include "stream.h"
 #include "server/util/token.h"
+#include "server/record/record_notes.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/schedule/blocked_streams.h"
@@ -69,6 +71,7 @@ static void events_free(struct session *session, bool device_lost)
 
 	while ((event = handle_take(&session->events, &at)))
 		event_free(event, device_lost);
+	event_anchors_free(session, device_lost);
 }
 
 CUresult do_event_create(struct session *session, uint32_t id, uint32_t flags)
@@ -113,6 +116,7 @@ CUresult event_make(struct event *event, struct session_device *sdev)
 	result = cuda.cuEventCreate(&event->real, event->flags);
 	if (result != CUDA_SUCCESS)
 		event->real = NULL;
+	event->recorded_ns = 0;
 	event->sdev = sdev;
 	return result;
 }
@@ -190,11 +194,23 @@ CUresult do_event_wait(struct session *session, struct stream *stream, struct ev
 	return stream_wait_event(session, stream, event->real, may_block);
 }
 
-CUresult do_event_elapsed(_unused_ struct session *session, struct event *start, struct event *end,
-	float *ret_milliseconds)
+/* One of them was recorded before it was made again. */
+static CUresult elapsed_by_clock(
+	struct session *session, struct event *start, struct event *end, float *ret_milliseconds)
+{
+	uint64_t start_ns, end_ns;
+
+	if (!event_time(session, start, &start_ns) || !event_time(session, end, &end_ns))
+		return CUDA_ERROR_INVALID_HANDLE;
+	*ret_milliseconds = (float)((double)(int64_t)(end_ns - start_ns) / 1000000);
+	return CUDA_SUCCESS;
+}
+
+CUresult do_event_elapsed(
+	struct session *session, struct event *start, struct event *end, float *ret_milliseconds)
 {
 	if (!start->real || !end->real)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return elapsed_by_clock(session, start, end, ret_milliseconds);
 	return cuda.cuEventElapsedTime(ret_milliseconds, start->real, end->real);
 }
 
@@ -277,6 +293,46 @@ CUresult do_ipc_event_query(struct session *session, struct event *event)
 	return result == CUDA_SUCCESS ? cuda.cuEventQuery(event->real) : result;
 }
 
+/* The times of those that were recorded, if they have one. */
+static void events_note(struct session *session, struct record_notes *notes)
+{
+	struct event *event;
+	uint32_t at = 0;
+
+	while ((event = handle_next(&session->events, &at))) {
+		uint64_t ns;
+
+		if (event->flags & CU_EVENT_DISABLE_TIMING)
+			continue;
+		if (event->real && event_anchor_make(session, event->sdev) != CUDA_SUCCESS)
+			continue;
+		if (event_time(session, event, &ns))
+			record_notes_add(
+				notes, RECORD_EVENT, event->id, event->sdev->device->ordinal, ns);
+	}
+}
+
+static bool events_recall(struct session *session, const struct record_note *note)
+{
+	struct session_device *sdev;
+	struct event *event;
+
+	if (note->kind != RECORD_EVENT)
+		return true;
+	event = session_event(session, note->id);
+	sdev = session_device_get(session, note->index);
+	if (!event || !sdev || event->real)
+		return false;
+	event->recorded_ns = note->value;
+	event->sdev = sdev;
+	return event_anchor_make(session, sdev) == CUDA_SUCCESS;
+}
+
+static void events_begin(struct session *session, void *part)
+{
+	session->event_times = part;
+}
+
 static const char *events_obstacle(struct session *session)
 {
 	return record_has(&session->record, OP_IPC_EVENT_EXPORT) ||
@@ -286,7 +342,11 @@ static const char *events_obstacle(struct session *session)
 }
 
 const struct session_part events_part = {
+	.size = sizeof(struct event_times),
+	.begin = events_begin,
 	.obstacle = events_obstacle,
+	.note = events_note,
+	.recall = events_recall,
 	.is_recorded = true,
 	.end = events_free,
 };

@@ -57,6 +57,19 @@ void *handle_remove(struct handle_table *table, uint32_t id)
 	return object;
 }
 
+void *handle_next(const struct handle_table *table, uint32_t *at)
+{
+	void *object = NULL;
+
+	while (!object && table->n_used > 0 && *at < OBJECT_IDS) {
+		if (table->pages[*at / OBJECT_PAGE])
+			object = handle_get(table, (*at)++);
+		else
+			*at += OBJECT_PAGE;
+	}
+	return object;
+}
+
 void *handle_take(struct handle_table *table, uint32_t *at)
 {
 	void *object = NULL;

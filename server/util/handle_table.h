@@ -32,6 +32,9 @@ int handle_put(struct handle_table *table, uint32_t id, void *object);
 /* Returns the object that had the ID, or NULL. */
 void *handle_remove(struct handle_table *table, uint32_t id);
 
+/* Any object, with an ID from *at on, which is 0 at first. NULL: there are no more. */
+void *handle_next(const struct handle_table *table, uint32_t *at);
+
 /* Removes any object, with an ID from *at on, which is 0 at first. NULL: there are no more. */
 void *handle_take(struct handle_table *table, uint32_t *at);
 

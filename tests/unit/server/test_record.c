@@ -171,6 +171,8 @@ static void describe(const struct record_step *step, char *text, size_t size)
 	}
 }
 
+static struct record_notes notes;
+
 /* Saves the record and loads it, as another server does. */
 static struct record_script *move(const struct record *record)
 {
@@ -178,7 +180,7 @@ static struct record_script *move(const struct record *record)
 	struct record_script *script;
 	int *fds;
 
-	assert_int_equal(record_save(record, &saved), 0);
+	assert_int_equal(record_save(record, &notes, &saved), 0);
 	fds = malloc((saved.n_images + 1) * sizeof(*fds));
 	for (uint32_t i = 0; i < saved.n_images; i++)
 		fds[i] = dup(saved.image_fds[i]);
@@ -396,7 +398,7 @@ static bool load_bytes(const uint8_t *bytes, size_t size)
 	assert_int_equal(write(fd, bytes, size), size);
 	r = record_load(fd, NULL, 0, &script);
 	while (r == 0 && record_script_next(script, &step))
-		assert_non_null(step.rule);
+		assert_true(step.rule || step.note);
 	record_script_free(script);
 	close(fd);
 	assert_true(r == 0 || r == -EBADMSG);
@@ -414,7 +416,7 @@ static void test_broken_files(_unused_ void **state)
 
 	record_init(&record, NULL);
 	say_all(&record, "device 0 . event 1 . graph 3 . wait 3 0 1 . edge 3 . made 3");
-	assert_int_equal(record_save(&record, &saved), 0);
+	assert_int_equal(record_save(&record, &notes, &saved), 0);
 	size = (size_t)pread(saved.fd, bytes, sizeof(bytes), 0);
 	assert_in_range(size, 100, sizeof(bytes) - 1);
 	assert_true(load_bytes(bytes, size));
@@ -461,6 +463,37 @@ static void test_bound(_unused_ void **state)
 	account_close(account);
 }
 
+/* Notes come behind the `make' of their object; those of other objects are left out. */
+static void test_notes(_unused_ void **state)
+{
+	struct record record;
+	struct record_script *script;
+	struct record_step step;
+	char text[256] = "";
+
+	record_init(&record, NULL);
+	say_all(&record, "library 5 . kernel 5 7 . event 1 . event 2");
+	record_notes_add(&notes, RECORD_LIBRARY, 5, 0, 50);
+	record_notes_add(&notes, RECORD_EVENT, 2, 0, 20);
+	record_notes_add(&notes, RECORD_LIBRARY, 5, 1, 51);
+	record_notes_add(&notes, RECORD_EVENT, 3, 0, 30);
+	script = move(&record);
+	while (record_script_next(script, &step)) {
+		size_t length = strlen(text);
+
+		if (step.note)
+			snprintf(text + length, sizeof(text) - length, " . note %u %u %u",
+				step.note->id, step.note->index, (unsigned)step.note->value);
+		else
+			describe(&step, text, sizeof(text));
+	}
+	assert_string_equal(text, "library 5 . note 5 1 51 . note 5 0 50 . kernel 5 7 . event 1 . "
+				  "event 2 . note 2 0 20");
+	record_script_free(script);
+	record_notes_fini(&notes);
+	record_fini(&record);
+}
+
 /* What a record takes, beside what the objects are charged (kept.h): at most 5 %. */
 static void test_share(_unused_ void **state)
 {
@@ -493,7 +526,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows), cmocka_unit_test(test_chance),
 		cmocka_unit_test(test_images), cmocka_unit_test(test_broken_files),
-		cmocka_unit_test(test_share),
+		cmocka_unit_test(test_notes), cmocka_unit_test(test_share),
 		cmocka_unit_test(test_bound), /* last: it sets the bound of the process */
 	};
 
