@@ -151,21 +151,11 @@ static void answer_next(struct session *session)
 		answer_request(session, &request);
 }
 
-/* How far the session's work is, as far as the GPU has told. */
-static uint64_t progress(const struct session *session)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < atomic_load(&session->n_marks); i++)
-		sum += shm_load64(&session->page->timeline[i]);
-	return sum;
-}
-
 /* Whether its work has not gone on for too long. */
 static bool work_lasts(struct session *session)
 {
 	struct eviction *own = session->eviction;
-	uint64_t now = now_ns(), at = progress(session);
+	uint64_t now = now_ns(), at = eviction_progress(session);
 
 	if (own->stop_ns == 0 || own->stop_progress != at) {
 		own->stop_ns = now;

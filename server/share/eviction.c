@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "host_store.h"
 #include "lock.h"
+#include "shm.h"
 #include "soft_limit.h"
 #include "server/util/log.h"
 #include "server/util/number.h"
@@ -445,18 +446,49 @@ static bool has_stayed(
 	       (soft_limit_holds(session, device) && soft_limit_borrowed(one->session, device) > 0);
 }
 
-/* Under the lock: the session that has stayed for longest, and for long enough; NULL: none. */
+uint64_t eviction_progress(const struct session *session)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < atomic_load(&session->n_marks); i++)
+		sum += shm_load64(&session->page->timeline[i]);
+	return sum;
+}
+
+/* Under the lock: whether it had to stop already, and the same work still goes on. */
+static bool is_lasting(const struct eviction *one)
+{
+	return one->has_lasted && eviction_progress(one->session) == one->lasting_progress;
+}
+
+/* Under the lock: which of two has to stop. To ask one whose work lasts takes ten seconds. */
+static bool stops_before(const struct eviction *one, const struct eviction *other)
+{
+	if (!other)
+		return true;
+	if (is_lasting(one) != is_lasting(other))
+		return !is_lasting(one);
+	return one->turn.here_ns < other->turn.here_ns;
+}
+
+/*
+ * Under the lock: the session that has stayed for longest, and for long enough; NULL: none, for
+ * now. One whose work lasts has to stop only if there is no other.
+ */
 static struct eviction *choose_to_stop(const struct session *session, uint32_t device, uint64_t now)
 {
-	struct eviction *longest = NULL;
+	struct eviction *first = NULL;
+	bool is_other = false;
 
-	for (struct eviction *one = all; one; one = one->next)
-		if (one->session != session && may_leave(one, session, device) > 0 &&
-			one->state == EVICTION_IDLE && !one->is_busy &&
-			has_stayed(one, session, device, now) &&
-			(!longest || one->turn.here_ns < longest->turn.here_ns))
-			longest = one;
-	return longest;
+	for (struct eviction *one = all; one; one = one->next) {
+		if (one->session == session || one->state != EVICTION_IDLE || one->is_busy ||
+			may_leave(one, session, device) == 0)
+			continue;
+		is_other = is_other || !is_lasting(one);
+		if (has_stayed(one, session, device, now) && stops_before(one, first))
+			first = one;
+	}
+	return first && is_other && is_lasting(first) ? NULL : first;
 }
 
 static void log_first_turn(uint32_t device)
@@ -610,8 +642,11 @@ void eviction_answer(struct session *session, uint64_t bytes, enum eviction_stay
 	own->given = bytes;
 	atomic_store(&own->stay, stay);
 	/* What stays does so for as long as at first. */
-	if (atomic_exchange(&own->must_stop, false) && bytes == 0)
+	if (atomic_exchange(&own->must_stop, false) && bytes == 0) {
 		own->turn.here_ns = now_ns();
+		own->has_lasted = true;
+		own->lasting_progress = eviction_progress(session);
+	}
 	if (bytes > 0)
 		note_move(now_ns());
 }

@@ -65,6 +65,8 @@ struct eviction {
 	uint64_t waits_ns; /* since when it waits for space to come back; 0: it does not */
 	bool is_busy;      /* its worker moves memory, or waits for that of others */
 	struct eviction_turn turn;
+	bool has_lasted; /* it had to stop, and its work, which was that far, did not end */
+	uint64_t lasting_progress;
 
 	/* The worker writes, any thread reads. */
 	_Atomic uint64_t idle_since_ns;      /* the end of its last message or work, about */
@@ -156,6 +158,10 @@ static inline bool eviction_must_wait(const struct eviction *own)
 {
 	return atomic_load(&own->is_held) || atomic_load(&own->must_stop);
 }
+
+/* How far the session's work is, as far as the GPU has told. Any thread, while the session lives.
+ */
+uint64_t eviction_progress(const struct session *session);
 
 /* The victim: takes the request, if any. Answer it soon. */
 bool eviction_take_request(struct session *session, struct eviction_request *ret_request);
