@@ -25,6 +25,12 @@
 #include "server/share/session_device.h"
 #include "server/memory/space.h"
 
+/*
+ * PTX that is compiled once more: a second or two. Nobody has measured whether the driver keeps
+ * results of its linker for the program's next start, as it keeps those of its compiler.
+ */
+#define PTX_MAX ((uint64_t)1 << 20)
+
 /* Why a library stays as the program has loaded it. */
 static const char *reason_of(int r)
 {
@@ -32,6 +38,8 @@ static const char *reason_of(int r)
 	case -EFBIG:
 		return "it has code with more than 16 MiB of variables, or more than 64 MiB of "
 		       "code";
+	case -E2BIG:
+		return "it has variables in more than 1 MiB of PTX";
 	case -EPERM:
 		return "it has code whose __managed__ variables the driver has placed";
 	case -EXDEV:
@@ -165,6 +173,8 @@ static int make_code(
 
 	if (machine_code_variables(image, device) == 0)
 		return 1;
+	if (machine_code_most(image, false) > PTX_MAX)
+		return -E2BIG;
 	result = machine_code_make(image, device, &library->jit, &bytes, &size);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		return -ENOMEM;

@@ -151,6 +151,7 @@ static void use(int device, bool must_be_placed)
 	for (int round = 1; round <= 3; round++) {
 		shapes<<<1, 1>>>(memory, out, round == 1);
 		walk<<<1, 1>>>(out);
+		CHECK(cudaGetLastError());
 		CHECK(cudaMemcpy(got, out, sizeof(got), cudaMemcpyDeviceToHost));
 		expect(got, round);
 	}

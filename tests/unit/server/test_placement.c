@@ -116,12 +116,12 @@ static void test_end_at_work(void **state)
 	assert_false(arena_chunk(arena(), address, &start, &size));
 }
 
-static void stays(const struct cubin_file *file, const char *want)
+static void stays_of(const void *image, size_t size, const char *want)
 {
 	const char *reason;
 	uint64_t address;
 
-	load(file, sizeof(*file));
+	load(image, size);
 	assert_false(is_own("first", &address));
 	reason = library_immovable(harness.session);
 	assert_non_null(reason);
@@ -129,6 +129,22 @@ static void stays(const struct cubin_file *file, const char *want)
 	assert_int_equal(fake_counts_now().libraries, 1);
 	unload();
 	assert_null(library_immovable(harness.session));
+}
+
+static void stays(const struct cubin_file *file, const char *want)
+{
+	stays_of(file, sizeof(*file), want);
+}
+
+/* To compile it once more takes long. */
+static void test_long_text(void **state)
+{
+	static char text[(1 << 20) + 2] = ".version 7.0\n.global .u32 word;";
+
+	(void)state;
+	memset(text + strlen(text), ' ', sizeof(text) - 1 - strlen(text));
+	stays_of(text, sizeof(text), "more than 1 MiB of PTX");
+	assert_int_equal(fake_counts_now().linkers, 0);
 }
 
 static void test_stays(void **state)
@@ -198,6 +214,7 @@ int main(void)
 		TEST(test_kernel_first),
 		TEST(test_end_at_work),
 		TEST(test_stays),
+		TEST(test_long_text),
 		TEST(test_kept),
 		TEST(test_none),
 	};
