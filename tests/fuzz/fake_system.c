@@ -110,11 +110,11 @@ static int add_spawned_server(uid_t uid, struct spawned *ret, struct error_messa
 /* A daemon that dies would leave the server before this one unknown to the next daemon. */
 static void must_be_recorded(void)
 {
-	unsigned last = fake_system.n_servers;
+	const struct fake_server *last = fake_system.unrecorded;
 
-	if (last > fake_system.n_stored && !fake_system.servers[last - 1].has_ended) {
+	if (last && !last->has_ended) {
 		fprintf(stderr, "server %d is not in the record when the next one starts\n",
-			fake_system.servers[last - 1].pid);
+			last->pid);
 		abort();
 	}
 }
@@ -122,8 +122,13 @@ static void must_be_recorded(void)
 int spawn_server(_unused_ const struct config *config, uid_t uid, _unused_ const gid_t *gid,
 	_unused_ const char *devices, struct spawned *ret, struct error_message *error)
 {
+	int r;
+
 	must_be_recorded();
-	return add_spawned_server(uid, ret, error);
+	r = add_spawned_server(uid, ret, error);
+	if (r == 0)
+		fake_system.unrecorded = find_server(ret->pid);
+	return r;
 }
 
 int spawn_probe(const struct config *config, struct spawned *ret, struct error_message *error)
@@ -254,7 +259,7 @@ int record_store(int directory, const struct record *records, size_t n, const ch
 	(void)records;
 	(void)n;
 	(void)state;
-	fake_system.n_stored = fake_system.n_servers;
+	fake_system.unrecorded = NULL;
 	return 0;
 }
 

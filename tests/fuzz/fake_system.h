@@ -37,7 +37,7 @@ struct fake_system {
 	struct fake_server servers[FAKE_SERVERS_MAX];
 	unsigned n_servers;
 	unsigned n_recorded; /* servers of the previous daemon, which are in the record */
-	unsigned n_stored;   /* servers that were there when the record was written last */
+	const struct fake_server *unrecorded; /* the last server, if no record was written since */
 	uint64_t now_ms;
 	uint32_t spawn_failures; /* bit i: the start of server i fails */
 	uint32_t deaf;           /* bit i: server i ignores SIGTERM */
