@@ -362,7 +362,7 @@ static uint64_t bound_ns(const struct row *row)
 			n_gpus = GPUS;
 	}
 	return n_clients * (STAY_S * S + kernel_ns + endless_ns +
-				   2 * n_gpus * (CARD / MIB) * COPY_NS + LOOKS_NS);
+				   (CARD / MIB) * COPY_NS * 2 * n_gpus + LOOKS_NS);
 }
 
 static void run_row(const struct row *row)
