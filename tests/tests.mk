@@ -55,13 +55,14 @@ endef
 $(foreach s,$(UNIT_SRC),$(eval $(call unit_test,$(call unit_name,$(s)),$(s),$(word 3,$(subst /, ,$(s))))))
 $(BUILD)/tests/test_server_fatbin: $(call archives,softgpu)
 
-# nvcc's code of one program: with and without addends, linked, for debuggers.
-CUBINS := $(addprefix $(BUILD)/tests/cubins/,sm_75.cubin sm_90.cubin linked.cubin debug.cubin)
+# nvcc's code of one program: with and without addends, linked, for debuggers; and linked without virtual tables.
+CUBINS := $(addprefix $(BUILD)/tests/cubins/,sm_75.cubin sm_90.cubin linked.cubin debug.cubin linked_symbols.cubin)
 cubin_linked := -rdc=true -dlink
+cubin_linked_symbols := $(cubin_linked)
 cubin_debug := -G
-$(CUBINS): $(BUILD)/tests/cubins/%.cubin: tests/programs/runtime/variables.cu
+$(CUBINS): $(BUILD)/tests/cubins/%.cubin: $(addprefix tests/programs/runtime/,variables.cu symbols.cu)
 	@mkdir -p $(@D)
-	$(NVCC) -cubin -arch=$(if $(filter sm_%,$*),$*,sm_90) $(cubin_$*) -o $@ $<
+	$(NVCC) -cubin -arch=$(if $(filter sm_%,$*),$*,sm_90) $(cubin_$*) -o $@ $(filter %/$(or $(filter symbols,$(subst _, ,$*)),variables).cu,$^)
 $(BUILD)/tests/test_server_globals: | $(CUBINS)
 
 # ---- fuzzers: test_fuzz_X replays tests/fuzz/corpus/X, and seeds that are made from the spec;
