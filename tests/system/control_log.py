@@ -51,6 +51,7 @@ class Command:
     def __init__(self, line, reply=None, is_prompt=False):
         self.line, self.reply = line, reply
         self.is_prompt = is_prompt  # no line comes between the command and its reply
+        self.is_left = False  # later commands did not wait for it: it may come after them
 
 
 class Client:
@@ -326,7 +327,7 @@ class Log:
                 self.complaints.append("command %r with reply %r is %s after line %d" % (
                     command.line, command.reply,
                     "without that reply" if places else "missing", at))
-            else:
+            elif not command.is_left:
                 at = answered + 1
 
     def check_client(self, client):

@@ -15,8 +15,11 @@ import sequences
 from harness import wait_for
 
 SERVERS, NAMESPACES = ("pool", "b", "c_1"), ("default", "small", "x_2")
+PARTITIONS = ("large", "rest")
 # Columns of `namespace list': the third is the state of the server.
 STATUS, DIRECTORY = 2, 6
+# The state of a partition, which `sm-partition list' has.
+STATE = 6
 
 
 class NamedWorld(sequences.World):
@@ -65,10 +68,24 @@ class NamedWorld(sequences.World):
         self.steps.append(line)
         self.operator.ask(line, sequences.SERVER_END_S)
 
+    def step_partition(self):
+        where = "--server=%s --device=0" % self.dice.choice(SERVERS)
+        line = "sm-partition %s %s %s" % (
+            self.dice.choice(("create", "create", "delete", "bind")), self.dice.choice(PARTITIONS), where)
+        if " create " in line:
+            line += " --chunks=%d --max-chunks=8" % self.dice.choice((1, 4))
+            line += self.dice.choice(("", " --shareable=true", " --include-remainder=true"))
+        if " bind " in line:
+            line += " --namespace=" + self.dice.choice(NAMESPACES)
+        self.ask_now(line)
+
     def step_module(self):
         """Commands that list, get and set."""
         name, usage = self.dice.choice(self.module_commands)
-        known = {"NAME": SERVERS if name.startswith("server") else NAMESPACES, "SERVER": SERVERS}
+        known = {"NAME": SERVERS if name.startswith("server") else NAMESPACES, "SERVER": SERVERS,
+                 "NAMESPACE": NAMESPACES}
+        if name.startswith("sm-partition"):
+            known["NAME"] = PARTITIONS
         self.ask_now(operator_lines.line_of(self.dice, name, usage, known))
 
     def step_terminate_named(self):
@@ -103,15 +120,15 @@ class NamedWorld(sequences.World):
             self.steps.append("%s of %d in %s" % (program, uid, path))
 
     def step_kill_daemon(self):
-        before = None if self.operator.waiting else self.namespaces()
+        before = None if self.operator.waiting else self.recorded()
         self.may_be_stale = True
         super().step_kill_daemon()
         if before is not None:
-            after = self.namespaces()
+            after = self.recorded()
             assert before == after, "before the daemon's death %s, after it %s" % (before, after)
 
-    STEPS = sequences.World.STEPS + (
-        (step_create, 15), (step_delete, 8), (step_namespace, 15), (step_module, 15),
+    STEPS = tuple(row for row in sequences.World.STEPS if row[0] is not sequences.World.step_kill_daemon) + (
+        (step_create, 15), (step_delete, 8), (step_namespace, 15), (step_module, 15), (step_partition, 8),
         (step_terminate_named, 2), (step_named_client, 40), (step_named_program, 4), (step_kill_daemon, 2))
 
     # ---- what holds at rest
@@ -122,6 +139,13 @@ class NamedWorld(sequences.World):
     def namespaces(self):
         """Ordered by their servers, then as the list has them."""
         return sorted((row[:STATUS] + row[STATUS + 1:] for row in self.rows()), key=lambda row: row[1])
+
+    def recorded(self):
+        """What the next daemon has to know."""
+        partitions = [line.split(",") for line in self.operator.ask(
+            "sm-partition list --format=csv,noheader") or []]
+        return (self.namespaces(), sorted(row[:STATE] + row[STATE + 1:] for row in partitions),
+                self.operator.ask("feature describe"), self.operator.ask("context-share describe"))
 
     def further_files(self):
         return len(self.rows())

@@ -113,6 +113,7 @@ class Operator:
         """Gives a command that may wait for other clients; its reply is read at rest."""
         with contextlib.suppress(OSError):
             command, sock = self.send(line)
+            command.is_left = True
             self.waiting.append((command, sock))
 
     def collect(self):

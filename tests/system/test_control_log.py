@@ -129,6 +129,9 @@ def test_commands():
                                       "[2026-11-20 23:42:49.606 Control   890] "))
     fails("without that reply", instead("is not a user id", "is a user id"))
     fails("missing", commands=COMMANDS[::-1])
+    left = Command("quit", [])
+    left.is_left = True
+    equal(check(RIGHT, (left, *COMMANDS[:3])), [])
     json = instead("] 896\n", "] 8 bytes\n")
     equal(check(json, (Command("get_server_list", ['{"a": 1}']),)), [])
     equal(check(instead("] 896\n", "] 2 bytes\n"), (Command("get_server_list", ["[]"]),)), [])
