@@ -85,6 +85,7 @@ class Log:
         self.refused = set()  # (pid, uid)
         self.apart = set()  # PIDs of clients with an isolated server
         self.named = {}  # name of a server -> [(first line, last line or None), ...]
+        self.unsure = set()  # names that a daemon has deleted and may not have recorded so
         self.daemon = None
         self.run_began = 0  # the daemon's first line
         self.split(text)
@@ -175,6 +176,10 @@ class Log:
                 self.complain(at, "server %d has no end, and no daemon adopts it" % server.pid)
             if server.is_orphan:
                 server.is_orphan, server.ended = False, at
+        for name, lives in self.named.items():
+            if lives[-1][1] is not None and self.is_unrecorded(lives[-1][1]) and not self.follows_an_end():
+                self.unsure.add(name)
+                lives.append((at, None))
 
     def on_known(self, at, found):
         server = self.server(int(found.group(1)))
@@ -250,6 +255,10 @@ class Log:
         """Whether a server has that name at that line."""
         return any(first <= at and (last is None or at <= last) for first, last in self.named.get(name, ()))
 
+    def follows_an_end(self):
+        """Whether the daemon before has ended by itself."""
+        return self.run_began > 0 and self.lines[self.run_began - 1][1] == END
+
     def is_unrecorded(self, at):
         """Whether an event of that line may be lost with a daemon that was killed."""
         return 0 <= self.run_began - at <= UNRECORDED_LINES
@@ -257,9 +266,10 @@ class Log:
     def on_added(self, at, found):
         lives = self.named.setdefault(found.group(1), [])
         if lives and lives[-1][1] is None:
-            if not self.is_unrecorded(lives[-1][0]):
+            if not self.is_unrecorded(lives[-1][0]) and found.group(1) not in self.unsure:
                 self.complain(at, "server %s is added twice" % found.group(1))
             lives[-1] = (lives[-1][0], self.run_began)
+        self.unsure.discard(found.group(1))
         lives.append((at, None))
 
     def on_deleted(self, at, found):

@@ -195,6 +195,18 @@ def test_named_servers():
     fails("which did not exist", named.replace("NEW CLIENT 899", "Server 'pool' is deleted\n"
                                                "[2026-11-20 23:42:49.900 Control   890] NEW CLIENT 899"),
           clients=(Client(899, 7, 901, 3, 4, "pool"),))
+    # The daemon died right after it had logged the end: the next one may still have it.
+    head = named[:named.index("[2026-11-20 23:42:49.900")].replace("Server 896 exited with status 0",
+                                                                    "Server 'pool' is deleted")
+    tail = ("[2026-11-20 23:42:51.000 Control   950] Server 896 of user 7 was started by the previous daemon\n"
+            "[2026-11-20 23:42:51.000 Control   950] Starting control daemon using socket /tmp/control\n"
+            "[2026-11-20 23:42:51.101 Control   950] NEW SERVER 896: Ready\n"
+            "[2026-11-20 23:42:51.900 Control   950] NEW CLIENT 899 from user 7: Server already exists\n"
+            "[2026-11-20 23:42:53.100 Control   950] Server 896 exited with status 0\n"
+            "[2026-11-20 23:42:53.100 Control   950] Exit with status 0\n")
+    equal(check(head + tail, (), (Client(899, 7, 896, 3, 4, "pool"),)), [])
+    more = "".join("[2026-11-20 23:42:50.000 Control   890] Accepting connection...\n" for _ in range(4))
+    fails("which did not exist", head + more + tail, commands=(), clients=(Client(899, 7, 896, 3, 4, "pool"),))
     both = Client(894, 7, 896, 1, 2), client
     fails("server 896 is", named, clients=both)
     size = instead("] 896\n", "] 5 bytes\n").replace("get_server_list", "server list")
