@@ -14,6 +14,9 @@
 /* Where the NVIDIA kernel driver reports faults. (MPS_KERNEL_LOG) */
 #define KERNEL_LOG_DEFAULT "/dev/kmsg"
 
+/* Where cgroups of version 2 are mounted. (MPS_CGROUP_ROOT) */
+#define CGROUP_ROOT_DEFAULT "/sys/fs/cgroup"
+
 /* sun_path holds 108 bytes with its NUL. */
 #define SOCKET_PATH_MAX 107
 

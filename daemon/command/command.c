@@ -125,14 +125,14 @@ static const struct command commands[] = {
 		NULL},
 	{"server set", " NAME" MODULE_LIMITS " [--uid=UID] [--locality-domains=false]", 2, 2,
 		module_server_set, "set limits of the server's namespace default", NEEDS_GPUS},
-	{"namespace create", " NAME --server=SERVER", 2, 2, module_namespace_create,
+	{"namespace create", " NAME --server=SERVER" MODULE_ROUTE, 2, 2, module_namespace_create,
 		"add a namespace, in whose directory clients share limits", NULL},
 	{"namespace delete", " NAME --server=SERVER [--force]", 2, 2, module_namespace_delete,
 		"remove it if it has no clients; --force: end their work first", NULL},
 	{"namespace list", " [NAME] [--server=SERVER] [--format=FORMAT]", 1, 2,
 		module_namespace_list, "list the namespaces and their limits", NULL},
-	{"namespace set", " NAME --server=SERVER" MODULE_LIMITS, 2, 2, module_namespace_set,
-		"set limits of a namespace", NEEDS_GPUS},
+	{"namespace set", " NAME --server=SERVER" MODULE_LIMITS MODULE_ROUTE, 2, 2,
+		module_namespace_set, "set limits of a namespace", NEEDS_GPUS},
 	{"namespace get", " NAME SERVER FIELD", 4, 4, module_namespace_get,
 		"print one column of that list", NULL},
 	{"client list", " [--server=SERVER] [--all] [--format=FORMAT]", 1, 1, module_client_list,
@@ -176,7 +176,7 @@ static const struct command commands[] = {
 
 static void describe_command(const struct command *command, char line[LINE_MAX_SIZE])
 {
-	char text[192];
+	char text[256];
 
 	snprintf(text, sizeof(text), "%s%s", command->name, command->usage);
 	snprintf(line, LINE_MAX_SIZE, "%-59s  %s", text, command->help);

@@ -219,6 +219,8 @@ static const struct key keys[CONFIG_KEYS] = {
 		.min = 1, .max = SERVERS_LIMIT},
 	[CONFIG_GROUP_BY_CGROUP] = {"group_by_cgroup", "MPS_GROUP_BY_CGROUP", "no",
 		.effect = CONFIG_AT_ONCE, .set = set_switch, AT(groups_by_cgroup)},
+	[CONFIG_CGROUP_ROOT] = {"cgroup_root", "MPS_CGROUP_ROOT", CGROUP_ROOT_DEFAULT,
+		.effect = CONFIG_AFTER_RESTART, .set = set_file, AT(cgroup_root)},
 	[CONFIG_CLIENT_HOST_MIB] = {"client_host_mib", "MPS_CLIENT_HOST_MIB", NULL,
 		.effect = CONFIG_FOR_NEW_SERVERS, .set = set_number, .is_passed_on = true,
 		.unit = "MiB", .min = 1, .max = HOST_MIB_MAX},

@@ -29,6 +29,7 @@ enum config_key {
 	CONFIG_IDLE_S,
 	CONFIG_SERVERS_MAX,
 	CONFIG_GROUP_BY_CGROUP,
+	CONFIG_CGROUP_ROOT,
 	CONFIG_CLIENT_HOST_MIB,
 	CONFIG_FOREGROUND_SLOWDOWN,
 	CONFIG_BACKGROUND_FLOOR,
@@ -64,14 +65,15 @@ struct config {
 	char pipe_directory[PATH_MAX]; /* absolute, without a slash at its end */
 	char log_directory[PATH_MAX];  /* the same */
 	char socket_path[SOCKET_PATH_MAX + 1];
-	uid_t uid;                 /* of the daemon: 0 serves all users, another UID only itself */
-	char kernel_log[PATH_MAX]; /* MPS_KERNEL_LOG */
-	unsigned grace_ms;         /* MPS_GRACE_MS */
-	unsigned servers_max;      /* MPS_SERVERS_MAX */
-	unsigned log_max_mib;      /* MPS_LOG_MAX_MIB, of each log; 0: no limit */
-	unsigned idle_s;           /* MPS_IDLE_S; 0: servers without clients stay */
-	bool groups_by_cgroup;     /* MPS_GROUP_BY_CGROUP */
-	bool is_verbose;           /* the log level at the start is debug */
+	uid_t uid;                  /* of the daemon: 0 serves all users, another UID only itself */
+	char kernel_log[PATH_MAX];  /* MPS_KERNEL_LOG */
+	char cgroup_root[PATH_MAX]; /* MPS_CGROUP_ROOT */
+	unsigned grace_ms;          /* MPS_GRACE_MS */
+	unsigned servers_max;       /* MPS_SERVERS_MAX */
+	unsigned log_max_mib;       /* MPS_LOG_MAX_MIB, of each log; 0: no limit */
+	unsigned idle_s;            /* MPS_IDLE_S; 0: servers without clients stay */
+	bool groups_by_cgroup;      /* MPS_GROUP_BY_CGROUP */
+	bool is_verbose;            /* the log level at the start is debug */
 	char metrics_listen[METRICS_LISTEN_MAX]; /* MPS_METRICS_LISTEN: [ADDRESS:]PORT, "": off */
 
 	unsigned protocol; /* 2 or 3: as which daemon of the vendor it starts */

@@ -51,8 +51,6 @@ static const struct refusal {
 		"server can have shares of SMs (active_thread_percentage) and priorities"},
 	{"locality_domains", "false", MODULE_NO_DOMAINS},
 	{"enabled", "true", MODULE_SHARES_CONTEXT},
-	{"cgroup", NULL, "is not served by this daemon: leave it out"},
-	{"cgroup_depth", NULL, "is not served by this daemon: leave it out"},
 };
 
 static const struct key top_keys[] = {
@@ -88,8 +86,8 @@ static const struct key namespace_keys[] = {
 	{"soft_limit", MEANING_LIMIT},
 	{"active_thread_percentage", MEANING_LIMIT},
 	{"client_priority", MEANING_LIMIT},
-	{"cgroup", MEANING_REFUSED},
-	{"cgroup_depth", MEANING_REFUSED},
+	{"cgroup", MEANING_LIMIT},
+	{"cgroup_depth", MEANING_LIMIT},
 	{"devices", MEANING_ARRAY},
 	{NULL, 0},
 };

@@ -96,7 +96,8 @@ static void note_later(struct conn *conn, const char *key, const struct group *g
 			key, n, n > 1 ? "are" : "is");
 }
 
-void module_set_limits(struct conn *conn, const struct tokens *tokens, struct group *group)
+bool module_set_limits(
+	struct conn *conn, const struct tokens *tokens, struct group *group, bool has_more)
 {
 	struct settings settings = group->commands;
 	const char *later = NULL;
@@ -106,20 +107,19 @@ void module_set_limits(struct conn *conn, const struct tokens *tokens, struct gr
 		const char *text = arguments_get(tokens, limits[i].key);
 
 		if (text && !limits[i].set(conn, text, &settings))
-			return;
+			return false;
 		n += text != NULL;
 		if (text && !limits[i].is_at_once)
 			later = limits[i].key;
 	}
-	if (n == 0) {
-		command_fail(conn, "%s needs a limit:" MODULE_LIMITS, tokens->item[0]);
-		return;
-	}
+	if (n == 0 && !has_more)
+		return command_fail(conn, "%s needs a limit:" MODULE_LIMITS, tokens->item[0]);
 	group->commands = settings;
 	group_shares_changed(conn->daemon, group);
 	daemon_want(conn->daemon, WANT_RECORD);
 	if (later)
 		note_later(conn, later, group);
+	return true;
 }
 
 /* ---- show */

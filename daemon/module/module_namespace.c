@@ -31,6 +31,8 @@ static const char *const columns[] = {
 	"pipe-directory",
 	/* Not in the list, whose columns are the vendor's. */
 	"soft-limit",
+	"cgroup",
+	"cgroup-depth",
 };
 
 #define COLUMNS_LISTED 7
@@ -66,14 +68,22 @@ static void refuse_existing(struct conn *conn, const char *name)
 		command_fail(conn, "Namespace '%s' already exists", name);
 }
 
+static void set_route(struct namespace *namespace, const struct route *route)
+{
+	memcpy(namespace->cgroup, route->cgroup, sizeof(namespace->cgroup));
+	namespace->cgroup_depth = route->depth;
+	daemon_want(namespace->slot->tenant->daemon, WANT_RECORD);
+}
+
 void module_namespace_create(struct conn *conn, const struct tokens *tokens)
 {
 	const char *name = tokens->item[1];
 	struct slot *slot = find_slot(conn, tokens);
 	struct namespace *namespace;
 	struct error_message error;
+	struct route route;
 
-	if (!slot)
+	if (!slot || !module_read_route(conn, tokens, slot, NULL, &route))
 		return;
 	if (!server_name_ok(name) || server_name_is_taken(name))
 		command_fail(conn,
@@ -82,10 +92,12 @@ void module_namespace_create(struct conn *conn, const struct tokens *tokens)
 			name);
 	else if (namespace_find(slot, name))
 		refuse_existing(conn, name);
-	else if (has_space(conn, slot) && namespace_create(slot, name, &namespace, &error) < 0)
+	else if (!has_space(conn, slot))
+		return;
+	else if (namespace_create(slot, name, &namespace, &error) < 0)
 		command_fail(conn, "%s", error.text);
 	else
-		daemon_want(conn->daemon, WANT_RECORD);
+		set_route(namespace, &route);
 }
 
 /* Its clients that wait for their server, and those that the server has. */
@@ -201,6 +213,7 @@ void module_namespace_get(struct conn *conn, const struct tokens *tokens)
 	table_init(&table, columns, ARRAY_SIZE(columns), NULL);
 	add_row(&table, namespace);
 	module_add_soft_limit(&table, namespace->group);
+	module_add_route(&table, namespace);
 	module_reply_cell(conn, &table, (size_t)field);
 }
 
@@ -209,9 +222,11 @@ void module_namespace_get(struct conn *conn, const struct tokens *tokens)
 void module_namespace_set(struct conn *conn, const struct tokens *tokens)
 {
 	const struct slot *slot = find_slot(conn, tokens);
-	const struct namespace *namespace =
+	struct namespace *namespace =
 		slot ? module_find_namespace(conn, slot, tokens->item[1]) : NULL;
+	struct route route;
 
-	if (namespace)
-		module_set_limits(conn, tokens, namespace->group);
+	if (namespace && module_read_route(conn, tokens, slot, namespace, &route) &&
+		module_set_limits(conn, tokens, namespace->group, module_has_route(tokens)))
+		set_route(namespace, &route);
 }

@@ -157,5 +157,5 @@ void module_server_set(struct conn *conn, const struct tokens *tokens)
 	}
 	namespace = module_find_namespace(conn, slot, NAMESPACE_DEFAULT);
 	if (namespace)
-		module_set_limits(conn, tokens, namespace->group);
+		module_set_limits(conn, tokens, namespace->group, false);
 }

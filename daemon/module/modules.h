@@ -9,6 +9,7 @@
 
 #include <limits.h>
 
+#include "frame.h"
 #include "daemon/text/arguments.h"
 #include "daemon/text/table.h"
 #include "daemon/state/server_name.h"
@@ -74,12 +75,38 @@ void module_context_share_describe(struct conn *conn, const struct tokens *token
 	" [--pinned-memory-limit=SIZE] [--active-thread-percentage=PERCENTAGE]"                    \
 	" [--client-priority=PRIORITY] [--soft-limit=SIZE]"
 
-/* Sets what the options say: all of it or, if a value is wrong, nothing. */
-void module_set_limits(struct conn *conn, const struct tokens *tokens, struct group *group);
+/*
+ * Sets what the options say: all of it or, if a value is wrong, nothing. `has_more': there are
+ * other options, so none of these is needed. False: the connection is answered.
+ */
+bool module_set_limits(
+	struct conn *conn, const struct tokens *tokens, struct group *group, bool has_more);
 
 /* The cells of the three limits of the vendor's list, and that of the soft limit. */
 void module_add_limits(struct table *table, const struct group *group);
 void module_add_soft_limit(struct table *table, const struct group *group);
+
+/* ---- cgroups of namespaces (module_route.c) */
+
+#define MODULE_ROUTE " [--cgroup=PATH] [--cgroup-depth=LEVELS]"
+
+struct route {
+	char cgroup[GROUP_NAME_MAX];
+	uint32_t depth;
+};
+
+/*
+ * What the options make of the namespace's route; NULL: of a new namespace of that slot. False: the
+ * connection is answered.
+ */
+bool module_read_route(struct conn *conn, const struct tokens *tokens, const struct slot *slot,
+	const struct namespace *namespace, struct route *ret_route);
+
+/* Whether an option is about the route. */
+bool module_has_route(const struct tokens *tokens);
+
+/* The cells of the route. */
+void module_add_route(struct table *table, const struct namespace *namespace);
 
 /* ---- what they share (module.c) */
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "cgroup.h"
 #include "eviction_stay.h"
 #include "group_shares.h"
 #include "partition_choice.h"
@@ -273,13 +274,14 @@ static void on_handover_timer(uv_timer_t *timer)
 
 /* What the operator allows the client on that server. */
 static struct frame_limits client_limits(
-	const struct server *server, const struct group *group, const struct conn *conn)
+	const struct server *server, const struct group *group, struct conn *conn)
 {
 	struct settings settings = server_settings(server, conn->cred.uid);
 	struct frame_limits limits;
 
 	limits_init(&limits);
 	settings_lower(&settings, &server->devices, &limits);
+	cgroup_lower_limits(conn, &server->devices, &limits);
 	if (group) {
 		settings = groups_settings(group, &server->devices);
 		settings_lower(&settings, &server->devices, &limits);
@@ -315,7 +317,7 @@ static int send_client(struct server *server, struct conn *conn, struct client *
 }
 
 /* For log_level debug. */
-static void log_limits(const struct server *server, const struct conn *conn)
+static void log_limits(const struct server *server, struct conn *conn)
 {
 	struct log_files *logs = &server->daemon->logs;
 	const struct group *group = groups_get(&server->daemon->groups, conn->group);

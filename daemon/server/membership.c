@@ -8,53 +8,16 @@
 
 #include "membership.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "cgroup.h"
 #include "cuda.h"
 #include "server.h"
-#include "daemon/text/process.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/namespace.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
-
-/* Room for a path and the lines of cgroup version 1 before it. */
-#define CGROUP_TEXT_MAX 16384
-
-static int read_cgroup_file(pid_t pid, char text[CGROUP_TEXT_MAX])
-{
-	char path[64];
-	_cleanup_close_ int fd = -EBADF;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	n = read(fd, text, CGROUP_TEXT_MAX - 1);
-	if (n < 0)
-		return -errno;
-	text[n] = '\0';
-	return 0;
-}
-
-/* The cgroup of the process that connected, even if another process has its PID by now. */
-static int read_cgroup(struct conn *conn, char text[CGROUP_TEXT_MAX])
-{
-	int r;
-
-	/* The setting is newer than the connection. */
-	if (conn->pidfd == -EBADF)
-		conn->pidfd = process_open_peer(conn->fd);
-	if (conn->pidfd < 0)
-		return conn->pidfd;
-	r = read_cgroup_file(conn->cred.pid, text);
-	/* The text is of this process only if it has not ended. */
-	return r == 0 && !process_is_alive(conn->pidfd) ? -ESRCH : r;
-}
 
 static bool group_is_for(const struct group *group, uid_t uid)
 {
@@ -68,25 +31,80 @@ bool membership_is_possible(const struct server *server, const struct group *gro
 	return group_is_for(group, uid) || daemon_trusts_server(server->daemon, uid);
 }
 
+static bool refuse_without_cgroup(struct conn *conn, const char *why, const char *setting)
+{
+	return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
+		"Cannot determine the cgroup of process %d (%s), and the MPS daemon groups "
+		"clients by cgroup (%s)",
+		conn->cred.pid, why, setting);
+}
+
 /* Finds the group of the client's cgroup, or NULL. False: the client has been refused. */
 static bool find_group_by_cgroup(struct conn *conn, struct group **ret_group)
 {
 	char text[CGROUP_TEXT_MAX];
-	int r = read_cgroup(conn, text);
-	const char *path = r == 0 ? group_name_of_cgroup(text) : NULL;
+	const char *why, *path = cgroup_of_client(conn, text, &why);
 
 	*ret_group = NULL;
 	if (!path)
-		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
-			"Cannot determine the cgroup of process %d (%s), and the MPS daemon groups "
-			"clients by cgroup (MPS_GROUP_BY_CGROUP)",
-			conn->cred.pid, r < 0 ? strerror(-r) : "it has no cgroup of version 2");
+		return refuse_without_cgroup(conn, why, "MPS_GROUP_BY_CGROUP");
 	*ret_group = groups_find_above(&conn->daemon->groups, path);
 	if (*ret_group && !group_is_for(*ret_group, conn->cred.uid))
 		return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"The group %.100s of this cgroup is for UID %u, but this client runs as "
 			"UID %u",
 			(*ret_group)->name, (*ret_group)->uid, conn->cred.uid);
+	return true;
+}
+
+/* ---- namespaces of cgroups */
+
+/* Whether the client may come to that namespace by its cgroup. `slot': of that server only. */
+static bool is_route(const struct group *group, const struct conn *conn, const struct slot *slot)
+{
+	const struct namespace *namespace = group->namespace;
+
+	return namespace && *namespace->cgroup && !namespace->is_deleted &&
+	       !namespace->slot->is_deleted && (!slot || namespace->slot == slot) &&
+	       group_is_for(group, conn->cred.uid);
+}
+
+static bool has_routes(const struct conn *conn, const struct slot *slot)
+{
+	list_each (const struct group, group, &conn->daemon->groups.list, link)
+		if (is_route(group, conn, slot))
+			return true;
+	return false;
+}
+
+static bool is_within(const struct namespace *namespace, const char *path)
+{
+	return group_name_is_above(namespace->cgroup, path) &&
+	       cgroup_depth(namespace->cgroup, path) <= namespace->cgroup_depth;
+}
+
+/*
+ * The namespace whose cgroup is the nearest one at or above the client's; else `ret_group' stays.
+ * False: the client has been refused.
+ */
+static bool find_group_by_route(
+	struct conn *conn, const struct slot *slot, struct group **ret_group)
+{
+	const struct namespace *found = NULL;
+	char text[CGROUP_TEXT_MAX];
+	const char *why, *path;
+
+	if (!has_routes(conn, slot))
+		return true;
+	path = cgroup_of_client(conn, text, &why);
+	if (!path)
+		return refuse_without_cgroup(conn, why, "namespace set --cgroup");
+	list_each (const struct group, group, &conn->daemon->groups.list, link)
+		if (is_route(group, conn, slot) && is_within(group->namespace, path) &&
+			(!found || strlen(group->namespace->cgroup) > strlen(found->cgroup)))
+			found = group->namespace;
+	if (found)
+		*ret_group = found->group;
 	return true;
 }
 
@@ -138,7 +156,9 @@ static bool find_group_by_entry(struct conn *conn, struct group **ret_group)
 			"UID %u",
 			group->name, group->uid, conn->cred.uid);
 	*ret_group = group;
-	return true;
+	/* The directory of the server itself is that of its namespace `default'. */
+	return strcmp(group->namespace->name, NAMESPACE_DEFAULT) != 0 ||
+	       find_group_by_route(conn, group->namespace->slot, ret_group);
 }
 
 /* The group that the client cannot choose: of its directory, or of its cgroup. NULL: none. */
@@ -147,7 +167,9 @@ static bool find_given_group(struct conn *conn, struct group **ret_group)
 	*ret_group = NULL;
 	if (conn->entry)
 		return find_group_by_entry(conn, ret_group);
-	return !conn->daemon->config.groups_by_cgroup || find_group_by_cgroup(conn, ret_group);
+	if (conn->daemon->config.groups_by_cgroup && !find_group_by_cgroup(conn, ret_group))
+		return false;
+	return *ret_group || find_group_by_route(conn, NULL, ret_group);
 }
 
 static bool find_client_group(struct conn *conn, struct group **ret_group)

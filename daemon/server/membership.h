@@ -3,9 +3,9 @@
 #define MEMBERSHIP_H
 
 /*
- * Decides the group of a client: the group that its MPS_GROUP names, or, with
- * MPS_GROUP_BY_CGROUP=1 in the daemon's environment, the group of its cgroup,
- * which MPS_GROUP cannot override. Loop thread.
+ * Decides the group of a client: that of the namespace in whose directory it connects, or of the
+ * namespace or, with MPS_GROUP_BY_CGROUP=1 in the daemon's environment, the group of its cgroup.
+ * Else it is the group that its MPS_GROUP names. Loop thread.
  */
 
 #include "base.h"

@@ -84,6 +84,7 @@ int namespace_create(struct slot *slot, const char *name, struct namespace **ret
 	snprintf(namespace->name, sizeof(namespace->name), "%s", name);
 	namespace->slot = slot;
 	namespace->group = group;
+	namespace->cgroup_depth = UINT32_MAX;
 	list_init(&namespace->enders);
 	group->namespace = namespace;
 	/* Before the first one: lists begin with the newest. */

@@ -80,6 +80,9 @@ static void write_namespaces(FILE *file, const struct slot *slot)
 
 		fprintf(file, "namespace %s %u %s", server, slot->tenant->uid, namespace->name);
 		write_limits(file, &namespace->group->commands);
+		if (*namespace->cgroup)
+			fprintf(file, "cgroup %s %u %s %u %s\n", server, slot->tenant->uid,
+				namespace->name, namespace->cgroup_depth, namespace->cgroup);
 	}
 }
 
@@ -298,6 +301,27 @@ static void parse_namespace(struct daemon *daemon, char *rest)
 	namespace->group->commands = settings;
 }
 
+/* The namespace of the words server, UID and name, which lines before have made; NULL: none. */
+static struct namespace *read_namespace(struct daemon *daemon, char **rest)
+{
+	const char *server = next_word(rest);
+	struct tenant *tenant = read_tenant(daemon, rest);
+	const struct slot *slot = tenant ? find_server_slot(daemon, tenant, server) : NULL;
+
+	return slot ? namespace_find(slot, next_word(rest)) : NULL;
+}
+
+static void parse_cgroup(struct daemon *daemon, char *rest)
+{
+	struct namespace *namespace = read_namespace(daemon, &rest);
+	uint64_t depth;
+
+	if (!namespace || parse_number(next_word(&rest), UINT32_MAX, &depth) < 0)
+		return;
+	namespace->cgroup_depth = (uint32_t)depth;
+	snprintf(namespace->cgroup, sizeof(namespace->cgroup), "%s", next_word(&rest));
+}
+
 static bool is_hex(const char *text, size_t n_max)
 {
 	size_t n = strspn(text, "0123456789abcdef");
@@ -375,6 +399,7 @@ static void parse_line(struct daemon *daemon, char *line)
 		{"group", parse_group},
 		{"named", parse_named},
 		{"namespace", parse_namespace},
+		{"cgroup", parse_cgroup},
 		{"partition", parse_partition},
 		{"sm-partition", parse_sm_partition},
 	};

@@ -7,6 +7,7 @@
  * DIRECTORY/SERVER/NAME. The name of the group is SERVER/NAME. Loop thread.
  */
 
+#include "frame.h"
 #include "server_name.h"
 #include "daemon/text/list.h"
 
@@ -18,12 +19,14 @@ struct slot;
 
 struct namespace
 {
-	struct list link;          /* in its slot's namespaces, the newest first */
-	struct slot *slot;         /* whose server it belongs to */
-	struct group *group;       /* owned */
-	struct endpoint *endpoint; /* owned */
-	bool is_deleted;           /* freed when the work of its clients has ended */
-	struct list enders;        /* connections whose namespace delete waits for that */
+	struct list link;            /* in its slot's namespaces, the newest first */
+	struct slot *slot;           /* whose server it belongs to */
+	struct group *group;         /* owned */
+	struct endpoint *endpoint;   /* owned */
+	char cgroup[GROUP_NAME_MAX]; /* whose clients come to it; "": none */
+	uint32_t cgroup_depth;       /* levels below that cgroup */
+	bool is_deleted;             /* freed when the work of its clients has ended */
+	struct list enders;          /* connections whose namespace delete waits for that */
 	char name[SERVER_NAME_MAX];
 };
 

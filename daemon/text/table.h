@@ -10,7 +10,7 @@
 
 #include "base.h"
 
-#define TABLE_COLUMNS_MAX 12
+#define TABLE_COLUMNS_MAX 16
 
 #define TABLE_FORMATS "table, csv or csv,noheader"
 

@@ -67,6 +67,14 @@ static bool is_at_own_limit(const struct session_device *sdev, uint64_t size)
 	return used > own->limit || size > own->limit - used;
 }
 
+/* Whether other sessions can help: the GPU is full, and no limit, of the group either, refuses. */
+static bool may_ask_others(
+	const struct session *session, const struct session_device *sdev, uint64_t size)
+{
+	return eviction_may_ask(session, sdev->device->ordinal, size) &&
+	       quota_left(&sdev->memory->quota) >= size;
+}
+
 /*
  * Gives back what the session keeps unused, by its parts. Managed memory is not memory of the GPU,
  * but counts for the group. False: there is nothing, or the session has work.
@@ -192,8 +200,8 @@ static bool make_space(struct session *session, struct session_device *sdev, uin
 
 	if (round < LEASE_ROUNDS && shrink(session, sdev, is_own))
 		return true;
-	if (!is_own && eviction_may_ask(session, sdev->device->ordinal, size) &&
-		round < EVICTION_ROUNDS && evict_others(session, sdev, size, false))
+	if (!is_own && may_ask_others(session, sdev, size) && round < EVICTION_ROUNDS &&
+		evict_others(session, sdev, size, false))
 		return true;
 	n_rounds = rounds_of(session, sdev, is_own);
 	if (n_rounds == 0 || round > n_rounds || atomic_load(&session->is_ending))

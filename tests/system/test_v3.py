@@ -310,7 +310,7 @@ def test_wrong_file():
                            ("[servers.a]\nuid = 1.5\n", "line 2: uid is neither a word nor a number"),
                            ("[servers.a]\nuid = true\n", "line 2: uid is neither"),
                            ("[servers.a]\nallowed_devices = 'a b'\n", "line 2: allowed_devices is neither"),
-                           ("[servers.a.namespaces.b]\ncgroup = 'x'\n", "line 2: cgroup is not served"),
+                           ("[servers.a.namespaces.b]\ncgroup = 'x'\n", '"x" is not the path of a cgroup'),
                            ("[servers.a.devices]\nuuid = '0'\n", "line 1: devices is not an array of tables"),
                            ("[[servers.a.devices]]\nuid = '0'\n",
                             "line 2: unknown key uid of devices: did you mean uuid?"),

@@ -145,7 +145,7 @@ static void test_key_errors(_unused_ void **state)
 		"device_pinned_mem_limit?\n");
 	check_error("[user 5]\nuid = 5\n",
 		"/c:2: [user 5] has no key \"uid\": its keys are active_thread_percentage, "
-		"device_pinned_mem_limit, client_priority, oversubscribe\n");
+		"device_pinned_mem_limit, client_priority, oversubscribe, soft_limit\n");
 	check_error("[daemon]\nidle_s = 1\n\nidle_s = 1\n",
 		"/c:4: idle_s is set in line 2 already: remove one of the two lines\n");
 	check_error("[group a]\nuid = 5\nuid = 6\n",
