@@ -122,7 +122,7 @@ static const struct key feature_keys[] = {
 
 static const struct key memacct_keys[] = {
 	{"enabled", MEANING_OWN},
-	{"audit_log", MEANING_NOTHING},
+	{"audit_log", MEANING_OWN},
 	{"force_polling", MEANING_NOTHING},
 	{NULL, 0},
 };
@@ -453,13 +453,20 @@ static int write_servers(const struct reader *reader, json_t *servers)
 static int write_memacct(const struct reader *reader, json_t *node)
 {
 	json_t *enabled = json_object_get(json_object_get(node, "table"), "enabled");
+	json_t *audit = json_object_get(json_object_get(node, "table"), "audit_log");
 	const json_t *value = json_object_get(enabled, "value");
+	const json_t *is_audited = json_object_get(audit, "value");
 	int r = check_table(reader, node, "memacct", memacct_keys);
 
 	if (r == 0 && enabled && !json_is_boolean(value))
 		return refuse_value(reader, enabled, "enabled", "is neither true nor false");
 	if (r == 0 && enabled && json_is_false(value))
 		fputs("feature disable memacct\n", reader->out);
+	if (r == 0 && audit && !json_is_boolean(is_audited))
+		return refuse_value(reader, audit, "audit_log", "is neither true nor false");
+	if (r == 0 && audit)
+		fprintf(reader->out, "memacct set --audit-log=%s\n",
+			json_is_true(is_audited) ? "true" : "false");
 	return r;
 }
 

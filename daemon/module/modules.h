@@ -68,6 +68,10 @@ void module_context_share_describe(struct conn *conn, const struct tokens *token
 	"cannot be false: clients of a server run in its context. default_socket=off gives each "  \
 	"program in the daemon's own directory a server of its own"
 
+/* module_memacct.c */
+void module_memacct_set(struct conn *conn, const struct tokens *tokens);
+void module_memacct_describe(struct conn *conn, const struct tokens *tokens);
+
 /* ---- limits of a namespace (module_limit.c) */
 
 /* The options of the limits. */

@@ -101,6 +101,12 @@ static uint64_t read_pid_namespace(pid_t pid)
 	return sscanf(text, "pid:[%llu]", &inode) == 1 ? inode : 0;
 }
 
+static void set_soft_limits(struct client *client, uint64_t soft_limit)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		client->soft[i] = soft_limit;
+}
+
 int clients_add(
 	struct server *server, const struct frame_client_note *note, struct client **ret_client)
 {
@@ -124,6 +130,8 @@ int clients_add(
 	client->uid = note->uid;
 	client->program = note->program;
 	client->pid_namespace = read_pid_namespace(client->pid);
+	/* Of an adopted server's client: what a file of the kernel says is not known any more. */
+	set_soft_limits(client, server_settings(server, note->uid).soft_limit);
 	memcpy(client->command, note->command, sizeof(client->command));
 	list_add_tail(&server->clients, &client->link);
 	server->n_clients++;
@@ -153,8 +161,27 @@ int clients_add_context(struct server *server, const struct frame_context *frame
 	return 0;
 }
 
+/* For memacct set audit_log=true. */
+static void audit(const struct server *server, const struct client *client, const char *event)
+{
+	const struct group *group = groups_get(&server->daemon->groups, client->group);
+
+	if (!server->daemon->is_memory_audited)
+		return;
+	log_control(&server->daemon->logs, "[memacct] %s client pid %d, user %u, target=%s", event,
+		client->pid, client->uid, group ? group->name : "none");
+	for (unsigned i = 0; i < client->n_contexts; i++) {
+		const uint32_t ordinal = client->contexts[i].ordinal;
+
+		log_control(&server->daemon->logs,
+			"[memacct] client pid %d had at most %llu bytes of device %u", client->pid,
+			(unsigned long long)client->counts.memory_peak[ordinal], ordinal);
+	}
+}
+
 static void client_free(struct server *server, struct client *client)
 {
+	audit(server, client, "unregister");
 	list_remove(&client->link);
 	server_watch_client_end(server, client);
 	client->account->n_sessions--;
@@ -313,6 +340,7 @@ static int send_client(struct server *server, struct conn *conn, struct client *
 	if (r < 0)
 		return r;
 	memcpy(client->partition, frame.limits.partition, sizeof(client->partition));
+	memcpy(client->soft, frame.limits.soft, sizeof(client->soft));
 	return conn_send(server->conn, &frame, conn->fd);
 }
 
@@ -364,6 +392,7 @@ int clients_hand_over(struct server *server, struct conn *conn)
 		return -EAGAIN;
 	}
 	log_limits(server, conn);
+	audit(server, client, "register");
 	server->daemon->last_client_id = id;
 	server->in_flight = conn;
 	server->in_flight_id = id;

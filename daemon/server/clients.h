@@ -63,6 +63,7 @@ struct client {
 	char command[FRAME_TEXT_MAX];
 	uint64_t
 		partition[DEVICES_MAX]; /* the chunks of SMs that it has, of GPUs with partitions */
+	uint64_t soft[DEVICES_MAX];     /* its own soft limits; MEMORY_ALL: none */
 	struct context contexts[DEVICES_MAX];
 	unsigned n_contexts;
 	struct counts counts;        /* as of the server's last report, as is the next */

@@ -149,6 +149,8 @@ char *state_text_format(const struct daemon *daemon)
 		fputs("feature memacct\n", file);
 	if (daemon->is_socket_apart)
 		fputs("feature default_socket\n", file);
+	if (daemon->is_memory_audited)
+		fputs("feature audit_log\n", file);
 	write_servers(file, daemon);
 	write_groups(file, daemon);
 	write_named_servers(file, daemon);
@@ -212,11 +214,12 @@ static void parse_default(struct daemon *daemon, char *rest)
 		server->default_commands = settings;
 }
 
-/* What is off. */
+/* What is not as at first. */
 static void parse_feature(struct daemon *daemon, char *rest)
 {
 	daemon->is_memacct_off |= strcmp(rest, "memacct") == 0;
 	daemon->is_socket_apart |= strcmp(rest, "default_socket") == 0;
+	daemon->is_memory_audited |= strcmp(rest, "audit_log") == 0;
 }
 
 static void parse_server(struct daemon *daemon, char *rest)

@@ -71,7 +71,8 @@ struct daemon {
 	struct settings environment, default_file, default_commands;
 	struct groups groups;
 	struct usages usages;
-	bool is_memacct_off;  /* feature disable memacct: soft limits do not count */
+	bool is_memory_audited; /* memacct set audit_log=true */
+	bool is_memacct_off;    /* feature disable memacct: soft limits do not count */
 	bool is_socket_apart; /* programs that come by the daemon's socket have servers of their own
 			       */
 	bool is_applying;     /* the file of -a: all other commands wait */

@@ -3,6 +3,8 @@
 # time limit: 200 s
 """Soft limits of memory: what a client borrows leaves for one inside its own soft limit."""
 
+import os
+
 import card
 import harness
 import mps
@@ -106,6 +108,35 @@ def test_free_memory():
         pool.is_refused("small", 46)
         large.end()
         small.end()
+
+
+def test_describe():
+    """What namespaces and clients have, may have, have borrowed, and have in host memory."""
+    with Pool(("small", "--soft-limit=32M"), ("large", "--soft-limit=16M", "--pinned-memory-limit=60M")) as pool:
+        pool.command("memacct", "set", "audit_log=true")
+        large = pool.hold("large", 52)
+
+        def rows():
+            table = [line.split(",") for line in pool.command(
+                "memacct", "describe", "--server=pool", "--format=csv,noheader").stdout.splitlines()]
+            return {(row[1], row[2]): row[4:] for row in table}
+
+        pid = str(large.process.pid)
+        equal(set(rows()), {("large", "-"), ("large", pid), ("small", "-"), ("default", "-")})
+        used, soft, hard, borrowed, away = rows()["large", "-"]
+        equal((soft, hard, away), ("16M", "60M", "0"))
+        equal(int(borrowed[:-1]), int(used[:-1]) - 16)
+        equal(rows()["small", "-"], ["0", "32M", "unlimited", "0", "0"])
+        small = pool.hold("small", 28)
+        assert 16 <= int(rows()["large", pid][4][:-1]) < 40, rows()
+        equal(rows()["large", "-"][4], rows()["large", pid][4])
+        small.end()
+        large.end()
+        contains(pool.service.control_log(), "[memacct] register client pid %s, user %d, target=pool/large" % (pid, os.getuid()))
+        wait_for("its peak in the log", lambda: "[memacct] client pid %s had at most 5" % pid
+                 in pool.service.control_log())
+        done = pool.command("memacct", "set", "audit_log=maybe", check=False)
+        equal(done.returncode, 1)
 
 
 def test_survives_the_daemon():
