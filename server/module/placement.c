@@ -21,6 +21,7 @@
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/share/eviction.h"
 #include "server/share/mover.h"
 #include "server/share/session_device.h"
 #include "server/memory/space.h"
@@ -52,7 +53,7 @@ static const char *reason_of(int r)
 	case -ENOEXEC:
 		return "the driver refused code whose variables were placed";
 	case -ECANCELED:
-		return "MPS_DISABLE has the word place";
+		return "it has variables where the driver has placed them";
 	default:
 		return "it has code that refers to its variables in an unknown way";
 	}
@@ -122,7 +123,11 @@ void placements_end(struct session *session, struct library *library)
 
 /* ---- the code */
 
-static bool is_on(void)
+/*
+ * Placing costs memory and time, as the driver has its own copy of each variable: only for sessions
+ * whose memory may leave.
+ */
+static bool is_wanted(const struct session *session)
 {
 	static atomic_uint known;
 	unsigned on = atomic_load_explicit(&known, memory_order_relaxed);
@@ -131,7 +136,7 @@ static bool is_on(void)
 		on = disable_has(DISABLE_PLACE) ? 1 : 2;
 		atomic_store_explicit(&known, on, memory_order_relaxed);
 	}
-	return on == 2;
+	return on == 2 && eviction_is_allowed(session);
 }
 
 /* 0; 1: the image has no variables; or -errno for reason_of(). */
@@ -218,7 +223,8 @@ static int placement_new(struct session *session, const struct library *library,
 		return -ENOMEM;
 	placement->device = device->ordinal;
 	placement->deferred.on_done = on_unloaded;
-	r = is_on() ? find_code(library, device, &placement->globals)
+	r = is_wanted(session)
+		    ? find_code(library, device, &placement->globals)
 		    : (machine_code_variables(library->deferred.image, device) > 0 ? -ECANCELED
 										   : 1);
 	if (r == 0)

@@ -10,7 +10,7 @@ PLACED = ("variables", "variables_cubin")
 
 def step_variables():
     """From PTX and in machine code; the driver's own linker may leave them where they are."""
-    with mps.Service(library=None) as service:
+    with mps.Service({"MPS_OVERSUBSCRIBE": "1"}, library=None) as service:
         for name in PLACED:
             natively, got = native(name), service.run(name, "placed")
             need("%s: placed, and right as natively" % name,

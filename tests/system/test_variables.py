@@ -6,13 +6,15 @@ import harness
 import mps
 from harness import contains, equal
 
+# Variables are placed for clients whose memory may leave.
+MAY_LEAVE = {"MPS_OVERSUBSCRIBE": "1"}
 # The software GPU refuses machine code that the server has changed.
 PROGRAMS = ("variables", "variables_linked")
 
 
 def test_placed():
     """On two GPUs; beside another client of the same image, which has its own variables."""
-    with mps.Service({"SOFTGPU_DEVICES": "2"}) as service:
+    with mps.Service(dict(MAY_LEAVE, SOFTGPU_DEVICES="2")) as service:
         several = [service.popen(name, "placed") for name in PROGRAMS + PROGRAMS]
         for process in several:
             code, out, err = service.finish(process)
@@ -28,17 +30,19 @@ def test_evicted():
 
 def test_refused_by_the_driver():
     """The program does not notice, and server.log says so."""
-    with mps.Service() as service:
+    with mps.Service(MAY_LEAVE) as service:
         service.run_ok("variables_cubin")
         contains(service.server_log(), "the driver refused code whose variables were placed")
 
 
-def test_switched_off():
-    with mps.Service({"MPS_DISABLE": "place"}) as service:
-        service.run_ok("variables")
-        code, out, _ = service.run("variables", "placed")
-        equal(code, 1)
-        contains(out, "a variable lies at")
+def test_not_placed():
+    """Where memory never leaves, and where the operator says so."""
+    for settings in {}, dict(MAY_LEAVE, MPS_DISABLE="place"):
+        with mps.Service(settings) as service:
+            service.run_ok("variables")
+            code, out, _ = service.run("variables", "placed")
+            equal(code, 1)
+            contains(out, "a variable lies at")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ enum {
 
 static void load(const void *image, size_t size)
 {
+	harness.session->limits.oversubscribe = OVERSUBSCRIBE_YES;
 	harness_send_image(image, size);
 	assert_int_equal(send_library_load(LIBRARY, size), CUDA_SUCCESS);
 }
