@@ -210,7 +210,7 @@ static void check_text(const struct settings *settings, enum setting setting, co
 
 static void test_texts(_unused_ void **state)
 {
-	static const char *const texts[SETTINGS] = {"12.5", "0=1G,1=1536M", "2", "yes"};
+	static const char *const texts[SETTINGS] = {"12.5", "0=1G,1=1536M", "2", "yes", "8G"};
 	struct settings settings, other;
 
 	settings_init(&settings);
