@@ -150,9 +150,11 @@ static int save_and_load(struct session *session, struct record_script **ret_scr
 
 static void end_objects(struct session *session)
 {
+	session->keeps_memory = true;
 	for (const struct session_part *const *part = session_parts; *part; part++)
 		if ((*part)->is_recorded)
 			(*part)->end(session, false);
+	session->keeps_memory = false;
 	/* What is destroyed later would keep its values, which others must get again. */
 	graphs_wait_for_ends(session);
 }

@@ -34,6 +34,7 @@
 #include "server/stream/stream.h"
 #include "server/memory/memory_op.h"
 #include "server/memory/space.h"
+#include "server/module/library.h"
 #include "server/launch/launch.h"
 #include "do_graph.h"
 
@@ -476,6 +477,18 @@ CUresult do_graph_upload(struct session *session, struct stream *stream, struct 
 	return result == CUDA_SUCCESS ? cuda.cuGraphUpload(graph->real, real) : result;
 }
 
+/* A replay would not find the library, of which the variables lie there, by its ID. */
+static bool uses_ended_variables(const struct graph *graph)
+{
+	for (uint32_t i = 0; i < graph->n_nodes; i++) {
+		const struct library *library = graph->nodes[i].library;
+
+		if (library && library->is_ended && library->placements)
+			return true;
+	}
+	return false;
+}
+
 static const char *graphs_obstacle(struct session *session)
 {
 	for (const struct graph *graph = session->graph_list; graph; graph = graph->next) {
@@ -485,6 +498,8 @@ static const char *graphs_obstacle(struct session *session)
 			return "it makes a graph";
 		if (graph->result != CUDA_SUCCESS)
 			return "the change of a graph has failed";
+		if (uses_ended_variables(graph))
+			return "a graph uses variables of code that was unloaded";
 		if (!graph_spans_ok(session, graph))
 			return "a graph uses memory that was freed";
 	}

@@ -17,6 +17,7 @@
 #include "messages.h"
 #include "placement.h"
 #include "server/util/log.h"
+#include "server/record/record_notes.h"
 #include "server/session/fault.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
@@ -452,43 +453,47 @@ CUresult do_library_names(struct session *session, struct library *library, uint
 		       : result;
 }
 
-/* Its variables lie where the driver has put them. */
-static bool has_variables(const struct session *session, struct image *image)
-{
-	enum {
-		UNKNOWN,
-		NO,
-		YES
-	};
-	unsigned known = atomic_load_explicit(&image->has_variables, memory_order_relaxed);
-
-	if (known == UNKNOWN && session->current) {
-		known = machine_code_variables(image, session->current->device) > 0 ? YES : NO;
-		atomic_store_explicit(&image->has_variables, known, memory_order_relaxed);
-	}
-	return known != NO;
-}
-
 static const char *libraries_obstacle(struct session *session)
 {
 	const char *reason = library_immovable(session);
-	struct image *image;
+
+	/* Such as that of a constant: other variables lie in memory of the session. */
+	if (!reason && session->variables.n > 0)
+		reason = "its client has the address of a variable in the driver's memory";
+	return reason;
+}
+
+/* Where its variables lie. */
+static void libraries_note(struct session *session, struct record_notes *notes)
+{
+	struct library *library;
 	uint32_t at = 0;
 
-	if (reason)
-		return reason;
-	/* The client has the address of one: also of a constant, of which its image does not tell.
-	 */
-	if (session->variables.n > 0)
-		return "its code has variables";
-	while ((image = record_next_image(&session->record, &at)))
-		if (has_variables(session, image))
-			return "its code has variables";
-	return NULL;
+	while ((library = handle_next(&session->libraries, &at)))
+		for (unsigned i = 0; i < DEVICES_MAX; i++) {
+			uint64_t address = library_place(library, i);
+
+			if (address > 0)
+				record_notes_add(notes, RECORD_LIBRARY, library->id, i, address);
+		}
+}
+
+static bool libraries_recall(struct session *session, const struct record_note *note)
+{
+	struct library *library;
+
+	if (note->kind != RECORD_LIBRARY)
+		return true;
+	library = session_library(session, note->id);
+	return library && session_device_get(session, note->index) &&
+	       library_place(library, note->index) == 0 &&
+	       library_keep_place(session, library, note->index, note->value);
 }
 
 const struct session_part libraries_part = {
 	.obstacle = libraries_obstacle,
+	.note = libraries_note,
+	.recall = libraries_recall,
 	.is_recorded = true,
 	.poll = libraries_poll,
 	.end = libraries_free,

@@ -18,6 +18,7 @@
 #include "machine_code.h"
 #include "placement.h"
 #include "server/session/fault.h"
+#include "server/session/recorded.h"
 #include "server/session/session.h"
 #include "server/schedule/deferred.h"
 #include "server/share/session_device.h"
@@ -326,7 +327,9 @@ static CUresult managed_replace(struct session *session, struct library *library
 	deferred->on_done = on_replaced;
 	library->deferred.library = real;
 	library->loaded_on = 0;
-	placements_end(session, library);
+	/* Without code yet, places that are kept stay. */
+	if (!recorded_is_replay(session))
+		placements_end(session, library);
 	deferred_add(deferred);
 	return CUDA_SUCCESS;
 }
@@ -353,7 +356,9 @@ CUresult do_managed_bind(
 		library_log_refusal(session, library, result);
 		return result;
 	}
-	cubin_initialise(&library->managed->cubin, (uint8_t *)(uintptr_t)address);
+	/* A replay finds the values there. */
+	if (!recorded_is_replay(session))
+		cubin_initialise(&library->managed->cubin, (uint8_t *)(uintptr_t)address);
 	library->managed->address = address;
 	return CUDA_SUCCESS;
 }

@@ -101,7 +101,7 @@ void placements_flush(struct session *session)
 		struct placement *placement = LIST_POP(session->ending_placements);
 		struct session_device *sdev = session_device_get(session, placement->device);
 
-		if (sdev)
+		if (sdev && !session->keeps_memory)
 			(void)arena_free(&sdev->arena, placement->address);
 		session->has_unused = true;
 		placement_free(placement);
@@ -315,6 +315,11 @@ static CUresult place(struct session *session, struct library *library, struct s
 	CUresult result;
 	int r;
 
+	/* The address may be of another process (server/replay.h). */
+	if (kept_at && !memory_check(session, kept_at, placement->globals.total)) {
+		placement_free(placement);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
 	placement->address = kept_at;
 	result = kept_at ? load_placed(library, placement, &r)
 			 : place_in(session, library, sdev, placement, &r);

@@ -598,18 +598,6 @@ bool record_has(const struct record *record, uint16_t op)
 	return false;
 }
 
-struct image *record_next_image(const struct record *record, uint32_t *at)
-{
-	for (*at = MAX(*at, RECORD_START); *at < record->size;) {
-		struct record_entry *entry = record_entry(record, *at);
-
-		*at += entry->size;
-		if (entry->object != RECORD_NO_OBJECT && entry->op != 0 && entry->has_image)
-			return *record_part(entry).image;
-	}
-	return NULL;
-}
-
 uint64_t record_held(const struct record *record)
 {
 	return record->size_max + record->n_objects_max * sizeof(struct record_object) +

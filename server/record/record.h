@@ -81,9 +81,6 @@ const char *record_obstacle(const struct record *record);
 /* Whether a message of that type is kept. */
 bool record_has(const struct record *record, uint16_t op);
 
-/* The image of an entry from `*at' on, which is 0 at first. NULL: there are no more. */
-struct image *record_next_image(const struct record *record, uint32_t *at);
-
 /* Objects of that kind that are kept, for tests and figures. RECORD_KINDS: all. */
 uint32_t record_count(const struct record *record, unsigned kind);
 

@@ -150,6 +150,7 @@ struct session {
 	};
 	struct record record;           /* of its objects */
 	const struct record_step *step; /* of a replay (recorded.h); NULL: none */
+	bool keeps_memory;              /* what ends is made again at the same addresses */
 	struct record_script *script;   /* owned: to be replayed (server/replay.h); NULL: none */
 	uint64_t replayed_at;           /* `n_messages' at the last test of a replay */
 	struct graph *graph_list;       /* all graphs, also destroyed ones that still run */

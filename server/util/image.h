@@ -16,13 +16,12 @@ struct image {
 	size_t size;
 	struct image_linked *linked; /* of an image of several parts; else NULL */
 	uint64_t hash;
-	int fd;                    /* of the file, owned; -1: the process could have no more */
-	atomic_uint abilities;     /* the result of image_abilities() */
-	atomic_uint has_variables; /* as library.c has seen */
-	atomic_uint has_managed;   /* the result of managed_come_first() */
-	atomic_bool is_plain;      /* placement_get() has found no variables in it */
-	uint32_t n_refs;           /* under the list's lock */
-	struct image *next;        /* the list of all images */
+	int fd;                  /* of the file, owned; -1: the process could have no more */
+	atomic_uint abilities;   /* the result of image_abilities() */
+	atomic_uint has_managed; /* the result of managed_come_first() */
+	atomic_bool is_plain;    /* placement_get() has found no variables in it */
+	uint32_t n_refs;         /* under the list's lock */
+	struct image *next;      /* the list of all images */
 };
 
 /*

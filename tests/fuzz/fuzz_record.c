@@ -14,10 +14,10 @@
 
 #include "session_harness.h"
 #include "spec_hash.h"
-#include "server/replay.h"
 #include "server/record/record_file.h"
 #include "server/record/record_script.h"
 #include "server/launch/launch_batch.h"
+#include "server/replay.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -38,8 +38,8 @@ static uint32_t count_entries(const uint8_t *data, size_t size)
 
 static int make_file(const uint8_t *data, size_t size)
 {
-	const struct record_file_head head = {RECORD_FILE_MAGIC, 1, SPEC_HASH, sizeof(head) + size,
-		count_entries(data, size), 0};
+	const struct record_file_head head = {
+		RECORD_FILE_MAGIC, 1, SPEC_HASH, sizeof(head) + size, count_entries(data, size), 0};
 	int fd = memfd_create("record", MFD_CLOEXEC);
 
 	assert(fd >= 0 && write(fd, &head, sizeof(head)) == sizeof(head));
