@@ -55,7 +55,14 @@ enum frame_type {
 	FRAME_RECEIVED,      /* receiver to its server: the reply */
 	FRAME_SUSPEND,       /* daemon to server: hold a client's messages, or serve them again */
 	FRAME_SUSPENDED,     /* server to daemon: the reply, and again after each change */
-	FRAME_TYPE_MAX = FRAME_SUSPENDED,
+	FRAME_RESTART,       /* daemon to server: move all clients, or take them */
+	FRAME_RESTARTED,     /* server to daemon: the reply */
+	FRAME_MOVE_BEGIN,    /* server to its successor: clients follow */
+	FRAME_MOVE_CLIENT,   /* server to its successor: a client, with the state of its session */
+	FRAME_MOVE_FDS,      /* server to its successor: further descriptors of that client */
+	FRAME_MOVE_STEP,     /* between these two: how far the move is */
+	FRAME_PAGE,          /* server to client: the page of a session that has moved */
+	FRAME_TYPE_MAX = FRAME_PAGE,
 };
 
 struct frame_head {
@@ -267,6 +274,67 @@ struct frame_suspend {
 	uint32_t number; /* of the daemon's orders about this client */
 };
 
+/* One descriptor: an end of the socket pair between the server and its successor. */
+struct frame_restart {
+	struct frame_head head;
+	uint32_t is_successor;
+	uint32_t force;      /* 1: clients that cannot move end with the old server */
+	uint64_t timeout_ms; /* for the clients' work to end */
+};
+
+/*
+ * From a server that keeps its clients; or, behind a FRAME_CLIENT_HERE for each client, from the
+ * successor that has them.
+ */
+struct frame_restarted {
+	struct frame_head head;
+	uint32_t is_done;
+	uint32_t reserved;
+	uint64_t pid;              /* of the client that could not move; 0: of none */
+	char text[FRAME_TEXT_MAX]; /* why it could not */
+};
+
+/* One descriptor: a pidfd of the server, whose end the successor waits for. */
+struct frame_move_begin {
+	struct frame_head head;
+	uint64_t spec_hash;
+	uint32_t version;
+	uint32_t n_clients;
+};
+
+/* Descriptors: connection, ring, staging, page, and the file with the state of the session. */
+#define FRAME_MOVE_CLIENT_FDS 5
+
+struct frame_move_client {
+	struct frame_head head;
+	uint64_t size;              /* bytes of the state */
+	uint32_t n_fds;             /* that follow */
+	uint32_t session;           /* its ID */
+	struct frame_client client; /* as the daemon sent it, about */
+};
+
+/* One descriptor or more. */
+struct frame_move_fds {
+	struct frame_head head;
+};
+
+enum move_step {
+	MOVE_SENT = 1, /* by the server: everything */
+	MOVE_RECEIVED, /* by the successor: everything, and nothing of it is wrong */
+	MOVE_COMMIT,   /* by the server: from here on the sessions are the successor's */
+};
+
+struct frame_move_step {
+	struct frame_head head;
+	uint32_t step; /* enum move_step */
+	uint32_t reserved;
+};
+
+/* One descriptor: the page. */
+struct frame_page {
+	struct frame_head head;
+};
+
 /* FRAME_CLIENT_HERE; with only the ID, FRAME_CLIENT_GONE. */
 struct frame_client_note {
 	struct frame_head head;
@@ -383,7 +451,7 @@ struct frame_received {
 };
 
 #define FRAME_MAX 4096 /* bytes of the largest frame; asserted in frame.c */
-#define FRAME_FDS_MAX 4
+#define FRAME_FDS_MAX 8
 
 /* Bytes of a frame of `type'; 0: no such type. */
 size_t frame_size(unsigned type);

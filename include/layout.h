@@ -110,6 +110,12 @@ struct peer_facts {
 
 #define PEER_ATTRIBUTES ARRAY_SIZE(((struct peer_facts *)0)->attribute)
 
+/*
+ * A value of `fault' in struct page, and no CUresult: the session moves to another server, and
+ * calls wait. The page of that server comes over the connection (FRAME_PAGE); or the value ends.
+ */
+#define FAULT_MOVING UINT32_MAX
+
 /* A value of fault_pid in struct page. */
 #define FAULT_PID_UNKNOWN UINT32_MAX
 

@@ -71,6 +71,7 @@
 	LOCK(SERVER_EXCHANGE, "the change to the next server: client/transport/reconnect.c")       \
 	LOCK(KEPT_FRAMES, "frames for the next server: client/transport/reconnect.c")              \
 	LOCK(RING_SENDER, "a ring's tail: include/ring.h")                                         \
+	LOCK(NEW_PAGE, "the change to the page of another server: client/transport/follow.c")      \
 	/* The client library: locks for a moment. */                                              \
 	LOCK(USER_OBJECTS, "uses of user objects: client/graph/user_object.c")                     \
 	LOCK(CALLBACKS, "functions that run later: client/stream/callback.c")                      \

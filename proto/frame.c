@@ -58,6 +58,14 @@ static const struct {
 	[FRAME_SUSPEND] = {sizeof(struct frame_suspend), 0, 0},
 	[FRAME_SUSPENDED] = {sizeof(struct frame_suspend), 0, 0},
 	[FRAME_PENDING] = {sizeof(struct frame_pending), 0, 0},
+	[FRAME_RESTART] = {sizeof(struct frame_restart), 1, 1},
+	[FRAME_RESTARTED] = {sizeof(struct frame_restarted), 0, 0},
+	[FRAME_MOVE_BEGIN] = {sizeof(struct frame_move_begin), 1, 1},
+	[FRAME_MOVE_CLIENT] = {sizeof(struct frame_move_client), FRAME_MOVE_CLIENT_FDS,
+		FRAME_MOVE_CLIENT_FDS},
+	[FRAME_MOVE_FDS] = {sizeof(struct frame_move_fds), 1, FRAME_FDS_MAX},
+	[FRAME_MOVE_STEP] = {sizeof(struct frame_move_step), 0, 0},
+	[FRAME_PAGE] = {sizeof(struct frame_page), 1, 1},
 };
 
 size_t frame_size(unsigned type)

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "follow.h"
 #include "frame.h"
 #include "handshake.h"
 #include "lock.h"
@@ -124,6 +125,7 @@ void reconnect_forget(void)
 	kept.lock = (struct lock)LOCK_INIT(KEPT_FRAMES);
 	kept.exchanges = (struct lock)LOCK_INIT(SERVER_EXCHANGE);
 	kept.n_servers = 0;
+	follow_forget();
 	forget_frames();
 }
 

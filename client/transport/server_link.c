@@ -17,6 +17,7 @@
 
 #include "bounds.h"
 #include "disable.h"
+#include "follow.h"
 #include "frame.h"
 #include "handshake.h"
 #include "lock.h"
@@ -173,8 +174,15 @@ static void server_link_log_end(const struct server_link *link)
 CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 {
 	static _Atomic uint32_t is_logged;
+	CUresult followed;
 	bool is_first;
 
+	if (fault == FAULT_MOVING) {
+		followed = follow((struct server_link *)(uintptr_t)link);
+		fault = shm_load32(&link->page->fault);
+		if (followed != CUDA_SUCCESS || fault == CUDA_SUCCESS || fault == FAULT_MOVING)
+			return followed;
+	}
 	/* The next server is not affected by the fault. */
 	if (fault != CUDA_ERROR_MPS_CLIENT_TERMINATED && reconnect_is_possible(link))
 		return CUDA_SUCCESS;
@@ -191,11 +199,8 @@ CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 	return (CUresult)fault;
 }
 
-/*
- * Whether the server has closed its end, or the program this one. Pending bytes do not count:
- * another thread may be about to read them as a frame.
- */
-static bool has_hung_up(const struct server_link *link)
+/* Pending bytes do not count: another thread may be about to read them as a frame. */
+bool server_link_has_hung_up(const struct server_link *link)
 {
 	struct pollfd pfd = {.fd = link->sock.fd, .events = POLLRDHUP};
 
@@ -204,7 +209,9 @@ static bool has_hung_up(const struct server_link *link)
 
 bool server_link_is_lost(const struct server_link *link)
 {
-	return has_hung_up(link) || shm_load32(&link->page->fault);
+	uint32_t fault = shm_load32(&link->page->fault);
+
+	return server_link_has_hung_up(link) || (fault && fault != FAULT_MOVING);
 }
 
 void server_link_give_up(struct server_link *link)
@@ -219,7 +226,7 @@ bool server_link_is_alive(void *user)
 
 	if (server_link_check(link) != CUDA_SUCCESS)
 		return false;
-	if (!has_hung_up(link))
+	if (!server_link_has_hung_up(link))
 		return true;
 	/* A thread that waits for an answer connects to the next server. */
 	if (!reconnect_is_possible(link))
@@ -231,8 +238,10 @@ bool server_link_wait_goes_on(struct server_link *link)
 {
 	if (!reconnect_is_possible(link) || server_link_is_terminated(link))
 		return server_link_is_alive(link);
-	if (!server_link_is_lost(link))
+	if (!server_link_is_lost(link)) {
+		(void)server_link_check(link);
 		return true;
+	}
 	if (reconnect(link) == 0)
 		return true;
 	server_link_give_up(link);

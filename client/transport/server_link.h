@@ -77,6 +77,9 @@ static inline bool server_link_is_suspended(const struct server_link *link)
 /* All further calls fail; the first time, a line says who has ended the connection. */
 void server_link_give_up(struct server_link *link);
 
+/* Whether the server has closed its end, or the program this one. */
+bool server_link_has_hung_up(const struct server_link *link);
+
 /* Whether the server has closed its end or has reported a GPU fault. */
 bool server_link_is_lost(const struct server_link *link);
 
@@ -94,7 +97,10 @@ bool server_link_wait_goes_on(struct server_link *link);
  */
 int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t size, int *ret_fd);
 
-/* The result of every call after a GPU fault. The first call also logs it. */
+/*
+ * The result of every call after a GPU fault. The first call also logs it. While the session moves
+ * to another server, waits for that.
+ */
 CUresult server_link_fault(const struct server_link *link, uint32_t fault);
 
 /*
