@@ -133,7 +133,7 @@ static const char *find_objection(const struct server *server, const struct fram
 	return NULL;
 }
 
-static int client_conn_welcome(const struct client_conn *conn, const int fds[FRAME_WELCOME_FDS])
+static int client_conn_welcome(const struct client_conn *conn)
 {
 	struct frame_welcome frame = {0};
 
@@ -143,7 +143,7 @@ static int client_conn_welcome(const struct client_conn *conn, const int fds[FRA
 	frame.spec_hash = SPEC_HASH;
 	frame.server_pid = (uint64_t)getpid();
 	text_copy(frame.cuda_library, driver_path(), sizeof(frame.cuda_library));
-	return frame_send(conn->connection, &frame, fds, 0);
+	return frame_send(conn->connection, &frame, conn->memories, 0);
 }
 
 static void client_conn_on_news(void *arg)
@@ -158,20 +158,24 @@ static void on_end(uv_poll_t *poll, _unused_ int status, _unused_ int events)
 	client_conn_end(poll->data);
 }
 
-static void client_conn_free(struct client_conn *conn)
+void client_conn_free(struct client_conn *conn)
 {
-	device_quotas_unref(conn->session);
+	if (!conn)
+		return;
+	if (conn->session)
+		device_quotas_unref(conn->session);
 	session_free(conn->session);
 	sharer_remove_session(conn->process);
 	async_close(conn->connection);
 	closep(&conn->pidfd);
+	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
+		closep(&conn->memories[i]);
 	free(conn);
 }
 
 static void client_conn_freep(struct client_conn **conn)
 {
-	if (*conn)
-		client_conn_free(*conn);
+	client_conn_free(*conn);
 }
 
 /* The process behind the connection; -EBADF if the kernel or a namespace hides it. */
@@ -203,21 +207,6 @@ static void client_conn_watch(struct client_conn *conn)
 		client_conn_end(conn);
 }
 
-static int client_conn_start(struct client_conn *conn, const struct frame_client *client)
-{
-	struct session *session = conn->session;
-
-	session->pid = conn->pid;
-	session->uid = (uid_t)client->uid;
-	session->account_uid = (uid_t)client->account;
-	session->command = conn->command;
-	session->connection = conn->connection;
-	session->on_news = client_conn_on_news;
-	session->on_news_arg = conn->server;
-	log_line("Creating worker thread for client " SESSION_NAME, SESSION_NAME_ARGS(session));
-	return session_start(session);
-}
-
 /*
  * If the kernel supports it, the daemon's socket refuses descriptors. Images and memory come
  * with descriptors.
@@ -242,47 +231,93 @@ static void client_conn_grant(struct session *session, const struct frame_client
 	grant_set(session, &limits, group_find(client->group));
 }
 
-static int client_conn_make(
-	struct server *server, const struct frame_client *client, int connection)
+static void init_session(struct client_conn *conn, const struct frame_client *client)
+{
+	struct session *session = conn->session;
+
+	client_conn_grant(session, client);
+	session->pid = conn->pid;
+	session->uid = (uid_t)client->uid;
+	session->account_uid = (uid_t)client->account;
+	session->command = conn->command;
+	session->connection = conn->connection;
+	session->on_news = client_conn_on_news;
+	session->on_news_arg = conn->server;
+}
+
+int client_conn_make(struct server *server, const struct frame_client *client, uint32_t session_id,
+	int connection, const int memories[FRAME_WELCOME_FDS], struct client_conn **ret_conn)
 {
 	_cleanup_(client_conn_freep) struct client_conn *conn = calloc(1, sizeof(*conn));
-	int fds[FRAME_WELCOME_FDS];
 	int r;
 
-	if (!conn)
+	if (!conn) {
+		closep(&connection);
+		for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
+			closep(&(int){memories[i]});
 		return -ENOMEM;
+	}
 	conn->server = server;
 	conn->id = client->id;
 	conn->pid = (pid_t)client->pid;
+	conn->gid = client->gid;
+	conn->account = client->account;
 	conn->program = client->hello.program;
 	memcpy(conn->command, client->hello.command, sizeof(conn->command));
-	conn->connection = conn->pidfd = -EBADF;
+	conn->connection = connection;
+	conn->pidfd = -EBADF;
+	memcpy(conn->memories, memories, sizeof(conn->memories));
 	r = sharer_add_session(server, client, &conn->process);
 	if (r < 0)
 		return r;
-	r = session_new(server->last_session + 1, sharer_quotas(conn->process), bound_met,
-		&conn->session, fds);
+	r = session_new_moved(session_id, sharer_quotas(conn->process), bound_met, &conn->session,
+		conn->memories);
 	if (r < 0)
 		return r;
-	server->last_session++;
-	client_conn_grant(conn->session, client);
-	conn->connection = fcntl(connection, F_DUPFD_CLOEXEC, 3);
+	server->last_session = MAX(server->last_session, session_id);
+	init_session(conn, client);
 	conn->pidfd = open_pidfd(connection, conn->pid);
 	allow_descriptors(connection);
-	r = conn->connection < 0 ? -errno : client_conn_welcome(conn, fds);
-	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
-		close(fds[i]);
-	if (r < 0)
-		return r;
-	log_line("Client {PID: %d, Context ID: %u} connected", (int)conn->pid, conn->session->id);
-	r = client_conn_start(conn, client);
+	*ret_conn = TAKE_PTR(conn);
+	return 0;
+}
+
+int client_conn_start(struct client_conn *conn)
+{
+	struct server *server = conn->server;
+	int r;
+
+	log_line("Creating worker thread for client " SESSION_NAME,
+		SESSION_NAME_ARGS(conn->session));
+	r = session_start(conn->session);
 	if (r < 0)
 		return r;
 	LIST_PUSH(server->conns, conn);
 	server->n_conns++;
 	server_start_looks(server);
-	client_conn_watch(TAKE_PTR(conn));
+	client_conn_watch(conn);
 	return 0;
+}
+
+static int welcome_new(struct server *server, const struct frame_client *client, int connection)
+{
+	static const int none[FRAME_WELCOME_FDS] = {-EBADF, -EBADF, -EBADF};
+	_cleanup_(client_conn_freep) struct client_conn *conn = NULL;
+	int own = fcntl(connection, F_DUPFD_CLOEXEC, 3);
+	int r;
+
+	if (own < 0)
+		return -errno;
+	r = client_conn_make(server, client, server->last_session + 1, own, none, &conn);
+	if (r == 0)
+		r = client_conn_welcome(conn);
+	if (r < 0)
+		return r;
+	log_line("Client {PID: %d, Context ID: %u} connected", (int)conn->pid, conn->session->id);
+	r = client_conn_start(conn);
+	if (r == 0)
+		TAKE_PTR(conn);
+	return r;
 }
 
 void client_conn_new(struct server *server, const struct frame_client *client, int connection)
@@ -299,7 +334,7 @@ void client_conn_new(struct server *server, const struct frame_client *client, i
 		client_conn_refuse(client, fd, result, objection);
 		return;
 	}
-	r = client_conn_make(server, client, fd);
+	r = welcome_new(server, client, fd);
 	if (r == -EPIPE || r == -ECONNRESET) {
 		log_line("Client process %d disconnected", (int)client->pid);
 		client_conn_notify_of(client, FRAME_CLIENT_GONE);

@@ -15,6 +15,20 @@
  */
 void client_conn_new(struct server *server, const struct frame_client *client, int connection);
 
+/*
+ * A client with its session, whose worker does not run yet; it is on no list. The session's ID
+ * and memories are those of another server; negative descriptors: the memories are made. Takes
+ * `connection' and `memories', on failure too. 0 or -errno.
+ */
+int client_conn_make(struct server *server, const struct frame_client *client, uint32_t session_id,
+	int connection, const int memories[FRAME_WELCOME_FDS], struct client_conn **ret_conn);
+
+/* Frees a client that is on no list. NULL is fine. */
+void client_conn_free(struct client_conn *conn);
+
+/* Starts its worker and puts it on the server's list, which owns it then. 0 or -errno. */
+int client_conn_start(struct client_conn *conn);
+
 /* Starts its end; it is freed after its worker has cleaned up. */
 void client_conn_end(struct client_conn *conn);
 

@@ -8,6 +8,8 @@
  *   mps-starter    cuInit(), then ends
  *   mps-worker     one per client: its messages, its objects (worker.c)
  *   mps-waiter     for a sleeping client: waits in the driver (waiter.c)
+ *   mps-departure  sends the clients to the next server, then the process ends (departure.c)
+ *   mps-arrival    opens GPUs for clients of the server before (arrival.c)
  *   mps-deferred   one: driver calls that delay all clients (deferred.c)
  *
  * Its child, the process mps-receiver, takes descriptors from clients (receiver.h).
@@ -25,9 +27,11 @@
 #include <sys/resource.h>
 #include <sysexits.h>
 
+#include "arrival.h"
 #include "cuda.h"
 #include "disable.h"
 #include "limit_text.h"
+#include "orders.h"
 #include "replay.h"
 #include "server.h"
 #include "worker.h"
@@ -52,7 +56,7 @@
 /* The driver's own cleanup must end, too. */
 #define EXIT_ALARM_S 10
 
-static const char usage[] = "usage: mps-server --uid UID [--gid GID] [--multiuser]\n"
+static const char usage[] = "usage: mps-server --uid UID [--gid GID] [--multiuser] [--successor]\n"
 			    "       mps-server --devices | -v\n"
 			    "Started by mps-control for each user; not to be run by hand.\n";
 
@@ -69,7 +73,7 @@ static bool parse_id(const char *text, unsigned *ret_id)
 
 struct options {
 	unsigned uid, gid;
-	bool has_uid, is_multiuser;
+	bool has_uid, is_multiuser, is_successor;
 };
 
 static bool parse_options(int argc, char **argv, struct options *options)
@@ -81,6 +85,10 @@ static bool parse_options(int argc, char **argv, struct options *options)
 
 		if (strcmp(name, "--multiuser") == 0) {
 			options->is_multiuser = true;
+			continue;
+		}
+		if (strcmp(name, "--successor") == 0) {
+			options->is_successor = true;
 			continue;
 		}
 		i++;
@@ -173,9 +181,11 @@ int main(int argc, char **argv)
 	if (printf_capture_init() < 0)
 		log_line(
 			"Cannot capture the output of kernels, which is lost: %s", strerror(errno));
-	r = server_init(&server, options.uid, options.is_multiuser);
+	r = server_init(&server, options.uid, options.is_multiuser, &orders_ops);
 	if (r < 0)
 		return r == -ELIBACC || r == -ELIBBAD ? EX_UNAVAILABLE : 1;
+	if (options.is_successor)
+		arrivals_expect(&server);
 	server_run(&server);
 	alarm(EXIT_ALARM_S);
 	server_fini(&server);

@@ -4,7 +4,8 @@
  * Clients that wait for their welcome. Loop thread.
  *
  * Invariant: while a client waits, another client that has left has work, so the server's
- * tick runs and calls newcomers_look().
+ * tick runs and calls newcomers_look(); or clients of another server arrive, and arrivals_look()
+ * calls it.
  */
 
 #include "newcomers.h"
@@ -56,7 +57,8 @@ void newcomers_take(struct server *server, const struct frame_client *client, in
 	uint64_t now_ms = uv_now(&server->loop);
 	struct newcomer *newcomer = NULL;
 
-	if (server->newcomers || (find_leftover(server, now_ms) && !server->is_stopping))
+	if (server->newcomers || server->is_opening ||
+		(find_leftover(server, now_ms) && !server->is_stopping))
 		newcomer = malloc(sizeof(*newcomer));
 	if (!newcomer) {
 		client_conn_new(server, client, connection);
@@ -91,8 +93,9 @@ static void log_waiting_newcomers(struct server *server)
 
 static bool newcomers_has_to_wait(const struct server *server, const struct newcomer *newcomer)
 {
-	return uv_now(&server->loop) - newcomer->since_ms < NEWCOMER_WAIT_MS &&
-	       find_leftover(server, newcomer->since_ms);
+	return server->is_opening ||
+	       (uv_now(&server->loop) - newcomer->since_ms < NEWCOMER_WAIT_MS &&
+		       find_leftover(server, newcomer->since_ms));
 }
 
 static void welcome(struct server *server, const struct newcomer *newcomer)

@@ -9,8 +9,10 @@
 
 #include "orders.h"
 
+#include "arrival.h"
 #include "bounds.h"
 #include "client_conn.h"
+#include "departure.h"
 #include "newcomers.h"
 #include "server.h"
 #include "suspension.h"
@@ -77,10 +79,21 @@ static void end_trace(struct server *server, const struct frame_trace_end *frame
 		server_start_tick(server);
 }
 
+static void restart(struct server *server, const struct frame_restart *order, int sock)
+{
+	if (order->is_successor)
+		arrivals_begin(server, order, sock);
+	else
+		departure_begin(server, order, sock);
+	server_start_tick(server);
+}
+
 static int orders_take(struct server *server, struct frame_reader *reader)
 {
 	const void *frame = reader->bytes;
 
+	if (reader->head.type != FRAME_RESTART && reader->head.type != FRAME_COUNTERS)
+		departure_cancel(server, "the daemon gave another order");
 	switch (reader->head.type) {
 	case FRAME_CLIENT:
 		newcomers_take(server, frame, frame_take_fd(reader, 0));
@@ -106,6 +119,9 @@ static int orders_take(struct server *server, struct frame_reader *reader)
 	case FRAME_SUSPEND:
 		suspend_client(server, frame);
 		return 0;
+	case FRAME_RESTART:
+		restart(server, frame, frame_take_fd(reader, 0));
+		return 0;
 	case FRAME_COUNTERS:
 		counters_report(server->conns);
 		return 0;
@@ -127,6 +143,7 @@ static int orders_take(struct server *server, struct frame_reader *reader)
 
 static void daemon_lost(struct server *server)
 {
+	arrivals_on_daemon_lost(server);
 	/* Nobody reads the traces any more. */
 	if (trace_end_all())
 		server_start_tick(server);
@@ -144,6 +161,7 @@ static void daemon_found(struct server *server)
 			suspension_notify(conn);
 	}
 	newcomers_notify(server);
+	arrivals_notify(server);
 	server_notify_state(server);
 }
 

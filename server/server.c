@@ -15,8 +15,8 @@
 
 #include "async_close.h"
 #include "client_conn.h"
+#include "departure.h"
 #include "newcomers.h"
-#include "orders.h"
 #include "sharer.h"
 #include "suspension.h"
 #include "worker.h"
@@ -29,7 +29,6 @@
 #include "server/driver/driver_facts.h"
 #include "server/device/device.h"
 #include "server/schedule/deferred.h"
-#include "server/link/daemon_link.h"
 #include "server/link/device_frame.h"
 #include "server/link/group_link.h"
 #include "server/link/trace_control.h"
@@ -161,6 +160,7 @@ static void log_fault(const struct server *server)
  */
 static void handle_fault(struct server *server)
 {
+	departure_cancel(server, "a GPU fault has ended their work");
 	server->is_faulted = true;
 	server->fault_ms = uv_now(&server->loop);
 	newcomers_drop(server);
@@ -191,6 +191,7 @@ static void server_on_news(uv_async_t *async)
 	trace_control_look(server->conns);
 	group_link_look();
 	newcomers_look(server);
+	departure_look(server);
 	if (!server->is_faulted && fault_get() != CUDA_SUCCESS)
 		handle_fault(server);
 }
@@ -254,6 +255,7 @@ static void on_tick(uv_timer_t *timer)
 	}
 	is_needed |= trace_control_look(server->conns);
 	is_needed |= suspensions_look(server->conns);
+	is_needed |= departure_look(server);
 	newcomers_look(server);
 	if (server->is_faulted &&
 		((server->n_conns == 0 &&
@@ -291,7 +293,7 @@ void server_start_looks(struct server *server)
 /* Ends a stopping server after its last client has left. */
 static void close_all(struct server *server)
 {
-	if (server->is_closing || !server->is_stopping || server->n_conns > 0)
+	if (server->is_closing || !server->is_stopping || server->n_conns > 0 || server->is_opening)
 		return;
 	server->is_closing = true;
 	daemon_link_close();
@@ -317,6 +319,7 @@ void server_stop(struct server *server, bool force)
 	/* cuInit() cannot be cancelled, and there are no clients yet. */
 	if (!server->is_ready)
 		leave(0);
+	departure_cancel(server, "the server is stopping");
 	if (!server->is_stopping) {
 		server->is_stopping = true;
 		server_notify_state(server);
@@ -363,7 +366,8 @@ static void loop_init(struct server *server)
 	uv_signal_start(&server->sigint, on_signal, SIGINT);
 }
 
-int server_init(struct server *server, uid_t uid, bool is_multiuser)
+int server_init(
+	struct server *server, uid_t uid, bool is_multiuser, const struct daemon_link_ops *orders)
 {
 	int r;
 
@@ -378,7 +382,7 @@ int server_init(struct server *server, uid_t uid, bool is_multiuser)
 	if (r < 0)
 		return r;
 	loop_init(server);
-	daemon_link_open(&server->loop, &orders_ops, server);
+	daemon_link_open(&server->loop, orders, server);
 	r = thread_start(&server->starter, "mps-starter", run_starter, server);
 	if (r == 0)
 		r = deferred_start();

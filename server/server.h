@@ -6,8 +6,8 @@
  * The loop of the process: start, clients, stop, and the effects of a GPU fault. Loop
  * thread, except where noted. The loop never waits for the driver, a client or the daemon.
  *
- * server.c, orders.c, newcomers.c and client_conn.c call each other: what becomes of a client
- * depends on the state of the server, and the other way round.
+ * server.c, newcomers.c and client_conn.c call each other: what becomes of a client depends on the
+ * state of the server, and the other way round.
  */
 
 #include <pthread.h>
@@ -15,6 +15,7 @@
 #include <uv.h>
 
 #include "server/link/counter_report.h"
+#include "server/link/daemon_link.h"
 #include "server/link/fault_report.h"
 
 /* With CUDA_VERSION; in the log and for -v. */
@@ -42,6 +43,7 @@ struct server {
 	unsigned n_conns, n_active;
 	uint32_t last_session;
 
+	bool is_opening;  /* makes the sessions of clients of another server: arrival.h */
 	bool is_stopping; /* accepts no new clients, ends when the last client has left */
 	bool is_closing;  /* the loop is about to end */
 	bool is_faulted;
@@ -51,7 +53,8 @@ struct server {
 };
 
 /* Connects to the daemon and opens the driver. 0 or -errno; the reason is in the log. */
-int server_init(struct server *server, uid_t uid, bool is_multiuser);
+int server_init(
+	struct server *server, uid_t uid, bool is_multiuser, const struct daemon_link_ops *orders);
 
 /* Runs until the server is stopped. */
 void server_run(struct server *server);

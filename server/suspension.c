@@ -71,6 +71,7 @@ void suspension_take(struct client_conn *conn, const struct frame_suspend *order
 	conn->suspend_number = order->number;
 	if (atomic_exchange(&session->is_suspended, is_suspended) != is_suspended)
 		log_change(conn, is_suspended);
+	atomic_store(&session->is_held, is_suspended || atomic_load(&session->is_moving));
 	shm_store32(&session->page->is_suspended, is_suspended);
 	eviction_hold(session, is_suspended);
 	suspension_notify(conn);
@@ -95,8 +96,7 @@ bool suspensions_look(const struct client_conn *conns)
 
 /* ---- the worker */
 
-/* Looks after the work that is left. */
-static enum suspension look(struct session *session)
+enum suspension suspension_look(struct session *session)
 {
 	if (fault_get() != CUDA_SUCCESS)
 		return SUSPENSION_BEGUN;
@@ -123,7 +123,7 @@ void suspension_hold(struct session *session)
 	int sleep_ms = LOOK_MIN_MS;
 
 	while (goes_on(session)) {
-		enum suspension state = look(session);
+		enum suspension state = suspension_look(session);
 
 		/* Its memory leaves first. Others may ask for what has stayed, later. */
 		if (state == SUSPENSION_AT_REST && atomic_load(&session->memory_wanted))

@@ -34,11 +34,17 @@ bool suspensions_look(const struct client_conn *conns);
 
 /* ---- the worker */
 
-/* Between two runs of messages: whether to call suspension_hold(). */
+/* Between two runs of messages: whether to call suspension_hold(), or departure_hold() after it. */
 static inline bool suspension_is_wanted(const struct session *session)
 {
-	return unlikely(atomic_load_explicit(&session->is_suspended, memory_order_relaxed));
+	return unlikely(atomic_load_explicit(&session->is_held, memory_order_relaxed));
 }
+
+/*
+ * Looks after the work that is left of a held session: SUSPENSION_BEGUN, SUSPENSION_AT_REST or
+ * SUSPENSION_BLOCKED.
+ */
+enum suspension suspension_look(struct session *session);
 
 /* Returns when the client is resumed, when the session ends, or when a trace begins or ends. */
 void suspension_hold(struct session *session);

@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 
 #include "bound.h"
+#include "departure.h"
 #include "disable.h"
 #include "messages.h"
 #include "processors.h"
@@ -339,6 +340,7 @@ static void worker_loop(struct session *session)
 			tracer_sync(session);
 		if (suspension_is_wanted(session)) {
 			suspension_hold(session);
+			departure_hold(session);
 			sleep_ms = SLEEP_MIN_MS;
 			continue;
 		}

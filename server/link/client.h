@@ -24,7 +24,9 @@ struct client_conn {
 	char command[FRAME_TEXT_MAX];
 	struct session *session;
 	struct sharer *process; /* whose resources its session shares */
+	uint32_t gid, account;  /* from its FRAME_CLIENT */
 	int connection, pidfd;
+	int memories[FRAME_WELCOME_FDS]; /* ring, staging, page */
 	uv_poll_t hangup, death;
 	bool has_hangup, has_death; /* open in the loop */
 	bool has_left;      /* its connection or its process has ended, or the server ends it */
@@ -32,6 +34,7 @@ struct client_conn {
 	bool is_ending;     /* its work must end */
 	bool is_inactive;   /* ... and has ended, with its worker, but its process continues */
 	bool is_active;     /* counted as active */
+	bool stays_behind;  /* it ends with the server, which moves its clients (departure.h) */
 	uint32_t suspend_number;         /* of the daemon's last order to suspend or resume it */
 	enum suspension suspension_told; /* to the daemon */
 	uint64_t notified;               /* GPUs whose contexts the daemon knows, one bit each */

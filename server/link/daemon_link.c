@@ -295,6 +295,17 @@ void daemon_link_read(void)
 	poll_start();
 }
 
+void daemon_link_hold(void)
+{
+	daemon_link.is_reading = false;
+	poll_start();
+}
+
+bool daemon_link_is_flushed(void)
+{
+	return frame_queue_is_empty(&daemon_link.out);
+}
+
 void daemon_link_stop(bool force)
 {
 	daemon_link.is_stopping = true;

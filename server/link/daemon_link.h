@@ -40,6 +40,12 @@ void daemon_link_open(uv_loop_t *loop, const struct daemon_link_ops *ops, struct
 /* From now on reads clients and orders. */
 void daemon_link_read(void);
 
+/* Reads nothing until daemon_link_read(). */
+void daemon_link_hold(void);
+
+/* Whether the daemon's socket has taken every frame. */
+bool daemon_link_is_flushed(void);
+
 /* The server ends: looks for no other daemon. `force': reads no further client either. */
 void daemon_link_stop(bool force);
 

@@ -383,7 +383,13 @@ static bool aliases_are_settled(const struct session *session)
 	return !session->aliases->closing;
 }
 
+static const char *aliases_stay(const struct session *session)
+{
+	return session->aliases->runs ? "has registered host memory" : NULL;
+}
+
 const struct session_part aliases_part = {
+	.stays = aliases_stay,
 	.size = sizeof(struct aliases),
 	.begin = aliases_begin,
 	.is_settled = aliases_are_settled,

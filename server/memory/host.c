@@ -10,11 +10,13 @@
 
 #include "host.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "alias.h"
 #include "space.h"
 #include "server/util/bitmap.h"
+#include "server/util/pack.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/schedule/quiet.h"
@@ -33,7 +35,7 @@ struct host_region {
 	struct session *session; /* not owned */
 	struct arena arena;
 	uint64_t *pinned; /* one bit per page */
-	int fd;           /* until it is sent to the client */
+	int fd;           /* for the client, and for another server */
 };
 
 static struct host_region *region_of(struct arena *arena)
@@ -49,7 +51,9 @@ static uint32_t host_page_of(const struct host_region *region, uint64_t address)
 /* A core of the server contains no memory of clients. */
 static CUresult host_claim(struct arena *arena)
 {
-	int r = shm_create_at("mps-pinned", arena->base, arena->size, &region_of(arena)->fd);
+	int *fd = &region_of(arena)->fd;
+	int r = *fd < 0 ? shm_create_at("mps-pinned", arena->base, arena->size, fd)
+			: shm_map_part(*fd, 0, arena->base, arena->size);
 
 	if (r < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -119,18 +123,21 @@ static void host_region_free(struct host_region *region, bool device_lost)
 	account_free(region);
 }
 
+/* Takes `fd', its memory; negative: makes it. */
 static CUresult region_new(struct session *session, uint64_t size, uint64_t after,
-	struct device_quota *memory, struct host_region **ret_region)
+	struct device_quota *memory, int fd, struct host_region **ret_region)
 {
 	struct owner owner = {session->id, OWNER_HOST};
 	struct host_region *region = account_alloc(session->account, sizeof(*region), 0);
 	uint32_t from = 0;
 	CUresult result;
 
-	if (!region)
+	if (!region) {
+		closep(&fd);
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	region->session = session;
-	region->fd = -EBADF;
+	region->fd = fd;
 	if (after > HOST_SPACE && after < HOST_SPACE_END)
 		from = owner_va_window(after);
 	region->pinned =
@@ -172,16 +179,14 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, 
 	/* The client requests a region also when it has met its limit. */
 	if (is_at_limit(sdev, size) && !lease_extend(session, sdev->device->ordinal, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = region_new(
-		session, ALIGN_UP(size, VA_WINDOW), after, sdev ? sdev->memory : NULL, &region);
+	result = region_new(session, ALIGN_UP(size, VA_WINDOW), after, sdev ? sdev->memory : NULL,
+		-EBADF, &region);
 	if (result != CUDA_SUCCESS)
 		return result;
 	LIST_PUSH(session->host_regions, region);
 	*ret_address = region->arena.base;
 	*ret_region_size = region->arena.size;
-	result = session_send_memory(session, *ret_address, *ret_region_size, region->fd);
-	close(TAKE_FD(region->fd));
-	return result;
+	return session_send_memory(session, *ret_address, *ret_region_size, region->fd);
 }
 
 CUresult do_host_region_end(struct session *session, uint64_t address)
@@ -374,7 +379,104 @@ static void host_trim_part(struct session *session, bool all)
 		host_trim(session);
 }
 
+/* The number of the GPU whose quota counts the region, from 1 on; 0: none does. */
+static uint64_t payer_of(const struct session *session, const struct host_region *region)
+{
+	for (uint64_t i = 0; i < DEVICES_MAX && region->arena.memory; i++)
+		if (session->devices[i] && session->devices[i]->memory == region->arena.memory)
+			return i + 1;
+	return 0;
+}
+
+static size_t pinned_bytes(const struct host_region *region)
+{
+	return BITS_WORDS(region->arena.n_pages) * sizeof(uint64_t);
+}
+
+static int host_pack(struct session *session, struct pack *pack)
+{
+	const struct host_region *region;
+	uint64_t n = 0;
+	int r = 0;
+
+	for (region = session->host_regions; region; region = region->next)
+		n++;
+	pack_put_number(pack, n);
+	for (region = session->host_regions; region && r == 0; region = region->next) {
+		pack_put_number(pack, region->arena.base);
+		pack_put_number(pack, region->arena.size);
+		pack_put_number(pack, payer_of(session, region));
+		pack_put_fd(pack, fcntl(region->fd, F_DUPFD_CLOEXEC, 0));
+		pack_put(pack, region->pinned, pinned_bytes(region));
+		r = arena_pack(&region->arena, pack);
+	}
+	return r;
+}
+
+/* Pins the pieces of the chunk that were pinned. */
+static int pin_again(
+	struct host_region *region, uint64_t address, uint64_t end, const uint64_t *pinned)
+{
+	for (uint64_t at = address; at < end; at = piece_end(at, end))
+		if (bit_get(pinned, host_page_of(region, at)) &&
+			pin_piece(region, at, piece_end(at, end)) != CUDA_SUCCESS)
+			return -EIO;
+	return 0;
+}
+
+static int pin_all_again(
+	struct session *session, struct host_region *region, const uint64_t *pinned)
+{
+	uint64_t start, size, at = region->arena.base, end = at + region->arena.size;
+	int r = 0;
+
+	session_device_enter_any(session);
+	for (; at < end && r == 0; at += HOST_PAGE)
+		if (arena_chunk(&region->arena, at, &start, &size) && start == at)
+			r = pin_again(region, at, at + size, pinned);
+	return r;
+}
+
+/* The file has to have the size that it is mapped with. */
+static int region_unpack(struct session *session, struct pack *pack)
+{
+	const uint64_t base = pack_get_number(pack, HOST_SPACE_END);
+	const uint64_t size = pack_get_number(pack, HOST_SPACE_END - HOST_SPACE);
+	const uint64_t payer = pack_get_number(pack, DEVICES_MAX);
+	struct session_device *sdev = payer ? session->devices[payer - 1] : NULL;
+	_cleanup_close_ int fd = pack_get_fd(pack);
+	_cleanup_account_ uint64_t *pinned = NULL;
+	struct host_region *region;
+	int r;
+
+	if (fd < 0 || base < HOST_SPACE || base % VA_WINDOW || size == 0 || size % VA_WINDOW ||
+		size > HOST_SPACE_END - base || (payer && !sdev) || shm_check(fd, size) < 0)
+		return -EBADMSG;
+	if (region_new(session, size, base, sdev ? sdev->memory : NULL, TAKE_FD(fd), &region) !=
+		CUDA_SUCCESS)
+		return -ENOMEM;
+	LIST_PUSH(session->host_regions, region);
+	pinned = account_alloc(session->account, pinned_bytes(region), 0);
+	if (!pinned || region->arena.base != base)
+		return pinned ? -EADDRINUSE : -ENOMEM;
+	r = pack_get(pack, pinned, pinned_bytes(region)) ? arena_unpack(&region->arena, pack)
+							 : -EBADMSG;
+	return r == 0 ? pin_all_again(session, region, pinned) : r;
+}
+
+static int host_unpack(struct session *session, struct pack *pack)
+{
+	uint64_t n = pack_get_number(pack, (HOST_SPACE_END - HOST_SPACE) / VA_WINDOW);
+	int r = 0;
+
+	for (uint64_t i = 0; i < n && r == 0; i++)
+		r = region_unpack(session, pack);
+	return r;
+}
+
 const struct session_part host_part = {
+	.pack = host_pack,
+	.unpack = host_unpack,
 	.is_settled = host_is_settled,
 	.trim = host_trim_part,
 	.end = host_fini,

@@ -19,17 +19,24 @@
 /* How long a client may take to make room for a frame. */
 #define FRAME_SEND_MS 100
 
+/* Makes a memory that both sides write, or maps the one that there is. */
+static int get_memory(const char *name, size_t size, int *fd, void __shm **ret_map)
+{
+	return *fd < 0 ? shm_create(name, size, SHM_THEIRS, fd, ret_map)
+		       : shm_map(*fd, size, SHM_THEIRS, ret_map);
+}
+
 /* The three memories of a session. */
 static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
 {
 	void __shm *ring, *page;
 	int r;
 
-	r = shm_create("mps-ring", RING_BYTES, SHM_THEIRS, &fds[0], &ring);
+	r = get_memory("mps-ring", RING_BYTES, &fds[0], &ring);
 	if (r < 0)
 		return r;
 	session->ring = ring;
-	r = shm_create("mps-staging", STAGING_SIZE, SHM_THEIRS, &fds[1], &session->staging);
+	r = get_memory("mps-staging", STAGING_SIZE, &fds[1], &session->staging);
 	if (r < 0)
 		return r;
 	r = shm_create("mps-page", PAGE_BYTES, SHM_OURS, &fds[2], &page);
@@ -72,13 +79,12 @@ static void limits_init(struct frame_limits *limits)
 		limits->memory[i] = limits->soft[i] = UINT64_MAX;
 }
 
-int session_new(uint32_t id, struct resource_quotas *quotas,
+int session_new_moved(uint32_t id, struct resource_quotas *quotas,
 	bool (*on_full)(void *session, enum resource resource, uint64_t amount, unsigned round),
-	struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS])
+	struct session **ret_session, int memories[FRAME_WELCOME_FDS])
 {
 	_cleanup_(session_freep) struct session *session =
 		calloc(1, SESSION_SIZE + session_parts_size());
-	int fds[FRAME_WELCOME_FDS] = {-EBADF, -EBADF, -EBADF};
 	int r;
 
 	if (!session)
@@ -91,17 +97,27 @@ int session_new(uint32_t id, struct resource_quotas *quotas,
 	last_launch_init(&session->last_launch);
 	r = open_account(session, quotas, on_full);
 	if (r == 0)
-		r = make_memories(session, fds);
-	if (r < 0) {
-		for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
-			closep(&fds[i]);
+		r = make_memories(session, memories);
+	if (r < 0)
 		return r;
-	}
 	session_parts_begin(session, (uint8_t *)session + SESSION_SIZE);
-	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
-		ret_fds[i] = fds[i];
 	*ret_session = TAKE_PTR(session);
 	return 0;
+}
+
+int session_new(uint32_t id, struct resource_quotas *quotas,
+	bool (*on_full)(void *session, enum resource resource, uint64_t amount, unsigned round),
+	struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS])
+{
+	int fds[FRAME_WELCOME_FDS] = {-EBADF, -EBADF, -EBADF};
+	int r = session_new_moved(id, quotas, on_full, ret_session, fds);
+
+	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
+		if (r < 0)
+			closep(&fds[i]);
+		else
+			ret_fds[i] = fds[i];
+	return r;
 }
 
 void session_free(struct session *session)
@@ -117,6 +133,7 @@ void session_free(struct session *session)
 	group_unref(session->group);
 	record_fini(&session->record);
 	record_script_free(session->script);
+	pack_fini(&session->pack);
 	account_close(session->account);
 	free(session);
 }

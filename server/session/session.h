@@ -30,6 +30,7 @@
 #include "yielder.h"
 #include "server/util/account.h"
 #include "server/util/handle_table.h"
+#include "server/util/pack.h"
 #include "server/util/ranges.h"
 #include "server/util/watchdog.h"
 #include "server/record/record.h"
@@ -71,6 +72,14 @@ struct grant {
 #define OBSERVER_TRACER 1u
 #define OBSERVER_CLASSES 2u /* its class is not known, or sessions of the other one exist */
 
+/* How far a session is that moves to another server (server/departure.h). */
+enum departure {
+	DEPARTURE_NONE,
+	DEPARTURE_AT_WORK,
+	DEPARTURE_STAYS,  /* session::stays is the reason */
+	DEPARTURE_PACKED, /* session::pack has everything */
+};
+
 struct session {
 	/* Set before the worker starts. */
 	uint32_t id;
@@ -98,10 +107,16 @@ struct session {
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_uint memory_wanted;    /* bits of eviction.h: what its worker has to look at */
 	atomic_bool waits_for_others; /* set by the worker: it waits for work of other sessions */
+	atomic_bool is_held;          /* set by the loop: one of the next two is set */
 	atomic_bool is_suspended;     /* set by the loop: serve no message (server/suspension.h) */
+	atomic_bool is_moving;        /* set by the loop: the same (server/departure.h) */
 	_Atomic uint32_t suspension;  /* set by the worker: enum suspension, as far as it is */
 	_Atomic uint32_t n_unpinned;  /* set by the worker: pieces of memory, so far */
-	struct watchdog watchdog;     /* the call that the worker is in */
+	atomic_bool is_leaving;       /* set by the loop: its pack is on its way; nothing changes */
+	_Atomic uint32_t departure;   /* set by the worker: enum departure */
+	const char *stays;            /* ... and the loop reads these two afterwards */
+	struct pack pack;
+	struct watchdog watchdog;            /* the call that the worker is in */
 	_Atomic uint64_t counters[COUNTERS]; /* see server/session/counting.h */
 	atomic_uint observers;               /* who has to know of its work: see observed.h */
 	_Atomic uint64_t marks[STREAMS_MAX]; /* by stream: see at_work.h */
@@ -130,6 +145,7 @@ struct session {
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
 	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */
+	uint64_t arena_bases[DEVICES_MAX];  /* of its memory in the server before; 0: none */
 	unsigned trace_generation;          /* the last change of traces that it has followed */
 	struct trace *trace;                /* that it has joined; NULL: none */
 	bool is_staging_pinned[2];          /* the small part, the large one */
@@ -190,6 +206,15 @@ struct session {
 int session_new(uint32_t id, struct resource_quotas *quotas,
 	bool (*on_full)(void *session, enum resource resource, uint64_t amount, unsigned round),
 	struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS]);
+
+/*
+ * The same for a session of another server, whose ring and staging memory are taken from
+ * `memories'; the page is new. On success, `memories' has all three. On failure the caller still
+ * owns those that it has.
+ */
+int session_new_moved(uint32_t id, struct resource_quotas *quotas,
+	bool (*on_full)(void *session, enum resource resource, uint64_t amount, unsigned round),
+	struct session **ret_session, int memories[FRAME_WELCOME_FDS]);
 
 /* The worker has ended, or was never started. */
 void session_free(struct session *session);

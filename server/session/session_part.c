@@ -49,3 +49,42 @@ bool session_parts_are_settled(const struct session *session)
 			return false;
 	return true;
 }
+
+const char *session_parts_stay(const struct session *session)
+{
+	const char *reason = NULL;
+
+	for (unsigned i = 0; session_parts[i] && !reason; i++)
+		if (session_parts[i]->stays)
+			reason = session_parts[i]->stays(session);
+	return reason;
+}
+
+static unsigned n_parts(void)
+{
+	unsigned n = 0;
+
+	while (session_parts[n])
+		n++;
+	return n;
+}
+
+int session_parts_pack(struct session *session, struct pack *pack)
+{
+	int r = 0;
+
+	for (unsigned i = n_parts(); i-- > 0 && r == 0;)
+		if (session_parts[i]->pack)
+			r = session_parts[i]->pack(session, pack);
+	return r;
+}
+
+int session_parts_unpack(struct session *session, struct pack *pack)
+{
+	int r = 0;
+
+	for (unsigned i = n_parts(); i-- > 0 && r == 0;)
+		if (session_parts[i]->unpack)
+			r = session_parts[i]->unpack(session, pack);
+	return r;
+}

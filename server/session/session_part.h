@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct pack;
 struct record_note;
 struct record_notes;
 struct session;
@@ -81,6 +82,20 @@ struct session_part {
 	void (*fault)(void);
 
 	/*
+	 * The worker: why the session cannot move to another server, as a clause about "it";
+	 * NULL: the part does not keep it.
+	 */
+	const char *(*stays)(const struct session *session);
+
+	/*
+	 * The session moves to another server (server/departure.h). It is at rest, and
+	 * session_stays() is NULL. The worker puts the part's state into the pack; in the other
+	 * server, a thread of server/arrival.c takes it out before the worker starts. 0 or -errno.
+	 */
+	int (*pack)(struct session *session, struct pack *pack);
+	int (*unpack)(struct session *session, struct pack *pack);
+
+	/*
 	 * The worker: frees what the session has in the driver; if the device is lost, only the
 	 * server's own memory.
 	 */
@@ -113,5 +128,12 @@ uint64_t session_parts_kept(void);
 /* The same where it takes more. `memory' has session_parts_size() bytes. */
 void session_parts_begin(struct session *session, void *memory);
 bool session_parts_are_settled(const struct session *session);
+
+/* The reason of the first part that has one; NULL: none has. */
+const char *session_parts_stay(const struct session *session);
+
+/* From the last part to the first: what a part needs comes before it. 0 or -errno. */
+int session_parts_pack(struct session *session, struct pack *pack);
+int session_parts_unpack(struct session *session, struct pack *pack);
 
 #endif

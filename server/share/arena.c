@@ -181,16 +181,11 @@ CUresult arena_grant_access(struct arena *arena, const struct device *device)
 	return result;
 }
 
-static CUresult device_back(struct arena *arena, uint64_t address, uint64_t size,
-	CUmemGenericAllocationHandle *ret_handle)
+static CUresult device_map(
+	struct arena *arena, uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle)
 {
-	const CUmemAllocationProp prop = device_memory(arena->device);
-	CUmemGenericAllocationHandle handle;
-	CUresult result = cuda.cuMemCreate(&handle, size, &prop, 0);
+	CUresult result = va_space_map(address, size, handle);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = va_space_map(address, size, handle);
 	if (result == CUDA_SUCCESS) {
 		result = grant_all_access(arena, address, size);
 		if (result != CUDA_SUCCESS)
@@ -198,8 +193,16 @@ static CUresult device_back(struct arena *arena, uint64_t address, uint64_t size
 	}
 	if (result != CUDA_SUCCESS)
 		cuda.cuMemRelease(handle);
-	*ret_handle = handle;
 	return result;
+}
+
+static CUresult device_back(struct arena *arena, uint64_t address, uint64_t size,
+	CUmemGenericAllocationHandle *ret_handle)
+{
+	const CUmemAllocationProp prop = device_memory(arena->device);
+	CUresult result = cuda.cuMemCreate(ret_handle, size, &prop, 0);
+
+	return result == CUDA_SUCCESS ? device_map(arena, address, size, *ret_handle) : result;
 }
 
 static void device_unback(_unused_ struct arena *arena, uint64_t address, uint64_t size,
@@ -214,14 +217,15 @@ static const struct arena_backing device_backing = {
 	device_disclaim,
 	device_back,
 	device_unback,
+	device_map,
 	.kept = KEPT_ALLOCATION + KEPT_MAPPING,
 };
 
-CUresult arena_init(
-	struct arena *arena, struct device *device, uint32_t session, struct account *account)
+CUresult arena_init(struct arena *arena, struct device *device, uint32_t session,
+	struct account *account, uint32_t from)
 {
 	return arena_init_backed(arena, &device_backing, account,
-		(struct owner){session, device->ordinal}, 0,
+		(struct owner){session, device->ordinal}, from,
 		ALIGN_UP(device->facts.total_memory, VA_WINDOW),
 		MAX(device->granularity, (uint64_t)ARENA_ALIGN));
 }
@@ -242,29 +246,27 @@ static struct chunk *free_list_take(struct arena *arena, uint64_t size)
 	return NULL;
 }
 
-/* `size' is a multiple of the page size. The chunk is on no list. */
-static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret_chunk)
+CUresult chunk_new(struct arena *arena, uint32_t page, uint64_t size,
+	const CUmemGenericAllocationHandle *handle, struct chunk **ret_chunk)
 {
-	struct chunk *chunk = free_list_take(arena, size);
-	CUresult result;
-	int64_t page;
+	struct chunk *chunk = account_alloc(arena->account, sizeof(*chunk), arena->backing->kept);
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
-	if (chunk) {
-		*ret_chunk = chunk;
-		return CUDA_SUCCESS;
+	if (chunk && !device_quota_charge(arena->memory, size)) {
+		chunk_free(chunk);
+		chunk = NULL;
 	}
-	page = bitmap_find_clear(arena->taken, arena->n_pages, (uint32_t)(size / arena->page));
-	chunk = page >= 0 ? account_alloc(arena->account, sizeof(*chunk), arena->backing->kept)
-			  : NULL;
-	if (!chunk)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!chunk) {
+		if (handle)
+			cuda.cuMemRelease(*handle);
+		return result;
+	}
 	chunk->address = arena->base + (uint64_t)page * arena->page;
 	chunk->size = size;
-	if (!device_quota_charge(arena->memory, size)) {
-		chunk_free(chunk);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	result = arena->backing->back(arena, chunk->address, size, &chunk->handle);
+	if (handle)
+		result = arena->backing->map(arena, chunk->address, size, chunk->handle = *handle);
+	else
+		result = arena->backing->back(arena, chunk->address, size, &chunk->handle);
 	if (result != CUDA_SUCCESS) {
 		device_quota_refund(arena->memory, size);
 		chunk_free(chunk);
@@ -276,8 +278,23 @@ static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret
 	return CUDA_SUCCESS;
 }
 
+/* `size' is a multiple of the page size. The chunk is on no list. */
+static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret_chunk)
+{
+	struct chunk *chunk = free_list_take(arena, size);
+	int64_t page;
+
+	if (chunk) {
+		*ret_chunk = chunk;
+		return CUDA_SUCCESS;
+	}
+	page = bitmap_find_clear(arena->taken, arena->n_pages, (uint32_t)(size / arena->page));
+	return page < 0 ? CUDA_ERROR_OUT_OF_MEMORY
+			: chunk_new(arena, (uint32_t)page, size, NULL, ret_chunk);
+}
+
 /* Bytes that are away need not come back. */
-static void chunk_unuse(struct arena *arena, struct chunk *chunk)
+void chunk_unuse(struct arena *arena, struct chunk *chunk)
 {
 	if (chunk->is_away) {
 		chunk_end(arena, chunk, false);
@@ -288,8 +305,7 @@ static void chunk_unuse(struct arena *arena, struct chunk *chunk)
 	LIST_PUSH(arena->spare, chunk);
 }
 
-/* Makes a whole chunk one that is divided into pieces. */
-static bool chunk_share(struct arena *arena, struct chunk *chunk)
+bool chunk_share(struct arena *arena, struct chunk *chunk)
 {
 	uint64_t bytes;
 

@@ -22,6 +22,7 @@
 struct chunk;
 struct arena;
 struct mover;
+struct pack;
 struct session;
 
 /* Where the addresses and the bytes of an arena come from. */
@@ -33,6 +34,9 @@ struct arena_backing {
 	CUresult (*back)(struct arena *arena, uint64_t address, uint64_t size,
 		CUmemGenericAllocationHandle *ret_handle);
 	void (*unback)(struct arena *arena, uint64_t address, uint64_t size,
+		CUmemGenericAllocationHandle handle);
+	/* Maps the allocation at a chunk's addresses, and takes it, on failure too. */
+	CUresult (*map)(struct arena *arena, uint64_t address, uint64_t size,
 		CUmemGenericAllocationHandle handle);
 	uint64_t kept; /* that the driver keeps for each chunk */
 };
@@ -59,12 +63,12 @@ struct arena {
 };
 
 /*
- * Reserves as many VA windows as the GPU has memory. A zero-initialised arena needs
- * no arena_fini(). CUDA_ERROR_OUT_OF_MEMORY: the device space or the server's own memory is
- * used up. The caller may set `memory' before the first chunk.
+ * Reserves as many VA windows as the GPU has memory, at or after window `from'. A
+ * zero-initialised arena needs no arena_fini(). CUDA_ERROR_OUT_OF_MEMORY: the device space or the
+ * server's own memory is used up. The caller may set `memory' before the first chunk.
  */
-CUresult arena_init(
-	struct arena *arena, struct device *device, uint32_t session, struct account *account);
+CUresult arena_init(struct arena *arena, struct device *device, uint32_t session,
+	struct account *account, uint32_t from);
 
 /*
  * The same with memory that is not of a GPU: `size' bytes (whole VA windows), in chunks of
@@ -127,6 +131,14 @@ uint64_t arena_evict(struct arena *arena, struct mover *mover, uint64_t bytes, u
  */
 CUresult arena_return(struct arena *arena, struct mover *mover);
 void arena_returned(struct arena *arena, CUresult result);
+
+/*
+ * The session moves to another server: its chunks, with a descriptor of each that has memory of a
+ * GPU. No chunk is away. The arena in the other server has the same addresses, and no chunk yet.
+ * 0 or -errno. (arena_move.c)
+ */
+int arena_pack(const struct arena *arena, struct pack *pack);
+int arena_unpack(struct arena *arena, struct pack *pack);
 
 /* What the room that shares memory between sessions knows about it. */
 struct arena_sharing {

@@ -22,6 +22,20 @@ struct chunk {
 	uint64_t *last; /* a bit for the last slot of each piece */
 };
 
+/*
+ * A new chunk at that page, whose pages are free, in the quota and on no list. `handle' is what is
+ * mapped there, and is taken, on failure too; NULL: new memory. `size' is a multiple of the page
+ * size.
+ */
+CUresult chunk_new(struct arena *arena, uint32_t page, uint64_t size,
+	const CUmemGenericAllocationHandle *handle, struct chunk **ret_chunk);
+
+/* Makes a whole chunk one that is divided into pieces. False: there is no memory. */
+bool chunk_share(struct arena *arena, struct chunk *chunk);
+
+/* Nothing of the chunk is used any more. */
+void chunk_unuse(struct arena *arena, struct chunk *chunk);
+
 /* The chunk that begins with that page of the arena; NULL: there is none. */
 static inline struct chunk *chunk_at(const struct arena *arena, uint32_t page)
 {

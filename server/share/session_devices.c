@@ -14,6 +14,7 @@
 #include "limit_text.h"
 #include "messages.h"
 #include "server/util/log.h"
+#include "server/util/pack.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
@@ -141,6 +142,14 @@ static void timeline_unpin(struct session *session, bool device_lost)
 	session->timeline = 0;
 }
 
+/* Where to look for VA windows: those that the session had in another server. */
+static uint32_t from_of(const struct session *session, const struct device *device)
+{
+	uint64_t base = session->arena_bases[device->ordinal];
+
+	return base > 0 ? owner_va_window(base) : 0;
+}
+
 /* The GPU's own context is current at first. */
 static CUresult session_device_make(struct session *session, struct session_device *sdev)
 {
@@ -149,7 +158,8 @@ static CUresult session_device_make(struct session *session, struct session_devi
 	if (result == CUDA_SUCCESS)
 		result = timeline_pin(session);
 	if (result == CUDA_SUCCESS)
-		result = arena_init(&sdev->arena, sdev->device, session->id, session->account);
+		result = arena_init(&sdev->arena, sdev->device, session->id, session->account,
+			from_of(session, sdev->device));
 	if (result != CUDA_SUCCESS)
 		return result;
 	sdev->arena.memory = device_quota_ref(sdev->memory);
@@ -327,7 +337,90 @@ static void session_devices_trim_all(struct session *session, _unused_ bool all)
 	session_devices_trim(session);
 }
 
+static const char *session_device_stays(const struct session_device *sdev)
+{
+	if (sdev->arena.away + sdev->allocations_away > 0)
+		return "has memory that is evicted";
+	if (sdev->share.green)
+		return "has a share of the SMs";
+	for (unsigned i = 0; i < LIMITS_RAISED; i++)
+		if (sdev->asks.value[i] > 0)
+			return "has raised a limit of its GPU";
+	return NULL;
+}
+
+static const char *session_devices_stay(const struct session *session)
+{
+	const char *reason = NULL;
+
+	for (unsigned i = 0; i < DEVICES_MAX && !reason; i++)
+		if (session->devices[i])
+			reason = session_device_stays(session->devices[i]);
+	return reason;
+}
+
+static int session_devices_pack(struct session *session, struct pack *pack)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		const struct session_device *sdev = session->devices[i];
+
+		pack_put_number(pack, session->memory_asked[i]);
+		pack_put_number(pack, sdev ? sdev->arena.base : 0);
+	}
+	for (unsigned i = 0; i < DEVICES_MAX && r == 0; i++) {
+		struct session_device *sdev = session->devices[i];
+
+		if (sdev && session_device_enter(session, sdev) != CUDA_SUCCESS)
+			r = -EIO;
+		else if (sdev)
+			r = arena_pack(&sdev->arena, pack);
+	}
+	return r;
+}
+
+/* Opens the GPU with the addresses that the client knows. */
+static int reopen(struct session *session, unsigned ordinal)
+{
+	uint64_t base = session->arena_bases[ordinal];
+	struct session_device *sdev;
+
+	if (base == 0)
+		return 0;
+	if (base < DEVICE_SPACE || base >= DEVICE_SPACE_END || base % VA_WINDOW)
+		return -EBADMSG;
+	if (session_device_open(session, ordinal, &sdev) != CUDA_SUCCESS)
+		return -EIO;
+	return sdev->arena.base == base ? 0 : -EADDRINUSE;
+}
+
+/* All GPUs first: each maps the memory of all. */
+static int session_devices_unpack(struct session *session, struct pack *pack)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		session->memory_asked[i] = pack_get_number(pack, UINT64_MAX);
+		session->arena_bases[i] = pack_get_number(pack, UINT64_MAX);
+	}
+	for (unsigned i = 0; i < DEVICES_MAX && r == 0; i++)
+		r = pack->is_bad ? -EBADMSG : reopen(session, i);
+	for (unsigned i = 0; i < DEVICES_MAX && r == 0; i++) {
+		struct session_device *sdev = session->devices[i];
+
+		if (sdev && session_device_enter(session, sdev) != CUDA_SUCCESS)
+			r = -EIO;
+		else if (sdev)
+			r = arena_unpack(&sdev->arena, pack);
+	}
+	return r;
+}
+
 const struct session_part session_devices_part = {
+	.stays = session_devices_stay,
+	.pack = session_devices_pack,
+	.unpack = session_devices_unpack,
 	.begin = session_devices_begin,
 	.is_settled = session_devices_are_settled,
 	.trim = session_devices_trim_all,

@@ -35,7 +35,7 @@ static int open_arena(void **state)
 	fake_switches.blocked = 0;
 	fake_switches.fail_next = 0;
 	device_enter(device_get(0));
-	return arena_init(&arena, device_get(0), SESSION, NULL) == CUDA_SUCCESS ? 0 : -1;
+	return arena_init(&arena, device_get(0), SESSION, NULL, 0) == CUDA_SUCCESS ? 0 : -1;
 }
 
 static int close_arena(void **state)
@@ -212,7 +212,7 @@ static void test_unused_memory_is_free(void **state)
 	uint64_t large = alloc(8 * MIB), small = alloc(1), address;
 
 	(void)state;
-	assert_int_equal(arena_init(&other, device_get(0), SESSION + 1, NULL), CUDA_SUCCESS);
+	assert_int_equal(arena_init(&other, device_get(0), SESSION + 1, NULL, 0), CUDA_SUCCESS);
 	assert_int_equal(arena_alloc(&other, 4 * MIB, &address), CUDA_SUCCESS);
 	assert_int_equal(count_free(), FAKE_MEMORY - 14 * MIB);
 	assert_int_equal(arena_free(&other, address), CUDA_SUCCESS);
@@ -248,7 +248,7 @@ static void test_memory_of_the_ended_is_free(void **state)
 	(void)state;
 	for (int is_fini = 0; is_fini < 2; is_fini++) {
 		assert_int_equal(
-			arena_init(&other, device_get(0), SESSION + 1, NULL), CUDA_SUCCESS);
+			arena_init(&other, device_get(0), SESSION + 1, NULL, 0), CUDA_SUCCESS);
 		arena_alloc(&other, 4 * MIB, &address);
 		arena_free(&other, address);
 		arena_alloc(&other, 1, &address);
@@ -279,7 +279,7 @@ static void test_addresses_in_use_are_passed_over(void **state)
 
 	(void)state;
 	fake_switches.blocked = owner_address(arena.va_window + arena.n_va_windows);
-	assert_int_equal(arena_init(&other, device_get(0), SESSION + 1, NULL), CUDA_SUCCESS);
+	assert_int_equal(arena_init(&other, device_get(0), SESSION + 1, NULL, 0), CUDA_SUCCESS);
 	assert_int_not_equal(other.base, fake_switches.blocked);
 	assert_int_equal(owner_of(fake_switches.blocked).session, 0);
 	assert_int_equal(owner_of(other.base).session, SESSION + 1);

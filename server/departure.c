@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Departures: the loop, the thread that sends, and the wait of the worker.
+ *
+ * Invariant: while session::is_leaving, neither the worker nor the loop changes the session, and
+ * only the thread reads its pack.
+ */
+
+#include "departure.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "clock.h"
+#include "ring.h"
+#include "server.h"
+#include "shm.h"
+#include "spec_hash.h"
+#include "suspension.h"
+#include "server/util/log.h"
+#include "server/util/thread.h"
+#include "server/session/fault.h"
+#include "server/session/session_move.h"
+#include "server/memory/away.h"
+#include "server/link/client.h"
+#include "server/link/daemon_link.h"
+
+/* How long the successor may take to read a frame, and to answer. */
+#define SEND_MS 5000
+#define ANSWER_MS 20000
+
+/* How often a worker looks whether the work has ended, at first and later. */
+#define LOOK_MIN_MS 1
+#define LOOK_MAX_MS 20
+#define PACKED_MS 60000
+
+static struct {
+	enum {
+		NOBODY_LEAVES,
+		WORK_ENDS, /* the workers pack their sessions */
+		SENDING,   /* the thread runs */
+	} phase;
+	int sock;
+	bool force;
+	uint64_t deadline_ms; /* for the clients' work, by the loop's clock */
+	struct server *server;
+	pthread_t thread;
+	struct client_conn **leaving; /* owned; those that leave */
+	unsigned n_leaving;
+	int result;          /* of the thread */
+	atomic_bool is_over; /* the thread has failed */
+} departure = {.sock = -EBADF};
+
+/* ---- the worker */
+
+static bool goes_on(const struct session *session)
+{
+	return atomic_load(&session->is_moving) &&
+	       (!atomic_load(&session->is_ending) || atomic_load(&session->is_leaving));
+}
+
+static void set_departure(struct session *session, enum departure state)
+{
+	if (atomic_exchange(&session->departure, state) != state)
+		session->on_news(session->on_news_arg);
+}
+
+/* The session is at rest. */
+static void pack_up(struct session *session)
+{
+	session->stays = session_stays(session);
+	if (!session->stays && session_pack(session, &session->pack) < 0)
+		session->stays = "has memory of which the driver makes no descriptor";
+	if (session->stays)
+		pack_fini(&session->pack);
+	set_departure(session, session->stays ? DEPARTURE_STAYS : DEPARTURE_PACKED);
+}
+
+/* Another client needs space on a GPU before its own work can end. */
+static void serve_others(struct session *session)
+{
+	if (atomic_load(&session->is_leaving) || !atomic_load(&session->memory_wanted))
+		return;
+	pack_fini(&session->pack);
+	away_serve(session);
+	set_departure(session, DEPARTURE_AT_WORK);
+}
+
+void departure_hold(struct session *session)
+{
+	int sleep_ms = LOOK_MIN_MS;
+
+	while (goes_on(session)) {
+		uint32_t state = atomic_load(&session->departure);
+
+		if (state != DEPARTURE_PACKED && state != DEPARTURE_STAYS) {
+			set_departure(session, DEPARTURE_AT_WORK);
+			if (suspension_look(session) == SUSPENSION_AT_REST)
+				pack_up(session);
+		} else
+			serve_others(session);
+		ring_pause(&session->receiver, atomic_load(&session->departure) == DEPARTURE_AT_WORK
+						       ? sleep_ms
+						       : PACKED_MS);
+		sleep_ms = MIN(2 * sleep_ms, LOOK_MAX_MS);
+	}
+	pack_fini(&session->pack);
+	atomic_store(&session->departure, DEPARTURE_NONE);
+}
+
+/* ---- the thread */
+
+/* Calls wait from now on; threads that sleep look again soon. */
+static void set_moving(const struct session *session, bool is_moving)
+{
+	struct page __shm *page = session->page;
+
+	shm_replace32(&page->fault, is_moving ? 0 : FAULT_MOVING, is_moving ? FAULT_MOVING : 0);
+	for (unsigned i = 0; i < REPLY_SLOTS; i++)
+		if (shm_load32(&session->ring->waiting[i]))
+			shm_wake(&page->reply[i].head.seq);
+	for (uint32_t i = 0; i < session->n_marks; i++)
+		shm_wake(shm_low_half(&page->timeline[i]));
+}
+
+static void set_all_moving(bool is_moving)
+{
+	for (unsigned i = 0; i < departure.n_leaving; i++)
+		set_moving(departure.leaving[i]->session, is_moving);
+}
+
+static int send_begin(void)
+{
+	struct frame_move_begin frame = {
+		.spec_hash = SPEC_HASH, .version = FRAME_VERSION, .n_clients = departure.n_leaving};
+	_cleanup_close_ int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	if (self < 0)
+		return -errno;
+	frame_init(&frame, FRAME_MOVE_BEGIN, 1);
+	return frame_send(departure.sock, &frame, &self, SEND_MS);
+}
+
+static int send_fds(const struct pack *pack)
+{
+	int r = 0;
+
+	for (uint32_t at = 0; at < pack->n_fds && r == 0;) {
+		unsigned n = MIN(pack->n_fds - at, (uint32_t)FRAME_FDS_MAX);
+		struct frame_move_fds frame;
+
+		frame_init(&frame, FRAME_MOVE_FDS, n);
+		r = frame_send(departure.sock, &frame, pack->fds + at, SEND_MS);
+		at += n;
+	}
+	return r;
+}
+
+static struct frame_client describe_client(const struct client_conn *conn)
+{
+	const struct session *session = conn->session;
+	struct frame_client client = {
+		.id = conn->id,
+		.pid = (uint64_t)conn->pid,
+		.uid = (uint32_t)session->uid,
+		.gid = conn->gid,
+		.account = conn->account,
+		.limits = session->limits,
+		.hello = {.program = conn->program},
+	};
+
+	memcpy(client.hello.command, conn->command, sizeof(client.hello.command));
+	return client;
+}
+
+static int send_client(const struct client_conn *conn)
+{
+	const struct session *session = conn->session;
+	struct frame_move_client frame = {
+		.size = session->pack.size,
+		.n_fds = session->pack.n_fds,
+		.session = session->id,
+		.client = describe_client(conn),
+	};
+	_cleanup_close_ int state = -EBADF;
+	int r = pack_store(&session->pack, &state);
+
+	if (r == 0) {
+		const int fds[FRAME_MOVE_CLIENT_FDS] = {conn->connection, conn->memories[0],
+			conn->memories[1], conn->memories[2], state};
+
+		frame_init(&frame, FRAME_MOVE_CLIENT, FRAME_MOVE_CLIENT_FDS);
+		r = frame_send(departure.sock, &frame, fds, SEND_MS);
+	}
+	return r == 0 ? send_fds(&session->pack) : r;
+}
+
+static int send_step(enum move_step step)
+{
+	struct frame_move_step frame = {.step = step};
+
+	frame_init(&frame, FRAME_MOVE_STEP, 0);
+	return frame_send(departure.sock, &frame, NULL, SEND_MS);
+}
+
+static int await_answer(void)
+{
+	_cleanup_(frame_reader_fini) struct frame_reader reader;
+	const struct frame_move_step *frame = (const void *)reader.bytes;
+	int r;
+
+	frame_reader_init(&reader, frame_close_fd);
+	r = frame_read_wait(&reader, departure.sock, ANSWER_MS);
+	if (r == 0 && (frame->head.type != FRAME_MOVE_STEP || frame->step != MOVE_RECEIVED))
+		r = -EBADMSG;
+	return r;
+}
+
+static int send_all(void)
+{
+	int r = send_begin();
+
+	for (unsigned i = 0; i < departure.n_leaving && r == 0; i++)
+		r = send_client(departure.leaving[i]);
+	if (r == 0)
+		r = send_step(MOVE_SENT);
+	return r == 0 ? await_answer() : r;
+}
+
+static void *run_thread(_unused_ void *arg)
+{
+	int r = send_all();
+
+	if (r == 0) {
+		set_all_moving(true);
+		log_line("All clients have moved to the next server");
+		r = send_step(MOVE_COMMIT);
+		/* The sessions are the successor's. */
+		if (r == 0)
+			_exit(0);
+		set_all_moving(false);
+	}
+	departure.result = r;
+	atomic_store(&departure.is_over, true);
+	uv_async_send(&departure.server->news);
+	return NULL;
+}
+
+/* ---- the loop */
+
+static void hold(struct session *session, bool is_moving)
+{
+	atomic_store(&session->is_leaving, false);
+	atomic_store(&session->is_moving, is_moving);
+	atomic_store(&session->is_held, is_moving || atomic_load(&session->is_suspended));
+	ring_interrupt(&session->receiver);
+}
+
+/* Every client goes on in this server. `pid' is that of the one that could not move, or 0. */
+static void stay(struct server *server, pid_t pid, const char *text)
+{
+	struct frame_restarted frame = {.pid = pid > 0 ? (uint64_t)pid : 0};
+
+	departure.phase = NOBODY_LEAVES;
+	closep(&departure.sock);
+	departure.sock = -EBADF;
+	free(TAKE_PTR(departure.leaving));
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
+		conn->stays_behind = false;
+		hold(conn->session, false);
+	}
+	if (pid > 0)
+		log_line("The clients stay with this server: client %d %s", (int)pid, text);
+	else
+		log_line("The clients stay with this server: %s", text);
+	frame_init(&frame, FRAME_RESTARTED, 0);
+	snprintf(frame.text, sizeof(frame.text), "%s", text);
+	daemon_link_send(&frame);
+	daemon_link_read();
+}
+
+void departure_begin(struct server *server, const struct frame_restart *order, int sock)
+{
+	if (departure.phase != NOBODY_LEAVES) {
+		closep(&sock);
+		return;
+	}
+	departure.sock = sock;
+	departure.server = server;
+	departure.force = order->force != 0;
+	departure.deadline_ms = uv_now(&server->loop) + MIN(order->timeout_ms, (uint64_t)INT32_MAX);
+	departure.phase = WORK_ENDS;
+	log_line("The clients move to the next server");
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		hold(conn->session, !conn->is_inactive);
+	if (server->is_stopping)
+		departure_cancel(server, "the server is stopping");
+}
+
+/* A client that is not ready, which is found for the reason; NULL: there is none. */
+static struct client_conn *find_unready(
+	struct server *server, const char **ret_why, bool *ret_waits)
+{
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
+		uint32_t state = atomic_load(&conn->session->departure);
+
+		if (conn->is_inactive || conn->stays_behind ||
+			(state == DEPARTURE_PACKED && !conn->is_ending))
+			continue;
+		*ret_waits = state != DEPARTURE_STAYS || conn->is_ending;
+		*ret_why = *ret_waits ? "still has work on a GPU" : conn->session->stays;
+		if (conn->is_ending)
+			*ret_why = "has left, and is not gone";
+		return conn;
+	}
+	return NULL;
+}
+
+/* Whether all clients are ready. May end the departure. */
+static bool are_ready(struct server *server)
+{
+	bool is_late = uv_now(&server->loop) >= departure.deadline_ms, waits;
+	struct client_conn *conn;
+	const char *why;
+
+	if (server->newcomers || !daemon_link_is_flushed()) {
+		if (is_late)
+			stay(server, 0, "the server has clients that wait for their welcome");
+		return false;
+	}
+	while ((conn = find_unready(server, &why, &waits))) {
+		if (waits && !is_late)
+			return false;
+		if (!departure.force) {
+			stay(server, conn->pid, why);
+			return false;
+		}
+		log_line("Client " SESSION_NAME " ends with this server: it %s",
+			SESSION_NAME_ARGS(conn->session), why);
+		conn->stays_behind = true;
+	}
+	return true;
+}
+
+static void send_off(struct server *server)
+{
+	departure.n_leaving = 0;
+	departure.leaving = calloc(server->n_conns + 1, sizeof(struct client_conn *));
+	if (!departure.leaving) {
+		stay(server, 0, strerrordesc_np(ENOMEM));
+		return;
+	}
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
+		if (conn->is_inactive || conn->stays_behind)
+			continue;
+		atomic_store(&conn->session->is_leaving, true);
+		departure.leaving[departure.n_leaving++] = conn;
+	}
+	departure.phase = SENDING;
+	atomic_store(&departure.is_over, false);
+	/* What the daemon orders meanwhile is for the server that has the clients then. */
+	daemon_link_hold();
+	if (thread_start(&departure.thread, "mps-departure", run_thread, NULL) < 0)
+		stay(server, 0, "the server cannot start a thread");
+}
+
+bool departure_look(struct server *server)
+{
+	if (departure.phase == SENDING && atomic_load(&departure.is_over)) {
+		pthread_join(departure.thread, NULL);
+		stay(server, 0, strerrordesc_np(-departure.result));
+	}
+	if (departure.phase == WORK_ENDS && are_ready(server))
+		send_off(server);
+	return departure.phase != NOBODY_LEAVES;
+}
+
+void departure_cancel(struct server *server, const char *why)
+{
+	if (departure.phase == WORK_ENDS)
+		stay(server, 0, why);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Invariant: a session that leaves is at rest between two messages, so its page does not change.
+ */
+
+#include "session_move.h"
+
+#include <string.h>
+
+#include "session.h"
+#include "session_part.h"
+#include "server/util/pack.h"
+
+/* frame_limits::priority, as in server/device/priority.h, which is a room above. */
+#define BACKGROUND 2
+
+/* The objects that only this server can have made, in the order of session::tables. */
+static const char *const table_reasons[] = {"has green contexts",
+	"has contexts with a part of the SMs", "has a linker", "has loaded code", "has loaded code",
+	"has events", "has graphs", "has memory of memory pools or of cuMemCreate", "has arrays",
+	"has textures or surfaces"};
+
+static const char *objects_stay(const struct session *session)
+{
+	_Static_assert(ARRAY_SIZE(table_reasons) == ARRAY_SIZE(((const struct session *)0)->tables),
+		"one for each table");
+
+	for (unsigned i = 0; i < ARRAY_SIZE(table_reasons); i++)
+		if (session->tables[i].n_used > 0)
+			return table_reasons[i];
+	for (uint32_t i = 0; i < session->n_marks; i++)
+		if (session->streams[i])
+			return "has streams";
+	return NULL;
+}
+
+static const char *memory_stays(const struct session *session)
+{
+	if (session->opened || session->n_shares > 0)
+		return "shares memory with another client";
+	if (session->regions)
+		return "has reserved addresses";
+	if (session->variables.n > 0 || session->ending_placements)
+		return "has loaded code";
+	return NULL;
+}
+
+const char *session_stays(const struct session *session)
+{
+	const char *reason = objects_stay(session);
+
+	if (!reason)
+		reason = memory_stays(session);
+	if (!reason)
+		reason = session_parts_stay(session);
+	if (reason)
+		return reason;
+	if (session->group)
+		return "is in a group";
+	if (session->limits.priority == BACKGROUND)
+		return "is in the background";
+	if (atomic_load(&session->is_suspended))
+		return "is suspended";
+	if (session->trace)
+		return "is being traced";
+	return NULL;
+}
+
+/* All fixed-size state that the worker keeps between two messages. */
+struct moved {
+	uint32_t head, n_held;
+	uint32_t active_threads;
+	uint32_t n_late_errors;
+	uint32_t pending_error;
+	uint32_t n_refusals;
+	uint64_t n_messages;
+	uint64_t counters[COUNTERS];
+};
+
+int session_pack(struct session *session, struct pack *pack)
+{
+	const struct ring_receiver *receiver = &session->receiver;
+	struct moved moved = {
+		.head = receiver->head,
+		.n_held = receiver->n_held - receiver->n_given,
+		.active_threads = session->active_threads,
+		.n_late_errors = session->n_late_errors,
+		.pending_error = (uint32_t)session->pending_error,
+		.n_refusals = session->n_refusals,
+		.n_messages = session->n_messages,
+	};
+	int r;
+
+	for (unsigned i = 0; i < COUNTERS; i++)
+		moved.counters[i] = atomic_load(&session->counters[i]);
+	pack_put(pack, &moved, sizeof(moved));
+	/* The first part of a message whose rest the client is still writing. */
+	pack_put(pack, receiver->held + receiver->n_given, moved.n_held);
+	r = session_parts_pack(session, pack);
+	return r == 0 && pack->is_bad ? -ENOMEM : r;
+}
+
+int session_unpack(struct session *session, struct pack *pack)
+{
+	struct ring_receiver *receiver = &session->receiver;
+	struct moved moved;
+	int r;
+
+	if (!pack_get(pack, &moved, sizeof(moved)) || moved.n_held > MESSAGE_MAX ||
+		!pack_get(pack, receiver->held, moved.n_held))
+		return -EBADMSG;
+	receiver->head = moved.head;
+	receiver->n_held = moved.n_held;
+	session->active_threads = moved.active_threads;
+	session->n_late_errors = moved.n_late_errors;
+	session->pending_error = (CUresult)moved.pending_error;
+	session->n_refusals = moved.n_refusals;
+	session->n_messages = moved.n_messages;
+	for (unsigned i = 0; i < COUNTERS; i++)
+		atomic_store(&session->counters[i], moved.counters[i]);
+	r = session_parts_unpack(session, pack);
+	if (r == 0 && !pack_is_used_up(pack))
+		r = -EBADMSG;
+	return r;
+}
+
+bool session_fits(const struct session *session, const struct page __shm *before)
+{
+	const struct page *old = shm_settled(before), *page = shm_settled(session->page);
+
+	return old->init_result == page->init_result &&
+	       old->driver_version == page->driver_version && old->n_devices == page->n_devices &&
+	       old->page_bytes == page->page_bytes && old->active_threads == page->active_threads &&
+	       memcmp(old->device, page->device, sizeof(page->device)) == 0 &&
+	       memcmp(old->peer, page->peer, sizeof(page->peer)) == 0;
+}
+
+#define COPY(member)                                                                               \
+	shm_copy_in(&session->page->member, shm_settled(&before->member), sizeof(before->member))
+
+void session_take_words(struct session *session, struct page __shm *before)
+{
+	COPY(head);
+	COPY(error);
+	COPY(refusal_limit);
+	COPY(refusal);
+	COPY(n_asked);
+	COPY(n_text);
+	COPY(timeline);
+	COPY(asked);
+	COPY(passed);
+	COPY(graph_asked);
+	COPY(reply);
+}

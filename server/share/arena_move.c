@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Arenas on their way to another server. A worker, or the thread of server/arrival.c.
+ *
+ * Invariant: a chunk in the other server is used, shared or exported as it was here. Unused chunks
+ * stay behind.
+ */
+
+#include "chunk.h"
+#include "server/util/bitmap.h"
+#include "server/util/pack.h"
+
+/* Of the driver's memory: an arena of the host space has none. */
+static int export_chunk(const struct arena *arena, const struct chunk *chunk, struct pack *pack)
+{
+	int fd = -EBADF;
+
+	if (!arena->device)
+		return 0;
+	if (cuda.cuMemExportToShareableHandle(&fd, chunk->handle,
+		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != CUDA_SUCCESS)
+		return -EIO;
+	pack_put_fd(pack, fd);
+	return 0;
+}
+
+static int pack_chunk(const struct arena *arena, const struct chunk *chunk, struct pack *pack)
+{
+	const size_t bytes = BITS_WORDS(chunk->n_slots) * sizeof(uint64_t);
+
+	pack_put_number(pack, (chunk->address - arena->base) / arena->page);
+	pack_put_number(pack, chunk->size / arena->page);
+	pack_put_number(pack, chunk->is_shared);
+	pack_put_number(pack, chunk->is_exported);
+	if (chunk->is_shared) {
+		pack_put_number(pack, chunk->n_slots_used);
+		pack_put(pack, chunk->used, bytes);
+		pack_put(pack, chunk->last, bytes);
+	}
+	return export_chunk(arena, chunk, pack);
+}
+
+int arena_pack(const struct arena *arena, struct pack *pack)
+{
+	uint64_t n = 0;
+	int r = 0;
+
+	for (uint32_t i = 0; i < arena->n_pages; i++) {
+		const struct chunk *chunk = chunk_at(arena, i);
+
+		n += chunk && !chunk->is_free;
+	}
+	pack_put_number(pack, n);
+	for (uint32_t i = 0; i < arena->n_pages && r == 0; i++) {
+		const struct chunk *chunk = chunk_at(arena, i);
+
+		if (chunk && !chunk->is_free)
+			r = pack_chunk(arena, chunk, pack);
+	}
+	return r;
+}
+
+static int import_chunk(
+	const struct arena *arena, struct pack *pack, CUmemGenericAllocationHandle *ret_handle)
+{
+	_cleanup_close_ int fd = -EBADF;
+
+	*ret_handle = 0;
+	if (!arena->device)
+		return 0;
+	fd = pack_get_fd(pack);
+	if (fd < 0)
+		return -EBADMSG;
+	return cuda.cuMemImportFromShareableHandle(ret_handle, (void *)(uintptr_t)fd,
+		       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == CUDA_SUCCESS
+		       ? 0
+		       : -EIO;
+}
+
+/* The number of slots in use must be that of the bits, which end within a piece. */
+static bool slots_are_sound(const struct chunk *chunk)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < chunk->n_slots; i++) {
+		bool is_used = bit_get(chunk->used, i);
+		bool ends = i + 1 == chunk->n_slots || !bit_get(chunk->used, i + 1);
+
+		if (bit_get(chunk->last, i) && !is_used)
+			return false;
+		if (is_used && ends && !bit_get(chunk->last, i))
+			return false;
+		n += is_used;
+	}
+	return n == chunk->n_slots_used && n > 0;
+}
+
+static int unpack_slots(struct arena *arena, struct chunk *chunk, struct pack *pack)
+{
+	size_t bytes;
+
+	if (chunk->size != arena->page)
+		return -EBADMSG;
+	if (!chunk_share(arena, chunk))
+		return -ENOMEM;
+	bytes = BITS_WORDS(chunk->n_slots) * sizeof(uint64_t);
+	chunk->n_slots_used = (uint32_t)pack_get_number(pack, chunk->n_slots);
+	return pack_get(pack, chunk->used, bytes) && pack_get(pack, chunk->last, bytes) &&
+			       slots_are_sound(chunk)
+		       ? 0
+		       : -EBADMSG;
+}
+
+/* Whether these pages of the arena are free. */
+static bool pages_are_free(const struct arena *arena, uint64_t page, uint64_t n)
+{
+	if (n == 0 || n > arena->n_pages || page > arena->n_pages - n)
+		return false;
+	for (uint64_t i = page; i < page + n; i++)
+		if (arena->chunk_of[i])
+			return false;
+	return true;
+}
+
+/* The slots of a chunk come before its memory. */
+struct packed_chunk {
+	uint64_t page, n_pages;
+	bool is_shared, is_exported;
+};
+
+static int unpack_chunk(struct arena *arena, struct pack *pack)
+{
+	const struct packed_chunk packed = {
+		.page = pack_get_number(pack, arena->n_pages),
+		.n_pages = pack_get_number(pack, arena->n_pages),
+		.is_shared = pack_get_number(pack, 1),
+		.is_exported = pack_get_number(pack, 1),
+	};
+	CUmemGenericAllocationHandle handle;
+	struct chunk *chunk;
+	int r;
+
+	if (pack->is_bad || !pages_are_free(arena, packed.page, packed.n_pages))
+		return -EBADMSG;
+	r = import_chunk(arena, pack, &handle);
+	if (r < 0)
+		return r;
+	if (chunk_new(arena, (uint32_t)packed.page, packed.n_pages * arena->page,
+		    arena->device ? &handle : NULL, &chunk) != CUDA_SUCCESS)
+		return -ENOMEM;
+	chunk->is_exported = packed.is_exported;
+	return packed.is_shared ? unpack_slots(arena, chunk, pack) : 0;
+}
+
+int arena_unpack(struct arena *arena, struct pack *pack)
+{
+	uint64_t n = pack_get_number(pack, arena->n_pages);
+	int r = 0;
+
+	for (uint64_t i = 0; i < n && r == 0; i++)
+		r = unpack_chunk(arena, pack);
+	return pack->is_bad ? -EBADMSG : r;
+}
