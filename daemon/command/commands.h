@@ -28,6 +28,7 @@ void commands_print(void);
 void command_get_server_list(struct conn *conn, const struct tokens *tokens);
 void command_get_server_status(struct conn *conn, const struct tokens *tokens);
 void command_start_server(struct conn *conn, const struct tokens *tokens);
+void command_restart_server(struct conn *conn, const struct tokens *tokens);
 void command_shutdown_server(struct conn *conn, const struct tokens *tokens);
 void command_quit(struct conn *conn, const struct tokens *tokens);
 void command_log_level(struct conn *conn, const struct tokens *tokens);

@@ -110,6 +110,7 @@ struct conn {
 		struct frame_context context;
 		struct frame_terminate terminated;
 		struct frame_suspend suspended;
+		struct frame_restarted restarted;
 		struct frame_fault fault;
 		struct frame_counters counters;
 		struct frame_trace_end trace_end;

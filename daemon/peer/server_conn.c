@@ -24,6 +24,7 @@
 #include "daemon/server/group_shares.h"
 #include "daemon/server/server.h"
 #include "daemon/server/server_watch.h"
+#include "daemon/server/successor.h"
 #include "daemon/server/turns.h"
 #include "daemon/watch/counting.h"
 #include "daemon/watch/faults.h"
@@ -151,6 +152,7 @@ static int on_server_state(struct server *server, struct conn *conn)
 		server->was_active = true;
 		server_clear_deadline(server);
 		turns_on_ready(server);
+		successor_on_ready(server);
 	} else {
 		conn_log(conn, "Server %d is %s, result %u%s%s", server->pid,
 			server_state_name(server), state->result, state->text[0] ? ": " : "",
@@ -218,7 +220,9 @@ static int on_server_frame(struct server *server, struct conn *conn)
 	case FRAME_SERVER_STATE:
 		return on_server_state(server, conn);
 	case FRAME_CLIENT_HERE:
-		return client_report_add(server, &conn->in.note);
+		return successor_on_client(server, &conn->in.note);
+	case FRAME_RESTARTED:
+		return successor_on_restarted(server, &conn->in.restarted);
 	case FRAME_CLIENT_GONE:
 		return on_client_gone(server, conn);
 	case FRAME_GROUP_HERE:

@@ -205,6 +205,14 @@ void clients_remove(struct server *server, uint64_t id)
 	server_bound_end(server);
 }
 
+void clients_move(struct server *from, struct client *client, struct server *to)
+{
+	list_remove(&client->link);
+	list_add_tail(&to->clients, &client->link);
+	from->n_clients--;
+	to->n_clients++;
+}
+
 void clients_clear(struct server *server)
 {
 	list_each_safe (struct client, client, &server->clients, link)

@@ -70,6 +70,7 @@ struct client {
 	char kernel[FRAME_TEXT_MAX]; /* launched last, "" if none */
 	enum termination_state termination;
 	struct client_suspension suspension;
+	bool is_moving;   /* another server has it: see successor.h */
 	bool is_reported; /* its server has it on its present connection: see client_report.h */
 };
 
@@ -113,6 +114,9 @@ void clients_end_handover(struct server *server);
  * that client, which has to wait again; NULL if there is none.
  */
 struct conn *clients_take_back(struct server *server);
+
+/* Moves a client to the list of another server. */
+void clients_move(struct server *from, struct client *client, struct server *to);
 
 /* Removes all clients from the list. */
 void clients_clear(struct server *server);

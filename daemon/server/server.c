@@ -21,6 +21,7 @@
 #include "group_shares.h"
 #include "server_watch.h"
 #include "spawn.h"
+#include "successor.h"
 #include "daemon/text/process.h"
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
@@ -118,6 +119,7 @@ static void server_end(struct server *server, bool is_clean)
 	if (conn)
 		conn_close(conn);
 	server_watch_lost(server);
+	successor_on_end(server);
 	clients_clear(server);
 	if (!is_clean)
 		usage_count(server->daemon, server->tenant->uid, USAGE_SERVER_FAILURE);
@@ -126,9 +128,11 @@ static void server_end(struct server *server, bool is_clean)
 	group_shares_end(server);
 	server->slot = NULL;
 	server->tenant = NULL;
-	slot->server = NULL;
-	slot->has_failed = !is_clean;
-	slot->error = server->error;
+	if (slot->server == server) {
+		slot->server = NULL;
+		slot->has_failed = !is_clean;
+		slot->error = server->error;
+	}
 	daemon_want(server->daemon, WANT_RECORD);
 	/* Another server may be possible now, too. */
 	daemon_want(server->daemon, WANT_PROGRESS);
@@ -200,9 +204,13 @@ static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int ev
 	struct server *server = poll->data;
 	struct error_message end;
 	int exit_status = 0;
-	bool is_known = waitpid(server->pid, &exit_status, WNOHANG) == server->pid;
-	bool is_clean;
+	bool is_known, is_clean;
 
+	if (successor_holds_exit(server)) {
+		uv_poll_stop(poll);
+		return;
+	}
+	is_known = waitpid(server->pid, &exit_status, WNOHANG) == server->pid;
 	if (server->output >= 0) {
 		server_read_output(server);
 		line_buffer_end(&server->line_buffer, on_server_line, server);
@@ -225,6 +233,11 @@ static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int ev
 		is_clean = true;
 	}
 	server_end(server, is_clean);
+}
+
+void server_watch_exit(struct server *server)
+{
+	uv_poll_start(&server->exit_poll, UV_READABLE, on_server_exit);
 }
 
 /*
@@ -384,6 +397,7 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	server->state = SERVER_INITIALIZING;
 	list_init(&server->clients);
 	list_init(&server->terminations);
+	list_init(&server->restarters);
 	list_init(&server->group_shares);
 	server->default_commands = daemon->default_commands;
 	settings_init(&server->commands);
@@ -392,11 +406,15 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	server->idle_ms = uv_now(&daemon->loop);
 	count_server(slot, 1);
 	list_add_tail(&daemon->servers, &server->link_in_daemon);
-	slot->server = *ret = TAKE_PTR(server);
+	*ret = TAKE_PTR(server);
+	if (slot->server)
+		successor_link(slot->server, *ret);
+	else
+		slot->server = *ret;
 	return 0;
 }
 
-int server_start(struct slot *slot, struct error_message *error)
+static int start_process(struct slot *slot, bool is_successor, struct error_message *error)
 {
 	struct tenant *tenant = slot->tenant;
 	struct daemon *daemon = tenant->daemon;
@@ -405,7 +423,7 @@ int server_start(struct slot *slot, struct error_message *error)
 	int r;
 
 	r = spawn_server(&daemon->config, tenant->uid, tenant->has_gid ? &tenant->gid : NULL,
-		slot->devices, &spawned, error);
+		slot->devices, is_successor, &spawned, error);
 	if (r < 0)
 		return r;
 	log_control_about(&daemon->logs,
@@ -425,6 +443,16 @@ int server_start(struct slot *slot, struct error_message *error)
 	server_watch_start(server);
 	server_set_deadline(server, SERVER_START_MS, "become ready");
 	return 0;
+}
+
+int server_start(struct slot *slot, struct error_message *error)
+{
+	return start_process(slot, false, error);
+}
+
+int server_start_successor(struct server *server, struct error_message *error)
+{
+	return start_process(server->slot, true, error);
 }
 
 /* A pidfd of the recorded process, unless its PID belongs to another process by now. */
@@ -568,7 +596,8 @@ struct server *server_find(const struct daemon *daemon, pid_t pid)
 
 bool server_is_ready(const struct server *server)
 {
-	return server->state == SERVER_ACTIVE && server->conn;
+	return server->state == SERVER_ACTIVE && server->conn && !server->successor &&
+	       !server->predecessor;
 }
 
 bool server_is_idle(const struct server *server)

@@ -29,6 +29,13 @@ struct daemon;
 struct slot;
 struct tenant;
 
+/* How far restart_server is. */
+enum restart_state {
+	RESTART_NONE,
+	RESTART_STARTS, /* the successor starts */
+	RESTART_MOVES,  /* both were ordered: the clients are with one of them */
+};
+
 struct server {
 	struct list link_in_daemon; /* in the order of their starts */
 	struct slot *slot;          /* not owned; NULL after its end */
@@ -65,6 +72,12 @@ struct server {
 	bool is_counting;         /* it has to report its clients' counters */
 	bool is_count_sent;       /* ... and was asked for them */
 	struct list terminations; /* commands that wait for the end of a client's work */
+	struct server *successor, *predecessor; /* while its clients move: see successor.h */
+	enum restart_state restart;             /* of a server with a successor, as the next ones */
+	bool restart_force;
+	uint64_t restart_timeout_ms;
+	struct list restarters; /* the command that waits */
+	bool is_exit_held;      /* its process has ended, and its successor has not said more yet */
 	unsigned n_clients;
 	uint64_t idle_ms; /* since when it has no clients, by the loop's clock */
 	struct line_buffer line_buffer;
@@ -82,6 +95,12 @@ struct server {
 
 /* Starts the process for the slot. 0 or -errno with an error message. */
 int server_start(struct slot *slot, struct error_message *error);
+
+/* Starts a successor for a server, which stays its slot's. 0 or -errno with an error message. */
+int server_start_successor(struct server *server, struct error_message *error);
+
+/* Looks again whether the process has ended. */
+void server_watch_exit(struct server *server);
 
 /* Writes a line about the server to server.log, after the name of a named one. */
 void server_log_line(struct server *server, const char *line);

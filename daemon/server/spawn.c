@@ -242,10 +242,10 @@ int spawn_probe(const struct config *config, struct spawned *ret, struct error_m
 }
 
 int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, const char *devices,
-	struct spawned *ret, struct error_message *error)
+	bool is_successor, struct spawned *ret, struct error_message *error)
 {
 	char uid_text[16], gid_text[16];
-	char *argv[7] = {NULL, "--uid", uid_text};
+	char *argv[8] = {NULL, "--uid", uid_text};
 	size_t n = 3;
 
 	snprintf(uid_text, sizeof(uid_text), "%u", uid);
@@ -256,5 +256,7 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, const
 	}
 	if (config->is_multiuser && uid == config->server_uid)
 		argv[n++] = "--multiuser";
+	if (is_successor)
+		argv[n++] = "--successor";
 	return spawn_process(config, argv, devices, ret, error);
 }

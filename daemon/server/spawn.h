@@ -19,14 +19,14 @@ struct spawned {
 };
 
 /*
- * Starts `mps-server --uid UID [--gid GID] [--multiuser]': the one beside this
+ * Starts `mps-server --uid UID [--gid GID] [--multiuser] [--successor]': the one beside this
  * program or beside the link by which it was started, else the one in PATH. It
  * gets the vendor's name if this program has the vendor's name. The server
  * changes to that user by itself. `gid' may be NULL; `devices' are its GPUs, NULL:
  * those of the daemon. 0 or -errno with an error message.
  */
 int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, const char *devices,
-	struct spawned *ret, struct error_message *error);
+	bool is_successor, struct spawned *ret, struct error_message *error);
 
 /* Starts `mps-server --devices' in the same way; it stays the daemon's user. */
 int spawn_probe(const struct config *config, struct spawned *ret, struct error_message *error);

@@ -120,7 +120,8 @@ static void must_be_recorded(void)
 }
 
 int spawn_server(_unused_ const struct config *config, uid_t uid, _unused_ const gid_t *gid,
-	_unused_ const char *devices, struct spawned *ret, struct error_message *error)
+	_unused_ const char *devices, _unused_ bool is_successor, struct spawned *ret,
+	struct error_message *error)
 {
 	int r;
 

@@ -82,6 +82,7 @@ TABLE = (
     ("resume_client C",                       MAY,   NOT,   NOT,   MAY),
     ("terminate_client S C",                  MAY,   NOT,   NOT,   MAY),
     ("terminate_client S D",                  None,  None,  None,  NOT),
+    ("restart_server S",                      MAY,   NOT,   NOT,   NOT),
     ("shutdown_server S",                     MAY,   NOT,   NOT,   NOT),
     ("shutdown_server S -f",                  MAY,   NOT,   NOT,   NOT),
     ("quit -t 0",                             NOT,   NOT,   NOT,   NOT),

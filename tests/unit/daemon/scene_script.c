@@ -200,6 +200,68 @@ static bool do_suspension(unsigned i, const char *what)
 	return false;
 }
 
+/* Whether the client is one of those that move from server `old' to its successor. */
+static bool moves(const struct scene_client *client, unsigned i, unsigned old)
+{
+	return client->fate == FATE_SERVED && !client->stays &&
+	       (client->server == old || client->server == i);
+}
+
+/* The successor has the connections, and has not said so. */
+static void get_clients(unsigned i, unsigned old)
+{
+	for (unsigned n = 0; n < scene.n_clients; n++)
+		if (moves(&scene.clients[n], i, old))
+			scene.clients[n].server = i;
+}
+
+/* The successor has all clients of server `old'. */
+static void report_move(unsigned i, unsigned old)
+{
+	struct frame_restarted done = {.is_done = 1};
+
+	for (unsigned n = 0; n < scene.n_clients; n++) {
+		struct scene_client *client = &scene.clients[n];
+		struct frame_client_note note = {
+			.id = client->id, .pid = (uint64_t)client->pid, .uid = client->uid};
+
+		if (!moves(client, i, old))
+			continue;
+		client->server = i;
+		frame_init(&note, FRAME_CLIENT_HERE, 0);
+		scene_send(scene_process(i)->link, &note, sizeof(note));
+	}
+	frame_init(&done, FRAME_RESTARTED, 0);
+	scene_send(scene_process(i)->link, &done, sizeof(done));
+}
+
+/* "=A1": because of that client. */
+static void report_stay(unsigned i, const char *client)
+{
+	struct frame_restarted frame = {.text = "has loaded code"};
+
+	frame_init(&frame, FRAME_RESTARTED, 0);
+	if (*client)
+		frame.pid = (uint64_t)scene_client(client + 1)->pid;
+	scene_send(scene_process(i)->link, &frame, sizeof(frame));
+}
+
+/* False: the words say something else. */
+static bool do_move(unsigned i, const char *what)
+{
+	if (strncmp(what, "has=S", 5) == 0)
+		report_move(i, (unsigned)atoi(what + 5) - 1);
+	else if (strncmp(what, "gets=S", 6) == 0)
+		get_clients(i, (unsigned)atoi(what + 6) - 1);
+	else if (strncmp(what, "keeps", 5) == 0)
+		report_stay(i, what + 5);
+	else if (strncmp(what, "drops=", 6) == 0)
+		scene_client(what + 6)->stays = true;
+	else
+		return false;
+	return true;
+}
+
 static void probe_answers(unsigned i, bool is_exclusive)
 {
 	const struct frame_device device = gpu_of(is_exclusive);
@@ -245,7 +307,7 @@ static void do_as_server(unsigned i, const char *what)
 		server->is_busy = true;
 	else if (strncmp(what, "gpu", 3) == 0)
 		probe_answers(i, what[3]);
-	else if (!do_suspension(i, what))
+	else if (!do_suspension(i, what) && !do_move(i, what))
 		fail_msg("a server cannot do %s", what);
 }
 

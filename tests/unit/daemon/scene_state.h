@@ -35,6 +35,7 @@ struct scene_client {
 	uint64_t id;     /* in that server */
 	bool is_asked;   /* the server was asked to end its work */
 	bool is_held;    /* the server was asked to suspend it */
+	bool stays;      /* it does not move to another server */
 	uint32_t number; /* of that order */
 	struct frame_limits limits;
 	struct frame_reader *reader;

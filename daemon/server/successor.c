@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Invariant: a server has a successor exactly as long as the successor has it as its predecessor,
+ * and the slot's server is never a successor.
+ */
+
+#include "successor.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+#include "client_report.h"
+#include "clients.h"
+#include "server.h"
+#include "server_watch.h"
+#include "daemon/state/daemon.h"
+#include "daemon/state/slot.h"
+#include "daemon/state/tenant.h"
+#include "daemon/conn/conn.h"
+#include "daemon/conn/pending.h"
+
+/* How much longer than the clients' work the rest of a move takes, at most. */
+#define MOVE_MS 60000
+
+/* Reads of the old server's last frames, of a few frames each. */
+#define LAST_READS 64
+
+/* ---- the answer */
+
+_printf_(2, 3) static void fail_command(struct server *server, const char *format, ...)
+{
+	char text[LINE_MAX_SIZE];
+
+	format_arguments(text, format);
+	list_each_safe (struct conn, conn, &server->restarters, wait) {
+		list_remove(&conn->wait);
+		pending_fail(conn, "%s", text);
+		pending_end(conn);
+	}
+}
+
+static void succeed_command(struct server *server, const struct server *successor, unsigned n)
+{
+	list_each_safe (struct conn, conn, &server->restarters, wait) {
+		list_remove(&conn->wait);
+		pending_reply(conn, "Server %d has moved its %u clients to server %d", server->pid,
+			n, successor->pid);
+		pending_end(conn);
+	}
+}
+
+static void on_deadline(struct conn *conn)
+{
+	list_remove(&conn->wait);
+	pending_fail(conn, "The restart of server %d takes longer: see server.log",
+		conn->awaited_server->pid);
+	pending_end(conn);
+}
+
+static const struct pending pending_restart = {.on_deadline = on_deadline};
+
+/* ---- the pair */
+
+static void unlink_pair(struct server *server)
+{
+	struct server *successor = server->successor;
+
+	successor->predecessor = NULL;
+	server->successor = NULL;
+	server->restart = RESTART_NONE;
+	if (server->is_exit_held)
+		server_watch_exit(server);
+	server->is_exit_held = false;
+	daemon_want(server->daemon, WANT_PROGRESS);
+}
+
+/* The clients stay with the server, for sure. The successor has none. */
+static void keep(struct server *server)
+{
+	struct server *successor = server->successor;
+
+	unlink_pair(server);
+	server_shutdown(successor, true);
+}
+
+void successor_link(struct server *server, struct server *successor)
+{
+	/* A slot has two processes at most; a third one of an earlier daemon ends by itself. */
+	if (server->successor)
+		return;
+	server->successor = successor;
+	successor->predecessor = server;
+	/* An earlier daemon may have ordered them to move the clients. */
+	server->restart = RESTART_MOVES;
+}
+
+void successor_begin(struct server *server, struct conn *conn, uint64_t timeout_ms, bool force)
+{
+	struct error_message error;
+
+	if (!server_is_ready(server) || server->slot->server != server) {
+		pending_fail(conn, "Server %d is %s%s: only an ACTIVE server can be restarted",
+			server->pid, server_state_name(server),
+			server->successor || server->predecessor ? ", and is being restarted" : "");
+		return;
+	}
+	if (server_start_successor(server, &error) < 0) {
+		pending_fail(conn, "%s", error.text);
+		return;
+	}
+	server->restart = RESTART_STARTS;
+	server->restart_timeout_ms = timeout_ms;
+	server->restart_force = force;
+	conn->awaited_server = server;
+	list_add_tail(&server->restarters, &conn->wait);
+	pending_begin(conn, &pending_restart, SERVER_START_MS + timeout_ms + MOVE_MS);
+}
+
+/* ---- the orders */
+
+static int send_order(struct server *server, const struct server *old, int sock)
+{
+	const struct frame_restart frame = {
+		.head = frame_head(FRAME_RESTART, 1),
+		.is_successor = server != old,
+		.force = old->restart_force,
+		.timeout_ms = old->restart_timeout_ms,
+	};
+
+	return server->conn ? conn_send(server->conn, &frame, sock) : -ECONNRESET;
+}
+
+/* The successor first: if it does not get its end, the other server is not asked. */
+static int order_both(struct server *server)
+{
+	_cleanup_close_ int one = -EBADF, other = -EBADF;
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return -errno;
+	one = pair[0];
+	other = pair[1];
+	r = send_order(server->successor, server, one);
+	return r == 0 ? send_order(server, server, other) : r;
+}
+
+void successor_on_ready(struct server *successor)
+{
+	struct server *server = successor->predecessor;
+	int r;
+
+	if (!server)
+		return;
+	server_set_deadline(successor, server->restart_timeout_ms + MOVE_MS, "take the clients");
+	if (server->restart != RESTART_STARTS)
+		return;
+	r = server->state == SERVER_ACTIVE ? order_both(server) : -ESHUTDOWN;
+	if (r == 0) {
+		server->restart = RESTART_MOVES;
+		return;
+	}
+	fail_command(server, "Server %d cannot be told to move its clients: %s", server->pid,
+		strerror(-r));
+	keep(server);
+}
+
+/* ---- the replies */
+
+int successor_on_client(struct server *server, const struct frame_client_note *note)
+{
+	struct client *client =
+		server->predecessor ? clients_find(server->predecessor, note->id) : NULL;
+
+	if (!client)
+		return client_report_add(server, note);
+	client->is_moving = true;
+	return 0;
+}
+
+static unsigned move_clients(struct server *server, struct server *successor)
+{
+	unsigned n = 0;
+
+	list_each_safe (struct client, client, &server->clients, link) {
+		if (!client->is_moving || client->termination == TERMINATION_DONE)
+			continue;
+		client->is_moving = false;
+		client->is_reported = true;
+		/* A command that waits has failed with the server. */
+		client->termination = TERMINATION_NONE;
+		client->suspension = (struct client_suspension){0};
+		clients_move(server, client, successor);
+		n++;
+	}
+	return n;
+}
+
+/* The successor takes the place of the server, which ends. */
+static void take_place(struct server *server, struct server *successor)
+{
+	bool is_asked = server->is_asked, is_forced = server->is_forced;
+
+	successor->default_commands = server->default_commands;
+	successor->commands = server->commands;
+	successor->wish = server->wish;
+	successor->idle_ms = uv_now(&server->daemon->loop);
+	server->slot->server = successor;
+	server->state = SERVER_STOPPING;
+	server->is_asked = server->is_forced = true;
+	server_clear_deadline(successor);
+	unlink_pair(server);
+	server_bound_end(server);
+	if (is_asked)
+		server_shutdown(successor, is_forced);
+	daemon_want(server->daemon, WANT_RECORD);
+}
+
+static void finish(struct server *server, struct server *successor)
+{
+	struct log_files *logs = &server->daemon->logs;
+	unsigned n;
+
+	/* Its last frames are about clients that have ended. */
+	for (unsigned i = 0; i < LAST_READS && server->conn; i++)
+		conn_read(server->conn);
+	server_watch_lost(server);
+	n = move_clients(server, successor);
+	log_control(logs, "Server %d has moved its %u clients to server %d", server->pid, n,
+		successor->pid);
+	succeed_command(server, successor, n);
+	take_place(server, successor);
+}
+
+static void report_failure(struct server *server, const struct frame_restarted *frame)
+{
+	if (frame->pid > 0)
+		fail_command(server, "Client %d %s: server %d keeps its clients", (int)frame->pid,
+			frame->text, server->pid);
+	else
+		fail_command(server, "Server %d keeps its clients: %s", server->pid, frame->text);
+}
+
+int successor_on_restarted(struct server *server, const struct frame_restarted *frame)
+{
+	if (frame->head.n_fds != 0 || frame->is_done > 1 || frame->reserved != 0 ||
+		frame->pid > INT32_MAX || !frame_text_ok(frame->text, sizeof(frame->text)))
+		return -EBADMSG;
+	if (frame->is_done && server->predecessor) {
+		finish(server->predecessor, server);
+	} else if (!frame->is_done && server->successor) {
+		report_failure(server, frame);
+		keep(server);
+	}
+	return 0;
+}
+
+/* ---- ends */
+
+bool successor_holds_exit(struct server *server)
+{
+	server->is_exit_held = server->successor && server->restart == RESTART_MOVES;
+	return server->is_exit_held;
+}
+
+void successor_on_end(struct server *server)
+{
+	struct server *old = server->predecessor, *successor = server->successor;
+
+	if (old) {
+		fail_command(old, "Server %d keeps its clients: server %d ended before it had them",
+			old->pid, server->pid);
+		unlink_pair(old);
+	}
+	if (successor) {
+		fail_command(server, "Server %d has ended", server->pid);
+		keep(server);
+	}
+}

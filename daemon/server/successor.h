@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SUCCESSOR_H
+#define SUCCESSOR_H
+
+/*
+ * The command restart_server: a server moves its clients to a successor, another process of the
+ * same slot. The daemon starts the successor and gives each of the two an end of a socket pair;
+ * the servers do the rest (server/departure.h, server/arrival.h).
+ *
+ * Which of them has the clients is known when one has said so, or when one has ended. A server
+ * that keeps its clients says that. A successor that has them says that, and one that has not got
+ * them ends by itself. So the end of a server whose clients may have moved waits for its successor.
+ * While that goes on, new clients wait in the slot.
+ *
+ * Loop thread.
+ */
+
+#include "base.h"
+
+struct conn;
+struct frame_client_note;
+struct frame_restarted;
+struct server;
+
+/*
+ * Restarts the server, whose clients' work has `timeout_ms' to end. Answers the connection now, or
+ * later. `force': clients that cannot move end.
+ */
+void successor_begin(struct server *server, struct conn *conn, uint64_t timeout_ms, bool force);
+
+/* A new process is the successor of the slot's server, also one of an earlier daemon. */
+void successor_link(struct server *server, struct server *successor);
+
+/* The server is ACTIVE: if it is a successor that starts, both are ordered to move the clients. */
+void successor_on_ready(struct server *server);
+
+/* FRAME_CLIENT_HERE and FRAME_RESTARTED of any server. 0 or -EBADMSG. */
+int successor_on_client(struct server *server, const struct frame_client_note *note);
+int successor_on_restarted(struct server *server, const struct frame_restarted *frame);
+
+/* The process has ended: whether its clients may be with its successor. */
+bool successor_holds_exit(struct server *server);
+
+/* The server has ended, and still has the clients that end with it. */
+void successor_on_end(struct server *server);
+
+#endif

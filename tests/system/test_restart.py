@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 200 s
+"""restart_server: the clients move to another process, and notice only a pause."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import card
+import harness
+import mps
+from harness import contains, equal, wait_for
+
+CARD_MIB = 256
+
+# Its first work on a GPU comes when it reads a line.
+LATE = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+context, words, word = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_uint32()
+call = lambda name, *args: getattr(cuda, name)(*args) == 0 or exit(name)
+call("cuInit", 0)
+print("initialized", flush=True)
+input()
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+call("cuMemAlloc_v2", ctypes.byref(words), ctypes.c_size_t(64))
+call("cuMemsetD32_v2", words, 7, ctypes.c_size_t(16))
+call("cuMemcpyDtoH_v2", ctypes.byref(word), words, ctypes.c_size_t(4))
+print("ok" if word.value == 7 else word.value)
+"""
+
+
+class Resident:
+    """A client with memory, which checks it when it is asked to."""
+
+    def __init__(self, service):
+        self.service = service
+        self.rounds = 0
+        self.process = service.popen("resident", "--requests", stdin=subprocess.PIPE)
+        equal(self.process.stdout.readline(), "ready\n")
+
+    def send(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        self.rounds += 1
+        line = self.process.stdout.readline()
+        if line != "round %d\n" % self.rounds:
+            raise AssertionError("%r: %s" % (line, self.service.finish(self.process)))
+
+    def ask(self):
+        self.send()
+        self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.stdin = None
+        code, out, err = self.service.finish(self.process)
+        equal(code, 0, out + err)
+        contains(out, "resident: ok")
+
+
+def restart(service, *options):
+    old = service.server()
+    out = service.command("restart_server", str(old), *options).stdout
+    contains(out, "Server %d has moved its" % old)
+    new = int(out.split()[-1])
+    wait_for("the old server to end", lambda: service.servers() == [new])
+    return out
+
+
+def test_memory_moves():
+    """Several times, with copies between, and everything is where it was."""
+    with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
+        clients = [Resident(service) for _ in range(3)]
+        for _ in range(3):
+            contains(restart(service), "moved its 3 clients")
+            for client in clients:
+                client.ask()
+        for client in clients:
+            client.end()
+        wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
+
+
+def test_work_goes_on():
+    """Programs that copy all the time see nothing of it."""
+    with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
+        busy = [service.popen("resident", "80") for _ in range(2)]
+        for client in busy:
+            service.wait_for_active(client)
+        for _ in range(2):
+            restart(service)
+        for client in busy:
+            code, out, err = service.finish(client)
+            equal(code, 0, out + err)
+            contains(out, "resident: ok")
+
+
+def test_idle_server():
+    """A server without clients, and one whose client has not used a GPU yet."""
+    with mps.Service() as service:
+        service.command("start_server", "-uid", str(os.getuid()))
+        contains(restart(service), "moved its 0 clients")
+        late = service.popen(sys.executable, "-c", LATE, stdin=subprocess.PIPE)
+        equal(late.stdout.readline(), "initialized\n")
+        contains(restart(service), "moved its 1 clients")
+        late.stdin.write("\n")
+        equal(service.finish(late), (0, "ok\n", ""))
+        service.run_ok("resident")
+
+
+def test_who_stays():
+    """A client that cannot move: nothing has changed, and the reason is told. -f ends it."""
+    with mps.Service() as service:
+        resident = Resident(service)
+        code = service.popen("working_set", "4", "--requests", stdin=subprocess.PIPE)
+        equal(code.stdout.readline(), "working_set: ready\n")
+        old = service.server()
+        reply = service.command("restart_server", str(old), check=False)
+        contains(reply.stdout + reply.stderr,
+                 "Client %d has loaded code: server %d keeps its clients" % (code.pid, old))
+        wait_for("the successor to end", lambda: service.servers() == [old])
+        resident.ask()
+        contains(restart(service, "-f"), "moved its 1 clients")
+        resident.ask()
+        code.stdin.write("\n")
+        code.stdin.close()
+        code.stdin = None
+        contains(service.finish(code)[2], "the server has ended")
+        resident.end()
+
+
+def test_work_that_does_not_end():
+    """All stay, and the reply names the client. Its calls went on waiting meanwhile."""
+    with mps.Service() as service:
+        resident = Resident(service)
+        stuck = service.popen("stuck", "busy")
+        equal(stuck.stdout.readline(), "stuck: running\n")
+        old = service.server()
+        reply = service.command("restart_server", str(old), "-t", "1", check=False)
+        contains(reply.stdout + reply.stderr, "keeps its clients")
+        equal(service.servers()[0], old)
+        resident.ask()
+        resident.end()
+        stuck.kill()
+
+
+def servers_of(service):
+    """PIDs of mps-server, also while there is no daemon."""
+    return [pid for pid in service.processes() if "mps-server" in mps.command_line(pid)
+            and not mps.is_receiver(pid)]
+
+
+def kill_one(service, victim, old):
+    """Kills it if there is one."""
+    if victim == "daemon":
+        service.daemon.kill()
+        service.daemon.wait()
+        return
+    for pid in servers_of(service):
+        if (pid == old) == (victim == "old"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def goes_on(client):
+    """Whether the client does. Otherwise it has the error that the end of a server brings."""
+    client.send()
+    if not select.select([client.process.stdout], [], [], 30)[0]:
+        raise AssertionError("a client hangs: %s" % client.service.server_log())
+    line = client.process.stdout.readline()
+    client.rounds += 1
+    if line == "round %d\n" % client.rounds:
+        return True
+    contains(line, "returned 80")
+    contains(client.service.finish(client.process)[2], "the server has ended")
+    return False
+
+
+def kill_during_move(victim, delay_s):
+    with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
+        clients = [Resident(service) for _ in range(2)]
+        old = service.server()
+        command = subprocess.Popen([mps.CONTROL, "restart_server", str(old)], env=service.env,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(delay_s)
+        kill_one(service, victim, old)
+        if victim == "daemon":
+            service.start()
+        command.wait(60)
+        left = [client for client in clients if goes_on(client)]
+        if victim == "daemon":
+            equal(len(left), 2)
+        wait_for("one server at most", lambda: len(servers_of(service)) <= 1)
+        fresh = Resident(service)
+        for client in left + [fresh]:
+            client.ask()
+            client.end()
+        wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
+        return len(left) == 2
+
+
+def test_killed():
+    """The old server, the successor or the daemon ends at any moment of a move."""
+    dice = harness.dice()
+    for victim in ("old", "new", "daemon") * (10 if os.environ.get("MPS_TEST_LONG") else 1):
+        kill_during_move(victim, dice.uniform(0, 0.15))
+
+
+if __name__ == "__main__":
+    harness.main(globals())
