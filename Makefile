@@ -96,8 +96,8 @@ all: $(PROGRAMS) $(BUILD)/bin/mps-run $(CHECK) $(LIBRARY) $(BUILD)/lib/libcuda.s
 # ---- what is generated
 
 # The headers are those of the last run: some are named after the rooms of the spec.
-GENERATED := $(wildcard $(GEN)/*.h) $(addprefix $(GEN)/,send.c stubs.c procs.c cuda_api.c dispatch.c \
-	record_rules.c wire.c client.syms symbols.h calls.md coverage.md test_rules.c)
+GENERATED := $(sort $(wildcard $(GEN)/*.h) $(addprefix $(GEN)/,send.c stubs.c procs.c cuda_api.c dispatch.c \
+	record_rules.c wire.c client.syms symbols.h calls.md coverage.md test_rules.c))
 
 # The hash that two builds compare covers the layout of shared memory and frames.
 WIRE := include/layout.h include/frame.h
