@@ -451,6 +451,13 @@ void client_conns_answer_terminate(const struct client_conn *conns)
 			client_conn_answer_terminate(conn->id, CUDA_SUCCESS);
 }
 
+static void end_with_error(struct client_conn *conn)
+{
+	conn->is_terminated = true;
+	session_set_fault(conn->session, CUDA_ERROR_MPS_CLIENT_TERMINATED);
+	end_work(conn);
+}
+
 void client_conn_terminate(struct client_conn *conn)
 {
 	if (conn->is_inactive) {
@@ -460,9 +467,7 @@ void client_conn_terminate(struct client_conn *conn)
 	if (!conn->is_terminated)
 		log_line("Client " SESSION_NAME " is terminated by the operator",
 			SESSION_NAME_ARGS(conn->session));
-	conn->is_terminated = true;
-	session_set_fault(conn->session, CUDA_ERROR_MPS_CLIENT_TERMINATED);
-	end_work(conn);
+	end_with_error(conn);
 }
 
 static void note_terminated(struct client_conn *conn)
@@ -540,6 +545,8 @@ void client_conn_update(struct client_conn *conn)
 		conn->is_active = true;
 		conn->server->n_active++;
 	}
+	if (!conn->is_ending && atomic_load(&conn->session->has_to_end))
+		end_with_error(conn);
 	if (!conn->is_inactive && atomic_load(&conn->session->is_done))
 		client_conn_reap(conn);
 }

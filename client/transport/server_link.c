@@ -188,7 +188,9 @@ CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 		return CUDA_SUCCESS;
 	is_first = !atomic_exchange_explicit(&is_logged, 1, memory_order_relaxed);
 	if (is_first && fault == CUDA_ERROR_MPS_CLIENT_TERMINATED) {
-		log_error("the operator has terminated this client (terminate_client): "
+		log_error("the operator has terminated this client (terminate_client), or another "
+			  "client "
+			  "needs the memory that it has borrowed (server.log): "
 			  "all further calls fail; restart the program to use the GPU");
 	} else if (is_first && fault == CUDA_ERROR_MPS_RPC_FAILURE) {
 		server_link_log_end(link);

@@ -30,7 +30,7 @@ struct client_conn {
 	uv_poll_t hangup, death;
 	bool has_hangup, has_death; /* open in the loop */
 	bool has_left;      /* its connection or its process has ended, or the server ends it */
-	bool is_terminated; /* by the operator: its work ends, the process may continue */
+	bool is_terminated; /* its work ends with error 810, the process may continue */
 	bool is_ending;     /* its work must end */
 	bool is_inactive;   /* ... and has ended, with its worker, but its process continues */
 	bool is_active;     /* counted as active */

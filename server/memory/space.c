@@ -19,8 +19,10 @@
 #include "server/device/device_quota.h"
 #include "server/schedule/deferred.h"
 #include "server/schedule/gate.h"
+#include "server/share/borrowers.h"
 #include "server/share/eviction.h"
 #include "server/share/session_devices.h"
+#include "server/share/soft_limit.h"
 #include "server/stream/stream.h"
 
 /* How long to wait for the session's own work, and for unused memory of other sessions. */
@@ -133,6 +135,16 @@ static bool may_come(enum eviction_stay stay)
 	return stay == STAY_AT_WORK || stay == STAY_LASTS || stay == STAY_BLOCKED;
 }
 
+static bool is_entitled(const struct session *session, uint32_t device, uint64_t size)
+{
+	return soft_limit_is_set(session, device) && size <= soft_limit_left(session, device);
+}
+
+static bool is_store_too_small(uint64_t bytes)
+{
+	return host_store_limit() - host_store_used() < bytes;
+}
+
 /* Makes others leave: those at rest, or else one that is at work. */
 static uint64_t try_eviction(struct session *session, uint32_t device, uint64_t bytes,
 	uint64_t since_ns, enum eviction_stay *stay)
@@ -177,7 +189,11 @@ static bool evict_others(
 		given = try_eviction(session, device,
 			bytes + atomic_load(&session->eviction->away[device]), start_ns, &stay);
 	} while (given == 0 && may_come(stay) &&
-		 (is_for_driver ? gate_again(&wait) : away_pause(session, &wait, start_ns)));
+		 (is_for_driver ? gate_again(&wait)
+				: !(is_entitled(session, device, size) &&
+					  is_store_too_small(bytes)) &&
+					  away_pause(session, &wait, start_ns)));
+	session->eviction->found = stay;
 	eviction_set_busy(session, false, 0);
 	if (given > 0)
 		atomic_fetch_or(&session->memory_wanted, WANTED_TURN_END);
@@ -187,25 +203,41 @@ static bool evict_others(
 	if (eviction_bytes(session) > 0)
 		(void)away_return(session);
 	gate_end(&wait);
-	if (given == 0 && stay == STAY_STORE)
-		log_full_store(session, sdev);
 	return given > 0;
+}
+
+/* Everything else has failed: the client that has borrowed the space ends, if it cannot leave. */
+static bool end_borrower(struct session *session, struct session_device *sdev, uint64_t size)
+{
+	const uint32_t device = sdev->device->ordinal;
+	uint64_t bytes;
+
+	if (atomic_load(&session->is_ending) || session_device_enter(session, sdev) != CUDA_SUCCESS)
+		return false;
+	bytes = lack(sdev, size);
+	if (bytes > 0 && is_entitled(session, device, size) &&
+		(session->eviction->found != STAY_AT_WORK || is_store_too_small(bytes)) &&
+		borrowers_end_one(session, device, bytes))
+		return true;
+	if (session->eviction->found == STAY_STORE)
+		log_full_store(session, sdev);
+	return false;
 }
 
 /* `is_own': the session's own limit refuses, so memory of other sessions is of no use. */
 static bool make_space(struct session *session, struct session_device *sdev, uint64_t size,
 	bool is_own, unsigned round)
 {
+	bool may_ask = !is_own && may_ask_others(session, sdev, size);
 	unsigned n_rounds;
 
 	if (round < LEASE_ROUNDS && shrink(session, sdev, is_own))
 		return true;
-	if (!is_own && may_ask_others(session, sdev, size) && round < EVICTION_ROUNDS &&
-		evict_others(session, sdev, size, false))
+	if (may_ask && round < EVICTION_ROUNDS && evict_others(session, sdev, size, false))
 		return true;
 	n_rounds = rounds_of(session, sdev, is_own);
 	if (n_rounds == 0 || round > n_rounds || atomic_load(&session->is_ending))
-		return false;
+		return may_ask && round < EVICTION_ROUNDS && end_borrower(session, sdev, size);
 	if (round <= 1 && !is_own)
 		eviction_ask_for_unused();
 	if (round <= 1)

@@ -96,13 +96,14 @@ struct session {
 	struct ring_control __shm *ring;
 	void __shm *staging;
 	struct page __shm *page;
-	void (*on_news)(void *arg); /* any thread: is_done, is_active or a fault is new */
+	void (*on_news)(void *arg); /* any thread: is_done, has_to_end and the like are new */
 	void *on_news_arg;
 
 	/* Shared with the loop. */
 	_Atomic uint64_t granted;     /* set by the worker: GPUs with a valid grant, one bit each */
 	atomic_bool is_ending;        /* set by the loop: drop what is queued, clean up, end */
 	atomic_bool is_active;        /* set by the worker: it has opened a GPU */
+	atomic_bool has_to_end;       /* set by another worker, with on_news (borrowers.h) */
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_uint memory_wanted;    /* bits of eviction.h: what its worker has to look at */

@@ -552,6 +552,52 @@ void eviction_end_turn(struct session *session)
 	session->eviction->turn = (struct eviction_turn){.here_ns = now_ns()};
 }
 
+/* ---- the end of a borrower */
+
+/* Whether the end of its client frees `bytes'. What others have opened, and work, outlives it. */
+static bool would_free(const struct eviction *one, uint32_t device, uint64_t bytes)
+{
+	enum eviction_stay stay = atomic_load(&one->stay);
+
+	return soft_limit_borrowed(one->session, device) > 0 && present(one, device) >= bytes &&
+	       stay != STAY_SHARED && stay != STAY_EXPORTED && stay != STAY_LASTS &&
+	       !atomic_load(&one->session->is_moving);
+}
+
+/* Under the lock: who has borrowed most; NULL: none. */
+static struct eviction *choose_to_end(
+	const struct session *session, uint32_t device, uint64_t bytes)
+{
+	struct eviction *most = NULL;
+
+	for (struct eviction *one = all; one; one = one->next)
+		if (one->session != session && would_free(one, device, bytes) &&
+			(!most || soft_limit_borrowed(one->session, device) >
+					  soft_limit_borrowed(most->session, device)))
+			most = one;
+	return most;
+}
+
+bool eviction_end_borrower(
+	struct session *session, uint32_t device, uint64_t bytes, struct eviction_ended *ret_ended)
+{
+	struct eviction *victim;
+	struct session *other;
+
+	lock_hold(&lock);
+	victim = choose_to_end(session, device, bytes);
+	if (!victim)
+		return false;
+	other = victim->session;
+	*ret_ended = (struct eviction_ended){.pid = other->pid,
+		.id = other->id,
+		.borrowed = soft_limit_borrowed(other, device),
+		.stay = atomic_load(&victim->stay)};
+	atomic_store(&other->has_to_end, true);
+	other->on_news(other->on_news_arg);
+	return true;
+}
+
 /* The GPUs to which memory of the session has to come back. */
 static uint64_t away_from(const struct eviction *own)
 {

@@ -13,6 +13,7 @@
  */
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "base.h"
 #include "bounds.h"
@@ -84,6 +85,9 @@ struct eviction {
 
 	/* The worker's, while it has to stop: how far its work was, and since when. */
 	uint64_t stop_progress, stop_ns;
+
+	enum eviction_stay found; /* the worker's: why its last attempt has brought nothing */
+	uint64_t ended_at;        /* the worker's: the message for which a borrower had to end */
 };
 
 /*
@@ -149,6 +153,20 @@ void eviction_end_turn(struct session *session);
  * to get space on one of them, which this one would take.
  */
 bool eviction_may_try(struct session *session, uint64_t more, uint64_t since_ns);
+
+/*
+ * Has the loop end the session that has borrowed most, of those whose end frees `bytes'; without
+ * waiting (borrowers.h). False: there is none.
+ */
+struct eviction_ended {
+	pid_t pid;
+	uint32_t id;
+	uint64_t borrowed;
+	enum eviction_stay stay; /* why its memory did not leave */
+};
+
+bool eviction_end_borrower(
+	struct session *session, uint32_t device, uint64_t bytes, struct eviction_ended *ret_ended);
 
 /* How long a session may have to wait until it has had its turn. */
 uint64_t eviction_turn_ns(void);

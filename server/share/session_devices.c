@@ -8,6 +8,7 @@
 
 #include "session_devices.h"
 
+#include "borrowers.h"
 #include "eviction.h"
 #include "grant.h"
 #include "green.h"
@@ -320,6 +321,7 @@ static void session_devices_free(struct session *session, bool device_lost)
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		if (session->devices[i])
 			session_device_free(session, session->devices[i], device_lost);
+	borrowers_note_end(session);
 	/* A GPU's own context is current now. */
 	if (is_last && !device_lost)
 		host_store_trim(session);

@@ -95,6 +95,44 @@ def test_work_of_the_borrower():
         equal(code, 0, out + err)
 
 
+def test_end_of_a_borrower():
+    """If nothing can leave, the client that has borrowed most ends, and nobody else."""
+    with Pool(("small", "--soft-limit=24M"), ("most", "--soft-limit=2M"), ("large", "--soft-limit=20M"), ("free",),
+              MPS_OVERSUBSCRIBE_HOST="0") as pool:
+        others = [pool.hold("large", 24), pool.hold("free", 4)]
+        most = pool.hold("most", 20)
+        # Nobody ends for a client without a soft limit.
+        pool.is_refused("free", 28)
+        equal(most.ask("work"), "worked")
+        small = pool.hold("small", 20)
+        # Nor for one beyond it.
+        while small.ask("more") == "took":
+            pass
+        contains(most.ask("work"), "CUDA_ERROR_MPS_CLIENT_TERMINATED")
+        for one in [small, *others]:
+            equal(one.ask("work"), "worked")
+            one.end()
+        said = [line for line in pool.service.server_log().splitlines() if "is ended with error 810" in line]
+        equal(len(said), 1)
+        contains(said[0], "{PID: %d, " % most.process.pid)
+        contains(said[0], "client {PID: %d, " % small.process.pid)
+        contains(said[0], "raise MPS_OVERSUBSCRIBE_HOST (now 0 MiB")
+        wait_for("no memory", lambda: pool.card.used() <= 4 << 20)
+
+
+def test_end_of_a_borrower_at_work():
+    with Pool(("small", "--soft-limit=32M"), ("large", "--soft-limit=16M"), MPS_OVERSUBSCRIBE_HOST="0") as pool:
+        busy = pool.service.popen("working_set", "52", "--every", "1024", "--launches", "1000000", "--ahead", "16",
+                                  env=pool.env("large"))
+        wait_for("its memory", lambda: pool.card.used() > 50 << 20)
+        small = pool.hold("small", 28)
+        code, out, err = pool.service.finish(busy)
+        equal(code, 1, out + err)
+        contains(out + err, "CUDA_ERROR_MPS_CLIENT_TERMINATED")
+        equal(small.ask("work"), "worked")
+        small.end()
+
+
 def test_free_memory():
     """The total is the hard limit; free is what the client gets, with what others have borrowed."""
     with Pool(("small", "--soft-limit=32M", "--pinned-memory-limit=48M"), ("large", "--soft-limit=16M")) as pool:
