@@ -217,8 +217,16 @@ static void watch_retry(struct daemon *daemon)
 
 static void progress(struct daemon *daemon)
 {
+	struct list enders;
+
+	list_init(&enders);
 	slots_progress(daemon);
-	named_servers_sweep(daemon);
+	named_servers_sweep(daemon, &enders);
+	if (list_empty(&enders))
+		return;
+	/* What a command has said to be done survives the daemon. */
+	servers_record(daemon);
+	named_servers_answer(&enders);
 }
 
 /*

@@ -93,7 +93,7 @@ int namespace_create(struct slot *slot, const char *name, struct namespace **ret
 	return 0;
 }
 
-static void answer_enders(struct list *enders)
+void named_servers_answer(struct list *enders)
 {
 	list_each_safe (struct conn, conn, enders, wait) {
 		list_remove(&conn->wait);
@@ -105,7 +105,7 @@ static void namespace_free(struct namespace *namespace, bool is_forgotten)
 {
 	struct daemon *daemon = namespace->slot->tenant->daemon;
 
-	answer_enders(&namespace->enders);
+	named_servers_answer(&namespace->enders);
 	endpoint_close(namespace->endpoint, is_forgotten);
 	list_remove(&namespace->link);
 	partitions_forget_group(&daemon->partitions, namespace->group->id);
@@ -133,11 +133,20 @@ static bool has_work(const struct namespace *namespace)
 	return false;
 }
 
-static void sweep_namespaces(struct slot *slot)
+static void move_enders(struct list *from, struct list *to)
+{
+	list_each_safe (struct conn, conn, from, wait) {
+		list_remove(&conn->wait);
+		list_add_tail(to, &conn->wait);
+	}
+}
+
+static void sweep_namespaces(struct slot *slot, struct list *enders)
 {
 	list_each_safe (struct namespace, namespace, &slot->namespaces, link)
 		if (namespace->is_deleted && !has_work(namespace)) {
 			daemon_want(slot->tenant->daemon, WANT_RECORD);
+			move_enders(&namespace->enders, enders);
 			namespace_free(namespace, true);
 		}
 }
@@ -209,7 +218,7 @@ static bool is_over(const struct slot *slot)
 	return *slot->name && !slot->server && (slot->is_deleted || has_failed);
 }
 
-static void sweep_slot(struct slot *slot)
+static void sweep_slot(struct slot *slot, struct list *enders)
 {
 	struct daemon *daemon = slot->tenant->daemon;
 
@@ -219,18 +228,18 @@ static void sweep_slot(struct slot *slot)
 		return;
 	log_control(&daemon->logs, "Server '%s' %s", slot->name,
 		slot->is_deleted ? "is deleted" : "is deleted, as it could not start");
-	answer_enders(&slot->enders);
+	move_enders(&slot->enders, enders);
 	free_parts(slot, true);
 	slot_free_named(slot);
 	daemon_want(daemon, WANT_RECORD);
 }
 
-void named_servers_sweep(struct daemon *daemon)
+void named_servers_sweep(struct daemon *daemon, struct list *enders)
 {
 	list_each (struct tenant, tenant, &daemon->tenants, link)
 		list_each_safe (struct slot, slot, &tenant->slots, link) {
-			sweep_namespaces(slot);
-			sweep_slot(slot);
+			sweep_namespaces(slot, enders);
+			sweep_slot(slot, enders);
 		}
 }
 

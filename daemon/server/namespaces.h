@@ -48,9 +48,11 @@ void named_server_delete(struct slot *slot, bool force, struct conn *ender);
 
 /*
  * Frees deleted namespaces whose clients have ended, and named slots whose servers have ended, or
- * that never had one.
+ * that never had one. `enders' gets the connections that wait for that, to be answered after the
+ * record has been written.
  */
-void named_servers_sweep(struct daemon *daemon);
+void named_servers_sweep(struct daemon *daemon, struct list *enders);
+void named_servers_answer(struct list *enders);
 
 /* The daemon ends: closes all sockets, and frees all named slots. The directories stay. */
 void named_servers_close(struct daemon *daemon);

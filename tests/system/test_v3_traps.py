@@ -7,6 +7,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import time
 
@@ -140,6 +141,23 @@ def test_root_in_a_container():
         equal(len(service.command("namespace", "list", "--format=csv,noheader").stdout.splitlines()), 2)
         # At the daemon's own socket, root is the operator.
         service.command("namespace", "set", "small", "--server=pool", "--active-thread-percentage=50")
+
+
+def test_deleted_server_stays_deleted():
+    """... also if the daemon dies with its answer."""
+    with mps.Service() as service:
+        pool(service, "small")
+        os.kill(int(service.command("server", "get", "pool", "pid").stdout), 9)
+        wait_for("its end", lambda: service.command("server", "get", "pool", "status").stdout == "Stopped\n")
+        with socket.socket(socket.AF_UNIX) as command:
+            command.connect(service.pipe + "/control")
+            command.sendall(b"server delete pool\n")
+            command.shutdown(socket.SHUT_WR)
+            equal(command.recv(1), b"")
+            service.daemon.kill()
+        service.daemon.wait()
+        service.start()
+        equal(service.command("server", "list", "--format=csv,noheader").stdout, "")
 
 
 def test_terminate_is_bounded():
