@@ -244,6 +244,8 @@ static const struct key keys[CONFIG_KEYS] = {
 		.effect = CONFIG_AFTER_RESTART, .set = check_order, .is_passed_on = true},
 	[CONFIG_MULTIUSER_SERVER] = {"multiuser_server", NULL, "no", .effect = CONFIG_AFTER_RESTART,
 		.set = set_switch, AT(is_multiuser)},
+	[CONFIG_TRUST_CONTAINER_ROOT] = {"trust_container_root", NULL, "no",
+		.effect = CONFIG_AT_ONCE, .set = set_switch, AT(trusts_container_root)},
 	[CONFIG_SERVER_USER] = {"server_user", "MPS_SERVER_USER", NULL,
 		.effect = CONFIG_AFTER_RESTART, .set = check_user, .is_passed_on = true},
 	[CONFIG_SERVER_ENV] = {"server_env", "MPS_SERVER_ENV", NULL,

@@ -39,6 +39,7 @@ enum config_key {
 	CONFIG_VISIBLE_DEVICES,
 	CONFIG_DEVICE_ORDER,
 	CONFIG_MULTIUSER_SERVER,
+	CONFIG_TRUST_CONTAINER_ROOT,
 	CONFIG_SERVER_USER,
 	CONFIG_SERVER_ENV,
 	CONFIG_STATIC_PARTITIONING,
@@ -73,6 +74,7 @@ struct config {
 	unsigned log_max_mib;       /* MPS_LOG_MAX_MIB, of each log; 0: no limit */
 	unsigned idle_s;            /* MPS_IDLE_S; 0: servers without clients stay */
 	bool groups_by_cgroup;      /* MPS_GROUP_BY_CGROUP */
+	bool trusts_container_root; /* root is trusted by sockets of namespaces, too */
 	bool is_verbose;            /* the log level at the start is debug */
 	char metrics_listen[METRICS_LISTEN_MAX]; /* MPS_METRICS_LISTEN: [ADDRESS:]PORT, "": off */
 

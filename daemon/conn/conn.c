@@ -89,7 +89,8 @@ void conn_close(struct conn *conn)
 /* Whether it may come from a container whose root is not that of the machine. */
 static bool is_of_container(const struct conn *conn)
 {
-	return conn->entry && conn->daemon->config.is_multiuser;
+	return conn->entry && conn->daemon->config.is_multiuser &&
+	       !conn->daemon->config.trusts_container_root;
 }
 
 bool conn_is_trusted(const struct conn *conn)

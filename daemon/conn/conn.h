@@ -169,7 +169,8 @@ int conn_read_frame(struct conn *conn);
 
 /*
  * Whether the user of the connection is trusted with everything. The server of all users has
- * clients of root in containers: these are not, if they come by the socket of a namespace.
+ * clients of root in containers: these are not, if they come by the socket of a namespace, unless
+ * `trust_container_root' is set.
  */
 bool conn_is_trusted(const struct conn *conn);
 

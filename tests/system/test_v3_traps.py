@@ -15,6 +15,7 @@ import harness
 import mps
 import terminations
 from harness import contains, equal, need_root, wait_for
+from test_config_file import Service as ServiceOfFile
 
 MIB = 1 << 10  # KiB, as the program prints
 GRACE_S = 1
@@ -141,6 +142,20 @@ def test_root_in_a_container():
         equal(len(service.command("namespace", "list", "--format=csv,noheader").stdout.splitlines()), 2)
         # At the daemon's own socket, root is the operator.
         service.command("namespace", "set", "small", "--server=pool", "--active-thread-percentage=50")
+
+
+def test_trusted_root_in_a_container():
+    """... unless the file says so, from then on."""
+    need_root()
+    service = ServiceOfFile("[daemon]\n", options=["-p", "3", "-m"])
+    service.daemon_env["MPS_SERVER_USER"] = "nobody"
+    with service:
+        pool(service, "small")
+        inside = dict(service.env, **at(service, "pool", "small"))
+        words = [mps.CONTROL, "namespace", "set", "small", "--server=pool", "--active-thread-percentage=50"]
+        equal(subprocess.run(words, capture_output=True, env=inside, check=False).returncode, 1)
+        equal(service.reload("[daemon]\ntrust_container_root = yes\n"), "trust_container_root: yes (was no)\n")
+        equal(subprocess.run(words, capture_output=True, env=inside, check=False).returncode, 0)
 
 
 def test_deleted_server_stays_deleted():

@@ -233,6 +233,7 @@ static void test_values(_unused_ void **state)
 		VALUES("0,", ",", "0, 1", "gpu", "00:06.0", "64"));
 	check_values(CONFIG_DEVICE_ORDER, VALUES("PCI_BUS_ID", "FASTEST_FIRST"), VALUES("pci"));
 	check_values(CONFIG_MULTIUSER_SERVER, VALUES("yes", "no"), VALUES("true"));
+	check_values(CONFIG_TRUST_CONTAINER_ROOT, VALUES("yes", "no"), VALUES("true"));
 	check_values(CONFIG_SERVER_USER, VALUES("mps", "1000"), VALUES("a b", "/x"));
 	check_values(CONFIG_SERVER_ENV, VALUES("A", "A,B_2", "A, B"), VALUES("A=1", "A;B"));
 	check_values(CONFIG_METRICS_LISTEN,
