@@ -162,7 +162,7 @@ static void end_objects(struct session *session)
 void replay_leave(struct session *session)
 {
 	const char *why;
-	struct record_script *script;
+	struct record_script *script = NULL;
 	int r;
 
 	if (session->script || session->replayed_at == session->n_messages)

@@ -111,17 +111,18 @@ static int find_variables(struct cubin *cubin, const struct cubin_file *file)
 
 int cubin_read(uint8_t *bytes, size_t size, struct cubin *ret_cubin)
 {
-	_cleanup_(cubin_fini) struct cubin cubin = {.size = size};
+	struct cubin cubin = {.size = size};
 	struct cubin_file file;
 	int r = cubin_file_open(bytes, size, &file);
 
 	if (r == 0)
 		r = find_variables(&cubin, &file);
-	if (r < 0)
+	if (r < 0) {
+		cubin_fini(&cubin);
 		return r;
+	}
 	cubin.bytes = bytes;
 	*ret_cubin = cubin;
-	cubin = (struct cubin){0};
 	return 0;
 }
 

@@ -87,6 +87,14 @@ struct record_part record_part(struct record_entry *entry)
 	};
 }
 
+/* NULL: none. */
+static struct image *image_of(struct record_entry *entry)
+{
+	struct record_part part = record_part(entry);
+
+	return part.image ? *part.image : NULL;
+}
+
 uint8_t record_kind(const struct record *record, uint32_t object)
 {
 	return record_rule(record_entry(record, record->objects[object].first)->op)->owner;
@@ -561,9 +569,8 @@ void record_fini(struct record *record)
 		uint32_t at = record->objects[i].is_used ? record->objects[i].first : 0;
 
 		for (; at != 0; at = record_entry(record, at)->next)
-			if (record_entry(record, at)->op != 0 &&
-				record_entry(record, at)->has_image)
-				image_unref(*record_part(record_entry(record, at)).image);
+			if (record_entry(record, at)->op != 0)
+				image_unref(image_of(record_entry(record, at)));
 	}
 	account_free(record->bytes);
 	account_free(record->objects);

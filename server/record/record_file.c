@@ -300,8 +300,7 @@ int record_save(const struct record *record, const struct record_notes *notes,
 	struct record_saved *ret_saved)
 {
 	struct record_saved saved = {.fd = -EBADF};
-	_cleanup_(writing_fini) struct writing writing = {
-		.record = record, .saved = &saved, .notes = notes};
+	struct writing writing = {.record = record, .saved = &saved, .notes = notes};
 	int r = notes->is_short ? -ENOMEM : write_all(&writing);
 
 	if (r == 0) {
@@ -311,6 +310,7 @@ int record_save(const struct record *record, const struct record_notes *notes,
 		memcpy(writing.bytes, &head, sizeof(head));
 		r = write_file(&writing, &saved.fd);
 	}
+	writing_fini(&writing);
 	if (r < 0)
 		record_saved_fini(&saved);
 	*ret_saved = saved;

@@ -52,12 +52,12 @@ static bool grow(struct record_index *index)
 	larger.slots = account_alloc(index->account, larger.n_slots * sizeof(*larger.slots), 0);
 	if (!larger.slots)
 		return false;
-	for (uint32_t i = 0; i < index->n_slots; i++)
+	for (uint32_t i = 0; index->slots && i < index->n_slots; i++)
 		if (index->slots[i].value > 0)
 			larger.slots[find(&larger, key_of(&index->slots[i]))] = index->slots[i];
-	larger.n = index->n;
 	account_free(index->slots);
-	*index = larger;
+	index->slots = larger.slots;
+	index->n_slots = larger.n_slots;
 	return true;
 }
 
@@ -84,13 +84,13 @@ bool record_index_get(const struct record_index *index, uint64_t key, uint32_t *
 
 bool record_index_put(struct record_index *index, uint64_t key, uint32_t value)
 {
-	struct record_slot *slot = index->n > 0 ? &index->slots[find(index, key)] : NULL;
+	struct record_slot *slot = index->slots ? &index->slots[find(index, key)] : NULL;
 
 	if (slot && slot->value > 0) {
 		slot->value = value + 1;
 		return true;
 	}
-	if (4 * ((uint64_t)index->n + 1) > 3 * (uint64_t)index->n_slots && !grow(index))
+	if ((!slot || 4 * ((uint64_t)index->n + 1) > 3 * (uint64_t)index->n_slots) && !grow(index))
 		return false;
 	slot = &index->slots[find(index, key)];
 	index->n++;

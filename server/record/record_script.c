@@ -90,14 +90,9 @@ static int read_bytes(struct record_script *script, int fd)
 	return 0;
 }
 
-static void record_script_freep(struct record_script **script)
-{
-	record_script_free(*script);
-}
-
 int record_load(int fd, int *image_fds, uint32_t n_images, struct record_script **ret_script)
 {
-	_cleanup_(record_script_freep) struct record_script *script = calloc(1, sizeof(*script));
+	struct record_script *script = calloc(1, sizeof(*script));
 	int r;
 
 	if (!script) {
@@ -111,8 +106,10 @@ int record_load(int fd, int *image_fds, uint32_t n_images, struct record_script 
 	r = read_bytes(script, fd);
 	if (r == 0 && !all_ok(script))
 		r = -EBADMSG;
-	if (r == 0)
-		*ret_script = TAKE_PTR(script);
+	if (r < 0)
+		record_script_free(script);
+	else
+		*ret_script = script;
 	return r;
 }
 
