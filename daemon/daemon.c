@@ -22,6 +22,7 @@
 #include "daemon/state/tenant.h"
 #include "daemon/conn/admission.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/endpoint.h"
 #include "daemon/conn/listener.h"
 #include "daemon/conn/pending.h"
 #include "daemon/server/namespaces.h"
@@ -371,8 +372,10 @@ static void adopt_recorded_servers(struct daemon *daemon)
 				records[i].pid, records[i].uid,
 				slot ? "another server has its place" : "its user is not served");
 	}
-	if (state)
+	if (state) {
 		state_text_parse(daemon, state);
+		endpoints_remove_stale(daemon);
+	}
 	servers_record(daemon);
 }
 

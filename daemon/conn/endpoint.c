@@ -8,6 +8,9 @@
 
 #include "endpoint.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +20,7 @@
 #include "bounds.h"
 #include "daemon/text/directory.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/groups.h"
 #include "daemon/state/namespace.h"
 
 struct endpoint {
@@ -154,4 +158,70 @@ void endpoint_close(struct endpoint *endpoint, bool is_forgotten)
 	remove_files(endpoint, is_forgotten);
 	acceptor_stop(&endpoint->acceptor, on_closed);
 	close(fd);
+}
+
+/* ---- what a daemon that died has left */
+
+static bool is_namespace(const struct daemon *daemon, const char *server, const char *name)
+{
+	char full[GROUP_NAME_MAX];
+	const struct group *group;
+
+	if (snprintf(full, sizeof(full), "%s/%s", server, name) >= (int)sizeof(full))
+		return false;
+	group = groups_find(&daemon->groups, full);
+	return group && group->namespace;
+}
+
+static bool remove_socket(int folder, const char *path)
+{
+	struct stat facts;
+
+	return fstatat(folder, path, &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(facts.st_mode) &&
+	       unlinkat(folder, path, 0) == 0;
+}
+
+static void remove_stale_namespace(
+	struct daemon *daemon, int folder, const char *server, const char *name)
+{
+	char path[NAME_MAX + sizeof("/control")];
+
+	snprintf(path, sizeof(path), "%s/control", name);
+	if (*name == '.' || is_namespace(daemon, server, name) || !remove_socket(folder, path))
+		return;
+	unlinkat(folder, name, AT_REMOVEDIR);
+	log_control(
+		&daemon->logs, "Removed the directory %s/%s of a daemon that died", server, name);
+}
+
+static void remove_stale_server(struct daemon *daemon, int pipe, const char *server)
+{
+	int fd = openat(pipe, server, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	if (!folder) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	while ((entry = readdir(folder)))
+		remove_stale_namespace(daemon, fd, server, entry->d_name);
+	/* If something else is in the directory, it stays. */
+	if (!is_namespace(daemon, server, NAMESPACE_DEFAULT) && remove_socket(fd, "control"))
+		unlinkat(pipe, server, AT_REMOVEDIR);
+	closedir(folder);
+}
+
+void endpoints_remove_stale(struct daemon *daemon)
+{
+	DIR *pipe = opendir(daemon->config.pipe_directory);
+	const struct dirent *entry;
+
+	if (!pipe)
+		return;
+	while ((entry = readdir(pipe)))
+		if (*entry->d_name != '.')
+			remove_stale_server(daemon, dirfd(pipe), entry->d_name);
+	closedir(pipe);
 }

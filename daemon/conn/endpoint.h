@@ -16,6 +16,12 @@ struct daemon;
 struct endpoint;
 
 /*
+ * At the start, when the namespaces of the previous daemon are there again: removes sockets of
+ * others, with their directories, which a daemon has left that died before it had recorded them.
+ */
+void endpoints_remove_stale(struct daemon *daemon);
+
+/*
  * Makes the directories and listens; `entry' is that of the connections. 0 or -errno with an error
  * message.
  */

@@ -175,6 +175,25 @@ def test_deleted_server_stays_deleted():
         equal(service.command("server", "list", "--format=csv,noheader").stdout, "")
 
 
+def test_what_a_dead_daemon_leaves():
+    """Sockets that no record has go away, with their directories; those of namespaces stay."""
+    with mps.Service() as service:
+        pool(service, "small")
+        for path in "gone/default", "pool/gone", "kept/file":
+            os.makedirs("%s/%s" % (service.pipe, path))
+        with socket.socket(socket.AF_UNIX) as stale, socket.socket(socket.AF_UNIX) as other:
+            stale.bind(service.pipe + "/gone/default/control")
+            os.link(service.pipe + "/gone/default/control", service.pipe + "/gone/control")
+            other.bind(service.pipe + "/pool/gone/control")
+        with open(service.pipe + "/kept/file/control", "w", encoding="utf-8"):
+            pass
+        service.restart_killed()
+        found = {path: os.path.exists("%s/%s" % (service.pipe, path)) for path in (
+            "gone", "pool/gone", "kept/file/control", "pool/default/control", "pool/control", "pool/small/control")}
+        equal([path for path in found if not found[path]], ["gone", "pool/gone"])
+        service.run_ok("process1", env=at(service, "pool", "small"))
+
+
 def test_terminate_is_bounded():
     """A kernel that never ends delays the command for its grace only; the server is replaced."""
     with mps.Service({"MPS_GRACE_MS": str(GRACE_S * 1000)}) as service:
