@@ -151,6 +151,10 @@ void endpoint_close(_unused_ struct endpoint *endpoint, _unused_ bool is_forgott
 {
 }
 
+void endpoints_remove_stale(_unused_ struct daemon *daemon)
+{
+}
+
 /* ---- processes */
 
 int process_open(pid_t pid)
