@@ -61,7 +61,7 @@ static int receive_page(const struct server_link *link, int *ret_fd)
 static int take_page(struct server_link *link)
 {
 	_cleanup_close_ int fd = -EBADF;
-	void __shm *page;
+	void __shm *page = NULL;
 	int r = receive_page(link, &fd);
 
 	if (r == 0)
@@ -76,8 +76,28 @@ static int take_page(struct server_link *link)
 	return r;
 }
 
+/*
+ * Takes the page if it has come. A thread that connects to the next server replaces the connection
+ * and the page together, so it does not do so meanwhile. 1: taken. 0: not now.
+ */
+static int try_take_page(struct server_link *link)
+{
+	bool has_come;
+	int r = 0;
+
+	if (!reconnect_try_claim())
+		return 0;
+	has_come = is_moving(link) && page_has_come(link);
+	if (has_come)
+		r = take_page(link);
+	reconnect_release();
+	return r < 0 ? r : has_come;
+}
+
 CUresult follow(struct server_link *link)
 {
+	int r;
+
 	lock_hold(&exchange);
 	while (is_moving(link)) {
 		/* A thread that waits for an answer may connect to the next server. */
@@ -87,12 +107,13 @@ CUresult follow(struct server_link *link)
 			return reconnect_is_possible(link) ? CUDA_SUCCESS
 							   : CUDA_ERROR_MPS_RPC_FAILURE;
 		}
-		if (!page_has_come(link))
-			sleep_ns(LOOK_NS);
-		else if (take_page(link) < 0) {
+		r = try_take_page(link);
+		if (r < 0) {
 			server_link_give_up(link);
 			return CUDA_ERROR_MPS_RPC_FAILURE;
 		}
+		if (r == 0)
+			sleep_ns(LOOK_NS);
 	}
 	return CUDA_SUCCESS;
 }

@@ -27,6 +27,9 @@
 /* How often to look whether the operator has resumed this process. */
 #define SUSPENDED_SLEEP_NS 10000000
 
+/* How often to look whether another thread has taken its page. */
+#define CLAIM_SLEEP_NS 1000000
+
 #define FRAME_BYTES 64
 /* After so many servers have ended, this process gives up. */
 #define SERVERS_MAX 8
@@ -42,6 +45,7 @@ static struct {
 	struct lock exchanges; /* held by the thread that connects to the next server */
 	struct kept_frame *frames, **last;
 	unsigned n_servers;
+	atomic_bool is_claimed; /* a thread replaces the page or the connection */
 } kept = {
 	.lock = LOCK_INIT(KEPT_FRAMES),
 	.exchanges = LOCK_INIT(SERVER_EXCHANGE),
@@ -125,11 +129,22 @@ void reconnect_forget(void)
 	kept.lock = (struct lock)LOCK_INIT(KEPT_FRAMES);
 	kept.exchanges = (struct lock)LOCK_INIT(SERVER_EXCHANGE);
 	kept.n_servers = 0;
+	atomic_store(&kept.is_claimed, false);
 	follow_forget();
 	forget_frames();
 }
 
 /* ---- the next server */
+
+bool reconnect_try_claim(void)
+{
+	return !atomic_exchange_explicit(&kept.is_claimed, true, memory_order_acquire);
+}
+
+void reconnect_release(void)
+{
+	atomic_store_explicit(&kept.is_claimed, false, memory_order_release);
+}
 
 static void unmap_memories(const struct server_memories *memories)
 {
@@ -228,11 +243,15 @@ static int exchange_server(struct server_link *link, const struct handshake *han
 	int r = server_link_map_memories(hands->fds, &memories);
 
 	if (r == 0) {
+		/* Whoever takes a page (follow.c) waits for no lock meanwhile. */
+		while (!reconnect_try_claim())
+			sleep_ns(CLAIM_SLEEP_NS);
 		lock_take(&kept.lock);
 		lock_take(&link->sender.lock);
 		r = hand_on_messages(link, hands, &memories);
 		lock_release(&link->sender.lock);
 		lock_release(&kept.lock);
+		reconnect_release();
 	}
 	unmap_memories(&memories);
 	return r;

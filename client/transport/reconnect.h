@@ -40,6 +40,13 @@ void reconnect_end(struct server_link *link);
  */
 int reconnect(struct server_link *link);
 
+/*
+ * Claims the page and the connection: until reconnect_release(), no other thread replaces them.
+ * False: another thread does. Never waits, so any lock may be held.
+ */
+bool reconnect_try_claim(void);
+void reconnect_release(void);
+
 /* For a forked child. */
 void reconnect_forget(void);
 
