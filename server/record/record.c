@@ -173,7 +173,7 @@ static void objects_end(struct record *record, uint32_t ends)
 
 /* ---- space */
 
-static void give_up(struct record *record, const char *why)
+void record_give_up(struct record *record, const char *why)
 {
 	record_fini(record);
 	record->given_up = why;
@@ -530,7 +530,7 @@ void record_add(struct record *record, const struct message_head *head, const vo
 	if (news.rule && news.rule->kind != RECORD_LINKER && !record->given_up &&
 		!record->is_refused) {
 		if (!keep(record, &news))
-			give_up(record, "the record of its objects has no space");
+			record_give_up(record, "the record of its objects has no space");
 		else if (record->n_dead > COMPACT_MIN && record->n_dead > record->size / 3)
 			compact(record);
 	}

@@ -72,6 +72,9 @@ void record_refuse(struct record *record);
  */
 void record_add(struct record *record, const struct message_head *head, const void *answer);
 
+/* The record is not complete, for that reason: nothing is kept from here on. */
+void record_give_up(struct record *record, const char *why);
+
 /* The message was not executed, or without success. */
 void record_drop(struct record *record);
 

@@ -110,6 +110,8 @@ int session_unpack(struct session *session, struct pack *pack)
 	if (!pack_get(pack, &moved, sizeof(moved)) || moved.n_held > MESSAGE_MAX ||
 		!pack_get(pack, receiver->held, moved.n_held))
 		return -EBADMSG;
+	/* What it has made in the other server is not in this one's record. */
+	record_give_up(&session->record, "it has moved from another server");
 	receiver->head = moved.head;
 	receiver->n_held = moved.n_held;
 	session->active_threads = moved.active_threads;
