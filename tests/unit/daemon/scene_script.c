@@ -120,6 +120,9 @@ static void be_server(unsigned i)
 	struct fake_server *process = scene_process(i);
 	struct frame_server frame = {.version = FRAME_VERSION, .spec_hash = SPEC_HASH};
 
+	/* It would be told to end, and end, without end. */
+	if (process->has_ended)
+		fail_msg("server %u has ended", i + 1);
 	scene_disconnect(i);
 	scene_free_reader(&scene.servers[i].reader);
 	scene.servers[i].reader = scene_new_reader();
