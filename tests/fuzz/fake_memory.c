@@ -92,9 +92,11 @@ static CUresult map(CUdeviceptr address, size_t size, size_t offset,
 {
 	BEGIN();
 	(void)flags;
-	must(offset == 0 && handle > 0 && handle <= FAKE_RANGES_MAX &&
-			allocation_sizes[handle - 1] == size,
+	must(offset == 0 && handle > 0 && handle <= FAKE_RANGES_MAX && allocation_sizes[handle - 1],
 		"an odd mapping");
+	/* What another process says of the size of its memory may be wrong. */
+	if (allocation_sizes[handle - 1] != size)
+		return CUDA_ERROR_INVALID_VALUE;
 	must_have(&reserved, address, size, "a mapping outside of a reservation");
 	table_add(&mapped, address, size);
 	fake_counts.mappings++;

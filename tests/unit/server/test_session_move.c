@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The state of a session for another server (server/session/session_move.h): a session has the
+ * same after it, and bytes that are not right are refused, and leave nothing behind. The driver
+ * only counts.
+ */
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "server/util/pack.h"
+#include "server/session/session_move.h"
+#include "server/driver/owner.h"
+#include "server/share/session_devices.h"
+#include "server/memory/host.h"
+#include "tests/unit/seed.h"
+#include "tests/unit/server/open_session.h"
+
+#define MIB (1ull << 20)
+#define RANDOM_ROWS 400
+
+/* What the session has that is packed. */
+static uint64_t heap, small, large, region, pinned, plain;
+
+static unsigned count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static uint64_t alloc_host(uint64_t size, bool is_pinned)
+{
+	uint64_t address = 0, start, span;
+	uint32_t was_pinned;
+
+	assert_int_equal(
+		send_host_alloc(size, 0, &address, &start, &span, &was_pinned), CUDA_SUCCESS);
+	if (!is_pinned)
+		return address;
+	memset((void *)(uintptr_t)start, 7, span);
+	assert_int_equal(send_host_pin(0, address), CUDA_SUCCESS);
+	return address;
+}
+
+/* In the heap: a chunk of small pieces, and a chunk of two pages. A region of host memory. */
+static void make_memory(void)
+{
+	uint64_t size, freed;
+
+	heap = harness.session->devices[0]->arena.base;
+	assert_int_equal(send_memory_alloc(0, 1000, &freed), CUDA_SUCCESS);
+	assert_int_equal(send_memory_alloc(0, 1000, &small), CUDA_SUCCESS);
+	assert_int_equal(send_memory_alloc(0, 3 * MIB, &large), CUDA_SUCCESS);
+	send_memory_free(freed);
+	assert_int_equal(send_host_region(1, 0, 0, &region, &size), CUDA_SUCCESS);
+	close(harness_read_memory(region, size));
+	pinned = alloc_host(3 * MIB, true);
+	plain = alloc_host(3 * MIB, false);
+}
+
+/* The end of a session frees the pages of its host memory; a server that moves it leaves them. */
+static void fill_pinned(const struct pack *pack)
+{
+	static uint8_t bytes[4 * MIB];
+
+	memset(bytes, 7, sizeof(bytes));
+	assert_int_equal(
+		pwrite(pack->fds[pack->n_fds - 1], bytes, sizeof(bytes), (off_t)(pinned - region)),
+		sizeof(bytes));
+}
+
+/* The state of a session that has ended. */
+static void pack_session(struct pack *pack)
+{
+	assert_int_equal(open_session(NULL), 0);
+	make_memory();
+	*pack = (struct pack){0};
+	assert_null(session_stays(harness.session));
+	assert_int_equal(session_pack(harness.session, pack), 0);
+	close_session(NULL);
+	fill_pinned(pack);
+}
+
+/* Of `size' bytes and `n_fds' descriptors; more than there are: zeros, and one file again. */
+static struct pack copy_of(const struct pack *pack, size_t size, unsigned n_fds)
+{
+	static const uint8_t zeros[8];
+	struct pack copy = {0};
+
+	pack_put(&copy, pack->bytes, MIN(size, pack->size));
+	for (; copy.size < size;)
+		pack_put(&copy, zeros, MIN(size - copy.size, sizeof(zeros)));
+	for (unsigned i = 0; i < n_fds; i++)
+		pack_put_fd(&copy, fcntl(pack->fds[i % pack->n_fds], F_DUPFD_CLOEXEC, 0));
+	assert_false(copy.is_bad);
+	fill_pinned(pack);
+	return copy;
+}
+
+/* Gives the pack to a new session, which ends as any other. Frees the pack. */
+static int unpack(struct pack *pack)
+{
+	int r;
+
+	harness_open(false);
+	r = session_unpack(harness.session, pack);
+	pack_fini(pack);
+	close_session(NULL);
+	return r;
+}
+
+static void assert_chunk(const struct arena *arena, uint64_t address, uint64_t start, uint64_t size)
+{
+	uint64_t found_start = 0, found_size = 0;
+
+	assert_true(arena_chunk(arena, address, &found_start, &found_size));
+	assert_int_equal(found_start, start);
+	assert_int_equal(found_size, size);
+}
+
+static void test_same(void **state)
+{
+	struct pack pack;
+	const struct arena *arena;
+	uint64_t other = 0;
+
+	(void)state;
+	pack_session(&pack);
+	harness_open(false);
+	assert_int_equal(session_unpack(harness.session, &pack), 0);
+	pack_fini(&pack);
+	arena = &harness.session->devices[0]->arena;
+	assert_int_equal(arena->base, heap);
+	assert_true(arena_has(arena, small, 1000));
+	assert_chunk(arena, large, large, 4 * MIB);
+	assert_int_equal(owner_of(small).session, harness.session->id);
+	assert_true(host_has(harness.session, pinned, 3 * MIB));
+	assert_false(host_has(harness.session, plain, 1));
+	assert_int_equal(*(uint8_t *)(uintptr_t)pinned, 7);
+	/* Free space is free space, and what is used is not given again. */
+	harness.session->receiver.head = 0;
+	assert_int_equal(send_memory_alloc(0, 1000, &other), CUDA_SUCCESS);
+	assert_int_equal(other, heap);
+	send_memory_free(small);
+	send_memory_free(large);
+	send_host_free(pinned);
+	send_host_free(plain);
+	harness_serve();
+	assert_int_equal(harness_late_error(), CUDA_SUCCESS);
+	assert_non_null(record_obstacle(&harness.session->record));
+	close_session(NULL);
+}
+
+/* Where a number is: so many numbers behind one that is known. */
+enum place {
+	FROM_START,
+	FROM_HEAP,
+	FROM_REGION
+};
+
+#define CHUNKS (2 * DEVICES_MAX - 1) /* behind the heap's base: how many chunks it has */
+#define CHUNK (CHUNKS + 1)           /* the first one */
+#define SLOTS (CHUNK + 4)            /* its used slots: number, and two sets of bits */
+#define SLOT_WORDS (2 * MIB / ARENA_ALIGN / 64)
+#define LARGE (SLOTS + 1 + 2 * SLOT_WORDS)
+
+static const struct row {
+	const char *name;
+	enum place from;
+	int at;
+	uint64_t value;
+} rows[] = {
+	{"more bytes of a message than a message has", FROM_START, 0, (uint64_t)UINT32_MAX << 32},
+	{"some bytes of a message that are others", FROM_START, 0, (uint64_t)8 << 32},
+
+	{"no heap", FROM_HEAP, 0, 0},
+	{"a heap below all windows", FROM_HEAP, 0, VA_WINDOW},
+	{"a heap behind all windows", FROM_HEAP, 0, DEVICE_SPACE_END},
+	{"a heap in the windows of host memory", FROM_HEAP, 0, HOST_SPACE},
+	{"a heap that begins in a window", FROM_HEAP, 0, DEVICE_SPACE + VA_WINDOW / 2},
+	{"a heap of a GPU that is not there", FROM_HEAP, 2, DEVICE_SPACE},
+	{"... of the last one", FROM_HEAP, 2 * (DEVICES_MAX - 1), DEVICE_SPACE},
+
+	{"no chunks", FROM_HEAP, CHUNKS, 0},
+	{"fewer chunks", FROM_HEAP, CHUNKS, 1},
+	{"more chunks", FROM_HEAP, CHUNKS, 3},
+	{"more chunks than pages", FROM_HEAP, CHUNKS, UINT64_MAX},
+	{"a chunk behind the heap", FROM_HEAP, CHUNK, FAKE_MEMORY / (2 * MIB)},
+	{"a chunk far behind the heap", FROM_HEAP, CHUNK, UINT64_MAX},
+	{"a chunk at the pages of another", FROM_HEAP, LARGE, 0},
+	{"a chunk that ends behind the heap", FROM_HEAP, LARGE, FAKE_MEMORY / (2 * MIB) - 1},
+	{"a chunk without pages", FROM_HEAP, LARGE + 1, 0},
+	{"a chunk with all pages", FROM_HEAP, LARGE + 1, FAKE_MEMORY / (2 * MIB)},
+	{"a chunk whose size overflows", FROM_HEAP, LARGE + 1, UINT64_MAX / (2 * MIB) + 1},
+	{"a chunk that is larger than its memory", FROM_HEAP, LARGE + 1, 3},
+	{"a chunk that is smaller than its memory", FROM_HEAP, LARGE + 1, 1},
+	{"a chunk of two pages with slots", FROM_HEAP, CHUNK + 1, 2},
+	{"a chunk without its slots", FROM_HEAP, CHUNK + 2, 0},
+	{"a chunk with slots that are not there", FROM_HEAP, LARGE + 2, 1},
+	{"a chunk that is shared twice", FROM_HEAP, CHUNK + 2, 2},
+	{"a chunk that is exported twice", FROM_HEAP, CHUNK + 3, 2},
+
+	{"no slot in use", FROM_HEAP, SLOTS, 0},
+	{"more slots than bits", FROM_HEAP, SLOTS, 3},
+	{"more slots than the chunk has", FROM_HEAP, SLOTS, UINT64_MAX},
+	{"a piece that does not end", FROM_HEAP, SLOTS + 1, 0xff},
+	{"no piece", FROM_HEAP, SLOTS + 1, 0},
+	{"a piece that ends in free space", FROM_HEAP, SLOTS + 1 + SLOT_WORDS, 0xff},
+
+	{"no region", FROM_REGION, -1, 0},
+	{"more regions", FROM_REGION, -1, 2},
+	{"more regions than windows", FROM_REGION, -1, UINT64_MAX},
+	{"a region at 0", FROM_REGION, 0, 0},
+	{"a region in the windows of a GPU", FROM_REGION, 0, DEVICE_SPACE},
+	{"a region that begins in a window", FROM_REGION, 0, HOST_SPACE + HOST_PAGE},
+	{"a region behind all windows", FROM_REGION, 0, HOST_SPACE_END},
+	{"a region without bytes", FROM_REGION, 1, 0},
+	{"a region of half a window", FROM_REGION, 1, VA_WINDOW / 2},
+	{"a region that is larger than its file", FROM_REGION, 1, 2 * VA_WINDOW},
+	{"a region that ends behind all windows", FROM_REGION, 1, HOST_SPACE_END - HOST_SPACE},
+	{"a region whose end overflows", FROM_REGION, 1, UINT64_MAX - VA_WINDOW + 1},
+	{"a region for the limit of a GPU that is not open", FROM_REGION, 2, 2},
+	{"a region for the limit of no GPU", FROM_REGION, 2, DEVICES_MAX + 1},
+	{"pieces that nobody has touched", FROM_REGION, 3, UINT64_MAX},
+};
+
+static size_t place_of(const struct pack *pack, const struct row *row)
+{
+	const uint64_t key = row->from == FROM_HEAP ? heap : region;
+	const uint8_t *found = pack->bytes;
+
+	if (row->from != FROM_START)
+		found = memmem(pack->bytes, pack->size, &key, sizeof(key));
+	assert_non_null(found);
+	return (size_t)(found - pack->bytes) + (size_t)(row->at * (int)sizeof(key));
+}
+
+static void test_wrong(void **state)
+{
+	struct pack pack, wrong;
+	unsigned n_fds;
+	int r;
+
+	(void)state;
+	pack_session(&pack);
+	n_fds = count_fds();
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		size_t at = place_of(&pack, &rows[i]);
+
+		wrong = copy_of(&pack, pack.size, pack.n_fds);
+		assert_true(at <= pack.size - sizeof(rows[i].value));
+		memcpy(wrong.bytes + at, &rows[i].value, sizeof(rows[i].value));
+		r = unpack(&wrong);
+		if (r >= 0 || count_fds() != n_fds)
+			fail_msg("%s: %d, and %u descriptors for %u", rows[i].name, r, count_fds(),
+				n_fds);
+	}
+	wrong = copy_of(&pack, pack.size, pack.n_fds);
+	assert_int_equal(unpack(&wrong), 0);
+	pack_fini(&pack);
+}
+
+static void test_lengths(void **state)
+{
+	struct pack pack, wrong;
+	unsigned n_fds;
+
+	(void)state;
+	pack_session(&pack);
+	n_fds = count_fds();
+	for (size_t size = 0; size < pack.size; size += MIN(36u, pack.size - size)) {
+		wrong = copy_of(&pack, size, pack.n_fds);
+		assert_true(unpack(&wrong) < 0);
+	}
+	for (unsigned i = 0; i <= pack.n_fds + 1; i++) {
+		wrong = copy_of(&pack, pack.size, i);
+		assert_int_equal(unpack(&wrong) == 0, i == pack.n_fds);
+	}
+	wrong = copy_of(&pack, pack.size + 1, pack.n_fds);
+	assert_true(unpack(&wrong) < 0);
+	assert_int_equal(count_fds(), n_fds);
+	pack_fini(&pack);
+}
+
+/* Whatever comes, the driver and the account get everything back: harness_close() looks. */
+static void test_random(void **state)
+{
+	struct pack pack, wrong;
+	unsigned n_fds;
+
+	(void)state;
+	srand(seed_read(1));
+	pack_session(&pack);
+	n_fds = count_fds();
+	for (unsigned i = 0; i < RANDOM_ROWS; i++) {
+		wrong = copy_of(&pack, pack.size, pack.n_fds);
+		for (int n = rand() % 4; n >= 0; n--)
+			wrong.bytes[(size_t)rand() % wrong.size] ^= (uint8_t)(1 << rand() % 8);
+		(void)unpack(&wrong);
+	}
+	assert_int_equal(count_fds(), n_fds);
+	pack_fini(&pack);
+}
+
+/* The file of a pack has the size that the frame says. */
+static void test_file(void **state)
+{
+	struct pack pack = {0}, loaded = {0};
+	int fd;
+
+	(void)state;
+	pack_put_number(&pack, 5);
+	pack_put_number(&pack, 7);
+	assert_int_equal(pack_store(&pack, &fd), 0);
+	assert_true(pack_load(&loaded, fd, PACK_BYTES_MAX + 1ull) < 0);
+	assert_true(pack_load(&loaded, fd, UINT64_MAX) < 0);
+	assert_true(pack_load(&loaded, fd, 1 << 20) < 0);
+	assert_true(pack_load(&loaded, -EBADF, 16) < 0);
+	assert_int_equal(loaded.size, 0);
+	assert_int_equal(pack_load(&loaded, fd, 16), 0);
+	assert_int_equal(pack_get_number(&loaded, 5), 5);
+	assert_false(pack_is_used_up(&loaded));
+	assert_int_equal(pack_get_number(&loaded, 6), 0);
+	assert_true(loaded.is_bad);
+	assert_int_equal(pack_get_fd(&loaded), -EBADF);
+	close(fd);
+	pack_fini(&pack);
+	pack_fini(&loaded);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_same),
+		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
