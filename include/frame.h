@@ -322,12 +322,16 @@ enum move_step {
 	MOVE_SENT = 1, /* by the server: everything */
 	MOVE_RECEIVED, /* by the successor: everything, and nothing of it is wrong */
 	MOVE_COMMIT,   /* by the server: from here on the sessions are the successor's */
+	MOVE_REFUSED,  /* by the successor, which ends: it cannot take them */
 };
+
+#define MOVE_TEXT_MAX 96
 
 struct frame_move_step {
 	struct frame_head head;
 	uint32_t step; /* enum move_step */
 	uint32_t reserved;
+	char text[MOVE_TEXT_MAX]; /* of MOVE_REFUSED: the reason */
 };
 
 /* One descriptor: the page. */

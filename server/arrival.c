@@ -10,6 +10,7 @@
 #include "arrival.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "client_conn.h"
@@ -127,8 +128,9 @@ static void *run_thread(_unused_ void *arg)
 
 static int take_begin(const struct frame_move_begin *frame)
 {
-	if (arrivals.pidfd >= 0 || frame->spec_hash != SPEC_HASH ||
-		frame->version != FRAME_VERSION || frame->n_clients > SESSIONS_MAX)
+	if (frame->spec_hash != SPEC_HASH || frame->version != FRAME_VERSION)
+		return -EPROTONOSUPPORT;
+	if (arrivals.pidfd >= 0 || frame->n_clients > SESSIONS_MAX)
 		return -EBADMSG;
 	arrivals.n_expected = frame->n_clients;
 	arrivals.pidfd = frame_take_fd(&arrivals.reader, 0);
@@ -149,7 +151,7 @@ static int fill_arrival(struct arrival *arrival, const struct frame_move_client 
 		frame_take_fd(&arrivals.reader, 1), frame_take_fd(&arrivals.reader, 2), -EBADF};
 	_cleanup_close_ int page = frame_take_fd(&arrivals.reader, 3);
 	_cleanup_close_ int state = frame_take_fd(&arrivals.reader, 4);
-	void __shm *map;
+	void __shm *map = NULL;
 	int r = client_conn_make(arrivals.server, &frame->client, frame->session, connection,
 		memories, &arrival->conn);
 
@@ -263,6 +265,22 @@ static int take_frame(void)
 	}
 }
 
+/* The clients stay, and the command's answer says why. */
+static void refuse(int r)
+{
+	struct frame_move_step frame = {.step = MOVE_REFUSED};
+	const char *why = strerrordesc_np(-r);
+
+	if (r == -EPROTONOSUPPORT)
+		why = "the next server is of another build";
+	else if (r == -ESTALE)
+		why = "the next server has other GPUs";
+	frame_init(&frame, FRAME_MOVE_STEP, 0);
+	snprintf(frame.text, sizeof(frame.text), "%s", why);
+	(void)frame_send(arrivals.sock, &frame, NULL, 0);
+	give_up(why);
+}
+
 static void on_event(_unused_ uv_poll_t *poll, _unused_ int status, _unused_ int events)
 {
 	int r = 0;
@@ -274,7 +292,7 @@ static void on_event(_unused_ uv_poll_t *poll, _unused_ int status, _unused_ int
 			frame_reader_reset(&arrivals.reader);
 	}
 	if (r < 0 && arrivals.phase == COMING)
-		give_up(strerrordesc_np(-r));
+		refuse(r);
 }
 
 void arrivals_expect(struct server *server)

@@ -50,8 +50,9 @@ static struct {
 	pthread_t thread;
 	struct client_conn **leaving; /* owned; those that leave */
 	unsigned n_leaving;
-	int result;          /* of the thread */
-	atomic_bool is_over; /* the thread has failed */
+	int result;              /* of the thread */
+	char why[MOVE_TEXT_MAX]; /* the successor's words, if it has refused; of the thread */
+	atomic_bool is_over;     /* the thread has failed */
 } departure = {.sock = -EBADF};
 
 /* ---- the worker */
@@ -214,9 +215,13 @@ static int await_answer(void)
 
 	frame_reader_init(&reader, frame_close_fd);
 	r = frame_read_wait(&reader, departure.sock, ANSWER_MS);
-	if (r == 0 && (frame->head.type != FRAME_MOVE_STEP || frame->step != MOVE_RECEIVED))
-		r = -EBADMSG;
-	return r;
+	if (r < 0)
+		return r;
+	if (frame->head.type != FRAME_MOVE_STEP || !frame_text_ok(frame->text, MOVE_TEXT_MAX))
+		return -EBADMSG;
+	if (frame->step == MOVE_REFUSED)
+		memcpy(departure.why, frame->text, MOVE_TEXT_MAX);
+	return frame->step == MOVE_RECEIVED ? 0 : -EBADMSG;
 }
 
 static int send_all(void)
@@ -227,7 +232,12 @@ static int send_all(void)
 		r = send_client(departure.leaving[i]);
 	if (r == 0)
 		r = send_step(MOVE_SENT);
-	return r == 0 ? await_answer() : r;
+	if (r == 0)
+		return await_answer();
+	/* It may have said why it has closed its end. */
+	if (r == -EPIPE || r == -ECONNRESET)
+		(void)await_answer();
+	return r;
 }
 
 static void *run_thread(_unused_ void *arg)
@@ -360,6 +370,7 @@ static void send_off(struct server *server)
 		departure.leaving[departure.n_leaving++] = conn;
 	}
 	departure.phase = SENDING;
+	departure.why[0] = '\0';
 	atomic_store(&departure.is_over, false);
 	/* What the daemon orders meanwhile is for the server that has the clients then. */
 	daemon_link_hold();
@@ -371,7 +382,8 @@ bool departure_look(struct server *server)
 {
 	if (departure.phase == SENDING && atomic_load(&departure.is_over)) {
 		pthread_join(departure.thread, NULL);
-		stay(server, 0, strerrordesc_np(-departure.result));
+		stay(server, 0,
+			departure.why[0] ? departure.why : strerrordesc_np(-departure.result));
 	}
 	if (departure.phase == WORK_ENDS && are_ready(server))
 		send_off(server);

@@ -268,8 +268,10 @@ void successor_on_end(struct server *server)
 	struct server *old = server->predecessor, *successor = server->successor;
 
 	if (old) {
-		fail_command(old, "Server %d keeps its clients: server %d ended before it had them",
-			old->pid, server->pid);
+		fail_command(old,
+			"Server %d keeps its clients: server %d ended before it had them%s%s",
+			old->pid, server->pid, server->error.text[0] ? ": " : "",
+			server->error.text);
 		unlink_pair(old);
 	}
 	if (successor) {

@@ -137,6 +137,20 @@ def test_who_stays():
         resident.end()
 
 
+def test_other_gpus():
+    """A successor that finds other facts about the GPUs takes nobody, and the reply says why."""
+    with mps.Service({"SOFTGPU_DEVICES": "2"}) as service:
+        client = Resident(service)
+        old = service.server()
+        service.switch.set(1, arg=1, only="cuDeviceCanAccessPeer")
+        reply = service.command("restart_server", str(old), check=False)
+        contains(reply.stdout + reply.stderr,
+                 "Server %d keeps its clients: the next server has other GPUs" % old)
+        wait_for("the successor to end", lambda: service.servers() == [old])
+        client.ask()
+        client.end()
+
+
 def test_work_that_does_not_end():
     """All stay, and the reply names the client. Its calls went on waiting meanwhile."""
     with mps.Service() as service:
@@ -170,7 +184,7 @@ def kill_one(service, victim, old):
                 os.kill(pid, signal.SIGKILL)
 
 
-def goes_on(client):
+def goes_on(client, result=80, text="the server has ended"):
     """Whether the client does. Otherwise it has the error that the end of a server brings."""
     client.send()
     if not select.select([client.process.stdout], [], [], 30)[0]:
@@ -179,17 +193,21 @@ def goes_on(client):
     client.rounds += 1
     if line == "round %d\n" % client.rounds:
         return True
-    contains(line, "returned 80")
-    contains(client.service.finish(client.process)[2], "the server has ended")
+    contains(line, "returned %d" % result)
+    contains(client.service.finish(client.process)[2], text)
     return False
+
+
+def begin_restart(service, server):
+    return subprocess.Popen([mps.CONTROL, "restart_server", str(server)], env=service.env,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def kill_during_move(victim, delay_s):
     with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
         clients = [Resident(service) for _ in range(2)]
         old = service.server()
-        command = subprocess.Popen([mps.CONTROL, "restart_server", str(old)], env=service.env,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command = begin_restart(service, old)
         time.sleep(delay_s)
         kill_one(service, victim, old)
         if victim == "daemon":
@@ -212,6 +230,49 @@ def test_killed():
     dice = harness.dice()
     for victim in ("old", "new", "daemon") * (10 if os.environ.get("MPS_TEST_LONG") else 1):
         kill_during_move(victim, dice.uniform(0, 0.15))
+
+
+def terminate_during_move(service, clients, old):
+    """Who was terminated has ended, the other goes on, and a command that failed did nothing."""
+    reply = service.command("terminate_client", str(old), str(clients[0].process.pid),
+                            check=False)
+    if goes_on(clients[0], 810, "terminated this client"):
+        assert reply.returncode != 0 or reply.stdout.strip() != "0", reply.stdout
+        clients[0].end()
+    equal(goes_on(clients[1]), True)
+    clients[1].end()
+
+
+def shut_down_during_move(service, clients, old):
+    """All end, or all have moved before, and go on."""
+    reply = service.command("shutdown_server", str(old), "-f", check=False)
+    left = [client for client in clients if goes_on(client)]
+    assert len(left) in (0, 2), reply.stdout + reply.stderr
+    wait_for("the server to end", lambda: old not in servers_of(service))
+    for client in left:
+        client.end()
+
+
+def quit_during_move(service, clients, _):
+    """Nothing is left."""
+    service.command("quit", "-t", "1")
+    equal([goes_on(client) for client in clients], [False, False])
+    wait_for("the servers to end", lambda: servers_of(service) == [])
+
+
+def test_orders():
+    """Another command at any moment of a move."""
+    dice = harness.dice()
+    orders = (terminate_during_move, shut_down_during_move, quit_during_move)
+    for order in orders * (10 if os.environ.get("MPS_TEST_LONG") else 1):
+        with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
+            clients = [Resident(service) for _ in range(2)]
+            old = service.server()
+            command = begin_restart(service, old)
+            time.sleep(dice.uniform(0, 0.2))
+            order(service, clients, old)
+            command.wait(60)
+            wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
 
 
 if __name__ == "__main__":

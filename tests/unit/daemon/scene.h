@@ -30,6 +30,7 @@
  *	S1+ S1+x		server 1 connects and is ready; one of its GPUs is EXCLUSIVE_PROCESS
  *	S1:mode S1:modex	it reports its GPUs again
  *	S1:hello		connects, and is not ready yet
+ *	S1:other		connects, and is of another build
  *	S1:fault S1:fault=A1	reports a fault; the fault of a client
  *	S1:done=A1		has ended the work of a client, as it was asked to
  *	S1:rest=A1		has suspended a client, as it was asked to, and that has no work

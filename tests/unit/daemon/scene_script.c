@@ -115,10 +115,10 @@ static void leave(struct scene_client *client)
 
 /* ---- servers */
 
-static void be_server(unsigned i)
+static void be_server(unsigned i, uint64_t spec_hash)
 {
 	struct fake_server *process = scene_process(i);
-	struct frame_server frame = {.version = FRAME_VERSION, .spec_hash = SPEC_HASH};
+	struct frame_server frame = {.version = FRAME_VERSION, .spec_hash = spec_hash};
 
 	/* It would be told to end, and end, without end. */
 	if (process->has_ended)
@@ -285,7 +285,9 @@ static void do_as_server(unsigned i, const char *what)
 	struct scene_server *server = &scene.servers[i];
 
 	if (strcmp(what, "hello") == 0)
-		be_server(i);
+		be_server(i, SPEC_HASH);
+	else if (strcmp(what, "other") == 0)
+		be_server(i, ~SPEC_HASH);
 	else if (strncmp(what, "mode", 4) == 0)
 		report_ready(i, what[4]);
 	else if (strcmp(what, "fault") == 0)
@@ -321,7 +323,7 @@ static void step_server(const char *word)
 
 	(void)scene_process(i);
 	if (rest[0] == '+') {
-		be_server(i);
+		be_server(i, SPEC_HASH);
 		scene_settle();
 		report_ready(i, rest[1] == 'x');
 	} else {

@@ -64,6 +64,8 @@ static const struct scene_row rows[] = {
 		"S1 of A stopping; S3 of A: A1 A2; [failed]; [done]", NULL},
 	{"a successor that does not start", ASKED " S2:crash", "S1 of A: A1 A2; [failed]",
 		"ended before it had them"},
+	{"... or is of another build", ASKED " S2:other", "S1 of A: A1 A2; [failed]",
+		"ended before it had them: mps-server has version"},
 	{"... nor becomes ready", ASKED " 51s 3s", "S1 of A: A1 A2; [failed]",
 		"ended before it had them"},
 	{"a successor that ends before it has the clients", ORDERED " S2:crash",
