@@ -29,6 +29,7 @@
 #include "daemon/server/probe.h"
 #include "daemon/server/server.h"
 #include "daemon/server/state_text.h"
+#include "daemon/server/successor.h"
 #include "daemon/watch/counting.h"
 #include "daemon/watch/exporter.h"
 #include "daemon/watch/faults.h"
@@ -387,6 +388,7 @@ static const struct server_watch *const server_watches[] = {
 	&tracing_watch,
 	&faults_watch,
 	&record_watch,
+	&successor_watch,
 	NULL,
 };
 

@@ -21,7 +21,6 @@
 #include "group_shares.h"
 #include "server_watch.h"
 #include "spawn.h"
-#include "successor.h"
 #include "daemon/text/process.h"
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
@@ -119,7 +118,7 @@ static void server_end(struct server *server, bool is_clean)
 	if (conn)
 		conn_close(conn);
 	server_watch_lost(server);
-	successor_on_end(server);
+	server_watch_end(server);
 	clients_clear(server);
 	if (!is_clean)
 		usage_count(server->daemon, server->tenant->uid, USAGE_SERVER_FAILURE);
@@ -206,7 +205,9 @@ static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int ev
 	int exit_status = 0;
 	bool is_known, is_clean;
 
-	if (successor_holds_exit(server)) {
+	/* Its clients may be with its successor, which says so or ends. */
+	server->is_exit_held = server->successor && server->restart == RESTART_MOVES;
+	if (server->is_exit_held) {
 		uv_poll_stop(poll);
 		return;
 	}
@@ -367,6 +368,18 @@ struct settings server_settings(const struct server *server, uid_t uid)
 		daemon, uid, layers, server->devices.n > 0 ? &server->devices : &daemon->devices);
 }
 
+/* A new process is the successor of the slot's server, also one of an earlier daemon. */
+static void link_successor(struct server *server, struct server *successor)
+{
+	/* A slot has two processes at most; a third one of an earlier daemon ends by itself. */
+	if (server->successor)
+		return;
+	server->successor = successor;
+	successor->predecessor = server;
+	/* An earlier daemon may have ordered them to move the clients. */
+	server->restart = RESTART_MOVES;
+}
+
 /* Takes the descriptors in `spawned', on failure too. */
 static int server_new(struct slot *slot, const struct spawned *spawned, struct server **ret)
 {
@@ -408,7 +421,7 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	list_add_tail(&daemon->servers, &server->link_in_daemon);
 	*ret = TAKE_PTR(server);
 	if (slot->server)
-		successor_link(slot->server, *ret);
+		link_successor(slot->server, *ret);
 	else
 		slot->server = *ret;
 	return 0;

@@ -53,6 +53,13 @@ void server_watch_lost(struct server *server)
 			(*each)->on_lost(server);
 }
 
+void server_watch_end(struct server *server)
+{
+	for (const struct server_watch *const *each = server->daemon->server_watches; *each; each++)
+		if ((*each)->on_end)
+			(*each)->on_end(server);
+}
+
 void server_watch_client_end(struct server *server, const struct client *client)
 {
 	for (const struct server_watch *const *each = server->daemon->server_watches; *each; each++)

@@ -84,17 +84,6 @@ static void keep(struct server *server)
 	server_shutdown(successor, true);
 }
 
-void successor_link(struct server *server, struct server *successor)
-{
-	/* A slot has two processes at most; a third one of an earlier daemon ends by itself. */
-	if (server->successor)
-		return;
-	server->successor = successor;
-	successor->predecessor = server;
-	/* An earlier daemon may have ordered them to move the clients. */
-	server->restart = RESTART_MOVES;
-}
-
 void successor_begin(struct server *server, struct conn *conn, uint64_t timeout_ms, bool force)
 {
 	struct error_message error;
@@ -257,13 +246,7 @@ int successor_on_restarted(struct server *server, const struct frame_restarted *
 
 /* ---- ends */
 
-bool successor_holds_exit(struct server *server)
-{
-	server->is_exit_held = server->successor && server->restart == RESTART_MOVES;
-	return server->is_exit_held;
-}
-
-void successor_on_end(struct server *server)
+static void on_end(struct server *server)
 {
 	struct server *old = server->predecessor, *successor = server->successor;
 
@@ -279,3 +262,5 @@ void successor_on_end(struct server *server)
 		keep(server);
 	}
 }
+
+const struct server_watch successor_watch = {.on_end = on_end};

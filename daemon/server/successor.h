@@ -21,15 +21,13 @@ struct conn;
 struct frame_client_note;
 struct frame_restarted;
 struct server;
+struct server_watch;
 
 /*
  * Restarts the server, whose clients' work has `timeout_ms' to end. Answers the connection now, or
  * later. `force': clients that cannot move end.
  */
 void successor_begin(struct server *server, struct conn *conn, uint64_t timeout_ms, bool force);
-
-/* A new process is the successor of the slot's server, also one of an earlier daemon. */
-void successor_link(struct server *server, struct server *successor);
 
 /* The server is ACTIVE: if it is a successor that starts, both are ordered to move the clients. */
 void successor_on_ready(struct server *server);
@@ -38,10 +36,7 @@ void successor_on_ready(struct server *server);
 int successor_on_client(struct server *server, const struct frame_client_note *note);
 int successor_on_restarted(struct server *server, const struct frame_restarted *frame);
 
-/* The process has ended: whether its clients may be with its successor. */
-bool successor_holds_exit(struct server *server);
-
-/* The server has ended, and still has the clients that end with it. */
-void successor_on_end(struct server *server);
+/* Ends the pair of a server that ends. */
+extern const struct server_watch successor_watch;
 
 #endif
