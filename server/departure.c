@@ -81,7 +81,7 @@ static void pack_up(struct session *session)
 }
 
 /* Another client needs space on a GPU before its own work can end. */
-static void serve_others(struct session *session)
+static void make_space_for_others(struct session *session)
 {
 	if (atomic_load(&session->is_leaving) || !atomic_load(&session->memory_wanted))
 		return;
@@ -102,7 +102,7 @@ void departure_hold(struct session *session)
 			if (suspension_look(session) == SUSPENSION_AT_REST)
 				pack_up(session);
 		} else
-			serve_others(session);
+			make_space_for_others(session);
 		ring_pause(&session->receiver, atomic_load(&session->departure) == DEPARTURE_AT_WORK
 						       ? sleep_ms
 						       : PACKED_MS);

@@ -24,14 +24,15 @@
 #include "daemon/reply/command_reply.h"
 
 /* What the words of a command name. */
-struct place {
+struct partition_scope {
 	struct slot *slot;
 	const struct frame_device *device;
 	char uuid[DEVICE_UUID_TEXT];
 };
 
 /* The readers below return false if they have answered the connection. */
-static bool find_place(struct conn *conn, const struct tokens *tokens, struct place *place)
+static bool find_scope(
+	struct conn *conn, const struct tokens *tokens, struct partition_scope *scope)
 {
 	const char *server = arguments_get(tokens, "server");
 	const char *device = arguments_get(tokens, "device");
@@ -40,28 +41,28 @@ static bool find_place(struct conn *conn, const struct tokens *tokens, struct pl
 		command_fail(conn, "%s needs --server=SERVER and --device=DEVICE", tokens->item[0]);
 		return false;
 	}
-	place->slot = module_find_slot_to_change(conn, server);
-	place->device = place->slot ? module_find_device(conn, device) : NULL;
-	if (!place->device)
+	scope->slot = module_find_slot_to_change(conn, server);
+	scope->device = scope->slot ? module_find_device(conn, device) : NULL;
+	if (!scope->device)
 		return false;
-	device_uuid_text(place->device, place->uuid);
-	return module_has_device(place->slot, place->device) ||
-	       command_fail(conn, "Server '%s' does not have device %s", server, place->uuid);
+	device_uuid_text(scope->device, scope->uuid);
+	return module_has_device(scope->slot, scope->device) ||
+	       command_fail(conn, "Server '%s' does not have device %s", server, scope->uuid);
 }
 
 static struct partition *find_partition(
-	struct conn *conn, const struct tokens *tokens, struct place *place)
+	struct conn *conn, const struct tokens *tokens, struct partition_scope *scope)
 {
 	struct partition *partition;
 
-	if (!find_place(conn, tokens, place))
+	if (!find_scope(conn, tokens, scope))
 		return NULL;
 	partition = partitions_find_named(
-		&conn->daemon->partitions, place->device, tokens->item[1], place->slot);
+		&conn->daemon->partitions, scope->device, tokens->item[1], scope->slot);
 	if (!partition)
 		command_fail(conn,
 			"SM partition '%s' not found on device %s: see sm-partition list",
-			tokens->item[1], place->uuid);
+			tokens->item[1], scope->uuid);
 	return partition;
 }
 
@@ -93,43 +94,43 @@ static bool read_switch(
 	       command_fail(conn, "\"%s\" is neither true nor false: see --%s", text, key);
 }
 
-static bool read_wish(struct conn *conn, const struct tokens *tokens, const struct place *place,
-	struct partition_wish *wish)
+static bool read_wish(struct conn *conn, const struct tokens *tokens,
+	const struct partition_scope *scope, struct partition_wish *wish)
 {
 	const char *name = tokens->item[1];
 
-	*wish = (struct partition_wish){.slot = place->slot, .name = name};
+	*wish = (struct partition_wish){.slot = scope->slot, .name = name};
 	if (!server_name_ok(name))
 		return command_fail(conn,
 			"\"%s\" is not a name of an SM partition: it must "
 			"have " SERVER_NAME_ACCEPTED,
 			name);
-	if (!read_chunks(conn, tokens, "chunks", place->device, &wish->n_chunks) ||
+	if (!read_chunks(conn, tokens, "chunks", scope->device, &wish->n_chunks) ||
 		!read_switch(conn, tokens, "include-remainder", &wish->has_remainder) ||
 		!read_switch(conn, tokens, "shareable", &wish->is_shareable))
 		return false;
 	if (!arguments_get(tokens, "max-chunks"))
 		return true;
-	if (!read_chunks(conn, tokens, "max-chunks", place->device, &wish->max_chunks))
+	if (!read_chunks(conn, tokens, "max-chunks", scope->device, &wish->max_chunks))
 		return false;
 	return wish->max_chunks >= wish->n_chunks ||
 	       command_fail(conn, "--max-chunks is less than --chunks");
 }
 
 /* Whether clients of the server may run on all SMs of the GPU, now or when they open it. */
-static bool is_in_use(const struct daemon *daemon, const struct place *place)
+static bool is_in_use(const struct daemon *daemon, const struct partition_scope *scope)
 {
-	const struct server *server = place->slot->server;
+	const struct server *server = scope->slot->server;
 
 	return server && server->n_clients > 0 && !daemon->config.is_partitioned &&
-	       !partitions_used(&daemon->partitions, place->device, place->slot);
+	       !partitions_used(&daemon->partitions, scope->device, scope->slot);
 }
 
-static void refuse_chunks(
-	struct conn *conn, const struct place *place, const struct partition_wish *wish, int error)
+static void refuse_chunks(struct conn *conn, const struct partition_scope *scope,
+	const struct partition_wish *wish, int error)
 {
-	uint64_t used = partitions_used(&conn->daemon->partitions, place->device, place->slot);
-	unsigned n = chunks_count(chunks_of(place->device) & ~(used | wish->lent));
+	uint64_t used = partitions_used(&conn->daemon->partitions, scope->device, scope->slot);
+	unsigned n = chunks_count(chunks_of(scope->device) & ~(used | wish->lent));
 
 	if (error == -ENOMEM)
 		command_fail(conn, "The daemon is out of memory");
@@ -137,24 +138,24 @@ static void refuse_chunks(
 		command_fail(conn,
 			"Device %s has no remaining SMs for --include-remainder: another partition "
 			"has them, or all SMs are in chunks",
-			place->uuid);
+			scope->uuid);
 	else
 		command_fail(conn,
 			"Failed to fulfill the requested SM partition of %u chunks, error "
 			"CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION: %u of %u chunks are free%s",
-			wish->n_chunks, n, place->device->n_chunks,
+			wish->n_chunks, n, scope->device->n_chunks,
 			wish->lent ? ", and more when clients of elastic partitions have ended"
 				   : "");
 }
 
 static void reply_created(
-	struct conn *conn, const struct place *place, const struct partition *partition)
+	struct conn *conn, const struct partition_scope *scope, const struct partition *partition)
 {
 	char name[PARTITION_NAME_MAX];
 
-	partition_name(partition, place->device, name);
+	partition_name(partition, scope->device, name);
 	command_reply(conn, "SM partition '%s' created on device %s (sm-count=%u)", partition->name,
-		place->uuid, chunks_sms(partition->chunks, place->device));
+		scope->uuid, chunks_sms(partition->chunks, scope->device));
 	command_reply(conn, "CUDA_MPS_SM_PARTITION=%s", name);
 }
 
@@ -163,42 +164,42 @@ void module_sm_partition_create(struct conn *conn, const struct tokens *tokens)
 	struct list *partitions = &conn->daemon->partitions;
 	struct partition *partition;
 	struct partition_wish wish;
-	struct place place = {0};
+	struct partition_scope scope = {0};
 	int r;
 
-	if (!find_place(conn, tokens, &place) || !read_wish(conn, tokens, &place, &wish))
+	if (!find_scope(conn, tokens, &scope) || !read_wish(conn, tokens, &scope, &wish))
 		return;
-	if (partitions_find_named(partitions, place.device, wish.name, wish.slot)) {
+	if (partitions_find_named(partitions, scope.device, wish.name, wish.slot)) {
 		if (!module_keeps(conn, "SM partition", wish.name))
 			command_fail(conn, "SM partition '%s' already exists on device %s",
-				wish.name, place.uuid);
+				wish.name, scope.uuid);
 		return;
 	}
-	if (is_in_use(conn->daemon, &place)) {
+	if (is_in_use(conn->daemon, &scope)) {
 		command_fail(conn,
 			"Server '%s' has %u client%s, which may have all SMs of device %s: end "
 			"them first",
 			arguments_get(tokens, "server"), wish.slot->server->n_clients,
-			wish.slot->server->n_clients > 1 ? "s" : "", place.uuid);
+			wish.slot->server->n_clients > 1 ? "s" : "", scope.uuid);
 		return;
 	}
 	if (wish.slot->server)
-		wish.lent = partition_lent(wish.slot->server, place.device, NULL);
-	r = partitions_add(partitions, place.device, &wish, &partition);
+		wish.lent = partition_lent(wish.slot->server, scope.device, NULL);
+	r = partitions_add(partitions, scope.device, &wish, &partition);
 	if (r < 0) {
-		refuse_chunks(conn, &place, &wish, r);
+		refuse_chunks(conn, &scope, &wish, r);
 		return;
 	}
 	daemon_want(conn->daemon, WANT_RECORD);
-	reply_created(conn, &place, partition);
+	reply_created(conn, &scope, partition);
 }
 
 /* ---- delete */
 
 void module_sm_partition_delete(struct conn *conn, const struct tokens *tokens)
 {
-	struct place place = {0};
-	struct partition *partition = find_partition(conn, tokens, &place);
+	struct partition_scope scope = {0};
+	struct partition *partition = find_partition(conn, tokens, &scope);
 	unsigned n = partition ? partition_count_clients(conn->daemon, partition) : 0;
 
 	if (!partition)
@@ -216,7 +217,7 @@ void module_sm_partition_delete(struct conn *conn, const struct tokens *tokens)
 		return;
 	}
 	command_reply(
-		conn, "SM partition '%s' deleted from device %s", partition->name, place.uuid);
+		conn, "SM partition '%s' deleted from device %s", partition->name, scope.uuid);
 	partition_free(partition);
 	daemon_want(conn->daemon, WANT_RECORD);
 }
@@ -224,23 +225,23 @@ void module_sm_partition_delete(struct conn *conn, const struct tokens *tokens)
 /* ---- bind and unbind */
 
 static const struct namespace *find_namespace(
-	struct conn *conn, const struct tokens *tokens, const struct place *place)
+	struct conn *conn, const struct tokens *tokens, const struct partition_scope *scope)
 {
 	const char *name = arguments_get(tokens, "namespace");
 
 	if (name)
-		return module_find_namespace(conn, place->slot, name);
+		return module_find_namespace(conn, scope->slot, name);
 	command_fail(conn, "%s needs --namespace=NAMESPACE", tokens->item[0]);
 	return NULL;
 }
 
 /* Whether the partition may be bound to the namespace now; false: the connection is answered. */
-static bool may_bind(struct conn *conn, const struct place *place,
+static bool may_bind(struct conn *conn, const struct partition_scope *scope,
 	const struct partition *partition, const struct namespace *namespace)
 {
 	uint32_t group = namespace->group->id;
 	const struct partition *other =
-		partitions_find_bound(&conn->daemon->partitions, place->device, group);
+		partitions_find_bound(&conn->daemon->partitions, scope->device, group);
 	unsigned n = partition_count_others(conn->daemon, partition, group);
 
 	if (other)
@@ -280,12 +281,12 @@ static bool keeps_binding(
 
 void module_sm_partition_bind(struct conn *conn, const struct tokens *tokens)
 {
-	struct place place = {0};
-	struct partition *partition = find_partition(conn, tokens, &place);
-	const struct namespace *namespace = partition ? find_namespace(conn, tokens, &place) : NULL;
+	struct partition_scope scope = {0};
+	struct partition *partition = find_partition(conn, tokens, &scope);
+	const struct namespace *namespace = partition ? find_namespace(conn, tokens, &scope) : NULL;
 
 	if (!namespace || keeps_binding(conn, partition, namespace) ||
-		!may_bind(conn, &place, partition, namespace))
+		!may_bind(conn, &scope, partition, namespace))
 		return;
 	if (partition_bind(partition, namespace->group->id) < 0) {
 		command_fail(conn, "The daemon is out of memory");
@@ -297,9 +298,9 @@ void module_sm_partition_bind(struct conn *conn, const struct tokens *tokens)
 
 void module_sm_partition_unbind(struct conn *conn, const struct tokens *tokens)
 {
-	struct place place = {0};
-	struct partition *partition = find_partition(conn, tokens, &place);
-	const struct namespace *namespace = partition ? find_namespace(conn, tokens, &place) : NULL;
+	struct partition_scope scope = {0};
+	struct partition *partition = find_partition(conn, tokens, &scope);
+	const struct namespace *namespace = partition ? find_namespace(conn, tokens, &scope) : NULL;
 
 	if (!namespace)
 		return;

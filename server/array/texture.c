@@ -46,13 +46,13 @@ static void real_end(bool is_surface, uint64_t real)
  * The client and its memory have the value, which the driver chooses: the lowest number that is
  * free, or the one that was freed last. So others are made until that value comes.
  */
-static CUresult real_make_again(const struct object_desc *desc, uint64_t wanted, uint64_t *ret_real)
+static CUresult real_make_again(struct session *session, const struct object_desc *desc,
+	uint64_t wanted, uint64_t *ret_real)
 {
-	_cleanup_free_ uint64_t *others = NULL;
+	uint64_t *others = account_alloc(session->account, VALUES_TRIED * sizeof(*others), 0);
 	CUresult result = CUDA_SUCCESS;
 	uint32_t n = 0;
 
-	others = calloc(VALUES_TRIED, sizeof(*others));
 	if (!others)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	while (result == CUDA_SUCCESS && n < VALUES_TRIED) {
@@ -66,6 +66,7 @@ static CUresult real_make_again(const struct object_desc *desc, uint64_t wanted,
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	while (n > 0)
 		real_end(!desc->sampler, others[--n]);
+	account_free(others);
 	return result;
 }
 
@@ -131,7 +132,7 @@ static CUresult texture_make(struct session *session, uint32_t id, struct sessio
 		return result;
 	texture->is_surface = !sampler;
 	result = recorded_is_replay(session)
-			 ? real_make_again(&desc, recorded_answer(session), &texture->real)
+			 ? real_make_again(session, &desc, recorded_answer(session), &texture->real)
 			 : real_make(&desc, &texture->real);
 	if (result != CUDA_SUCCESS) {
 		account_free(handle_remove(&session->textures, id));
