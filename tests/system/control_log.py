@@ -35,6 +35,7 @@ CLIENT = re.compile(r"NEW CLIENT (\d+) from user (\d+): (.*)$")
 CLIENT_WORDS = ("Server already exists", "Server is not ready, push client to pending list")
 ADDED = re.compile(r"Adding server '(\w+)'")
 DELETED = re.compile(r"Server '(\w+)' is deleted")
+RESTART = re.compile(r"Cmd:restart_server (\d+)\b")
 APART = re.compile(r"Client (\d+) of user \d+ gets a server of its own: ")
 
 
@@ -84,6 +85,7 @@ class Log:
         self.clients = []  # (at, pid, uid)
         self.refused = set()  # (pid, uid)
         self.apart = set()  # PIDs of clients with an isolated server
+        self.restarted = set()  # PIDs of servers that were to move their clients to another one
         self.named = {}  # name of a server -> [(first line, last line or None), ...]
         self.unsure = set()  # names that a daemon has deleted and may not have recorded so
         self.daemon = None
@@ -132,7 +134,8 @@ class Log:
                                 (GONE, self.on_gone), (REFUSED_SERVER, self.on_refused),
                                 (REFUSED_CLIENT, self.on_refused_client),
                                 (ADDED, self.on_added), (DELETED, self.on_deleted),
-                                (CLIENT, self.on_client), (APART, self.on_apart)):
+                                (CLIENT, self.on_client), (APART, self.on_apart),
+                                (RESTART, self.on_restart)):
             found = pattern.match(line)
             if found:
                 action(at, found)
@@ -248,6 +251,9 @@ class Log:
 
     def on_apart(self, _, found):
         self.apart.add(int(found.group(1)))
+
+    def on_restart(self, _, found):
+        self.restarted.add(int(found.group(1)))
 
     # ---- named servers
 
@@ -366,7 +372,7 @@ class Log:
 
     def check_slots(self, clients):
         """A user has one shared server at a time; with -M, all users together have one. So has a
-        name."""
+        name. A server that moves its clients has a successor meanwhile."""
         names = {}
         for client in clients:
             if client.server and client.pid not in self.apart:
@@ -380,7 +386,7 @@ class Log:
             name, = list(names[server.pid])[:1]
             key = name or (None if self.is_multiuser else server.uid)
             before = last.get(key)
-            if before and before.is_at(server.started):
+            if before and before.is_at(server.started) and before.pid not in self.restarted:
                 self.complaints.append("servers %d and %d are shared at once" % (
                     before.pid, server.pid))
             last[key] = server
@@ -389,7 +395,8 @@ class Log:
         served = sorted((c for c in clients if c.server), key=lambda c: c.began)
         for i, one in enumerate(served):
             for other in served[i + 1:]:
-                if other.began < one.ended and other.server != one.server:
+                if (other.began < one.ended and other.server != one.server
+                        and one.server not in self.restarted):
                     self.complaints.append("servers %d and %d had clients at once" % (
                         one.server, other.server))
                     break

@@ -168,6 +168,11 @@ def test_slots():
         "[2026-11-20 23:42:49.606 Control   890] Cmd")
     clients = CLIENTS + (Client(897, 7, 900, 1, 2),)
     fails("shared at once", both, clients=clients)
+    equal(check(both.replace(
+        "[2026-11-20 23:42:49.606 Control   890] NEW SERVER 900",
+        "[2026-11-20 23:42:49.500 Control   890] Cmd:restart_server 896 -t 3\n"
+        "[2026-11-20 23:42:49.606 Control   890] NEW SERVER 900"), clients=clients,
+        commands=(Command("restart_server 896 -t 3", []),) + COMMANDS), [])
     apart = both.replace("Client 897", "").replace(
         "[2026-11-20 23:42:49.606 Control   890] NEW SERVER 900",
         "[2026-11-20 23:42:49.606 Control   890] Client 897 of user 7 gets a server of its own: x\n"
