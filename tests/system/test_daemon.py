@@ -1612,13 +1612,14 @@ def test_out_of_descriptors():
 
 
 def test_nothing_is_kept():
-    """After all kinds of connections, the daemon has its original descriptors."""
+    """After all kinds of connections, the daemon has no more descriptors than before."""
     with Daemon() as daemon:
         client = Client(daemon)
         client.served_by()
         client.close()
         daemon.ask("get_server_list")
-        before = sorted(os.listdir("/proc/%d/fd" % daemon.pid()))
+        # It may still be closing the connections above.
+        before = len(os.listdir("/proc/%d/fd" % daemon.pid()))
         for _ in range(30):
             guests = [Client(daemon), Client(daemon, words=hello(version=7)), Client(daemon, words=b"\0\1")]
             guests[0].served_by()
@@ -1628,7 +1629,7 @@ def test_nothing_is_kept():
         server = daemon.servers()[0]
         wait_for("their end", lambda: daemon.ask("get_client_list %d" % server) == "")
         wait_for("all to be closed",
-                 lambda: sorted(os.listdir("/proc/%d/fd" % daemon.pid())) == before)
+                 lambda: len(os.listdir("/proc/%d/fd" % daemon.pid())) <= before)
 
 
 if __name__ == "__main__":

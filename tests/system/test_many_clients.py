@@ -223,14 +223,23 @@ class Listener:
         assert sent % len(words) == 0, sent
         return sent // len(words)
 
+    def receive(self, size):
+        """Exactly so many bytes: with a time limit, recv() may return fewer in spite of MSG_WAITALL."""
+        words = b""
+        while len(words) < size:
+            part = self.sock.recv(size - len(words))
+            assert part, "the server has closed the connection after %r" % words
+            words += part
+        return words
+
     def read(self, name, wanted):
         """Reads until `wanted' frames of that type name no client; returns how many name one."""
         n = 0
         self.sock.settimeout(20 * mps.SLOW)
         while wanted > 0:
-            words = self.sock.recv(wire.HEAD_OF_FRAME, socket.MSG_WAITALL)
+            words = self.receive(wire.HEAD_OF_FRAME)
             size = int.from_bytes(words[4:8], "little")
-            words += self.sock.recv(size - len(words), socket.MSG_WAITALL)
+            words += self.receive(size - len(words))
             if wire.frame_name(words) != name:
                 continue
             is_last = wire.frame_member(words, name, "client") == 0
