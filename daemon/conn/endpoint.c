@@ -19,6 +19,7 @@
 #include "acceptor.h"
 #include "bounds.h"
 #include "daemon/text/directory.h"
+#include "daemon/ask/control_socket.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/groups.h"
 #include "daemon/state/namespace.h"
@@ -173,12 +174,16 @@ static bool is_namespace(const struct daemon *daemon, const char *server, const 
 	return group && group->namespace;
 }
 
+/* Another daemon may have its directory below this one's, and then it listens there. */
 static bool remove_socket(int folder, const char *path)
 {
+	char whole[sizeof("/proc/self/fd/") + 16 + NAME_MAX + sizeof("/control")];
 	struct stat facts;
 
-	return fstatat(folder, path, &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(facts.st_mode) &&
-	       unlinkat(folder, path, 0) == 0;
+	if (fstatat(folder, path, &facts, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(facts.st_mode))
+		return false;
+	snprintf(whole, sizeof(whole), "/proc/self/fd/%d/%s", folder, path);
+	return control_socket_connect(whole, 0) == -ECONNREFUSED && unlinkat(folder, path, 0) == 0;
 }
 
 static void remove_stale_namespace(

@@ -179,8 +179,12 @@ def test_what_a_dead_daemon_leaves():
     """Sockets that no record has go away, with their directories; those of namespaces stay."""
     with mps.Service() as service:
         pool(service, "small")
-        for path in "gone/default", "pool/gone", "kept/file":
+        for path in "gone/default", "pool/gone", "kept/file", "other":
             os.makedirs("%s/%s" % (service.pipe, path))
+        # The directory of another daemon may lie below this one's.
+        living = socket.socket(socket.AF_UNIX)
+        living.bind(service.pipe + "/other/control")
+        living.listen()
         with socket.socket(socket.AF_UNIX) as stale, socket.socket(socket.AF_UNIX) as other:
             stale.bind(service.pipe + "/gone/default/control")
             os.link(service.pipe + "/gone/default/control", service.pipe + "/gone/control")
@@ -189,7 +193,9 @@ def test_what_a_dead_daemon_leaves():
             pass
         service.restart_killed()
         found = {path: os.path.exists("%s/%s" % (service.pipe, path)) for path in (
-            "gone", "pool/gone", "kept/file/control", "pool/default/control", "pool/control", "pool/small/control")}
+            "gone", "pool/gone", "kept/file/control", "other/control", "pool/default/control", "pool/control",
+            "pool/small/control")}
+        living.close()
         equal([path for path in found if not found[path]], ["gone", "pool/gone"])
         service.run_ok("process1", env=at(service, "pool", "small"))
 
