@@ -53,7 +53,7 @@ static const char *reason_of(int r)
 	case -ENOEXEC:
 		return "the driver refused code whose variables were placed";
 	case -ECANCELED:
-		return "it has variables where the driver has placed them";
+		return "it has code whose variables, if any, the driver has placed";
 	default:
 		return "it has code that refers to its variables in an unknown way";
 	}
@@ -122,22 +122,6 @@ void placements_end(struct session *session, struct library *library)
 }
 
 /* ---- the code */
-
-/*
- * Placing costs memory and time, as the driver has its own copy of each variable: only for sessions
- * whose memory may leave.
- */
-static bool is_wanted(const struct session *session)
-{
-	static atomic_uint known;
-	unsigned on = atomic_load_explicit(&known, memory_order_relaxed);
-
-	if (on == 0) {
-		on = disable_has(DISABLE_PLACE) ? 1 : 2;
-		atomic_store_explicit(&known, on, memory_order_relaxed);
-	}
-	return on == 2 && eviction_is_allowed(session);
-}
 
 /* 0; 1: the image has no variables; or -errno for reason_of(). */
 static int globals_of(uint8_t *bytes, size_t size, struct globals *ret_globals)
@@ -223,10 +207,7 @@ static int placement_new(struct session *session, const struct library *library,
 		return -ENOMEM;
 	placement->device = device->ordinal;
 	placement->deferred.on_done = on_unloaded;
-	r = is_wanted(session)
-		    ? find_code(library, device, &placement->globals)
-		    : (machine_code_variables(library->deferred.image, device) > 0 ? -ECANCELED
-										   : 1);
+	r = find_code(library, device, &placement->globals);
 	if (r == 0)
 		r = pay_for_code(placement, paid);
 	if (r != 0) {
@@ -381,6 +362,15 @@ static CUresult place_first(
 	return CUDA_SUCCESS;
 }
 
+/*
+ * To place variables costs time and memory, as the driver has its own copy of each: it is done for
+ * sessions whose memory may leave.
+ */
+static bool is_wanted(const struct session *session)
+{
+	return eviction_is_allowed(session) && !disable_has(DISABLE_PLACE);
+}
+
 static bool may_place(const struct library *library, const struct device *device)
 {
 	return !library->stays && !library_is_loaded(library, device) &&
@@ -397,6 +387,10 @@ CUresult placement_get(struct session *session, struct library *library,
 	*ret_placement = is_known ? placement : NULL;
 	if (is_known || !may_place(library, sdev->device))
 		return CUDA_SUCCESS;
+	if (!is_wanted(session)) {
+		library_stays(session, library, -ECANCELED);
+		return CUDA_SUCCESS;
+	}
 	result = place_first(session, library, sdev);
 	*ret_placement = find(library, sdev->device->ordinal);
 	return result;
