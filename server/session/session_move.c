@@ -110,7 +110,7 @@ int session_unpack(struct session *session, struct pack *pack)
 	if (!pack_get(pack, &moved, sizeof(moved)) || moved.n_held > MESSAGE_MAX ||
 		!pack_get(pack, receiver->held, moved.n_held))
 		return -EBADMSG;
-	/* What it has made in the other server is not in this one's record. */
+	/* What it has made in the other server is not in this one's record, if there is one. */
 	record_give_up(&session->record, "it has moved from another server");
 	receiver->head = moved.head;
 	receiver->n_held = moved.n_held;

@@ -37,7 +37,7 @@ def run_all(made, names):
 
 
 def test_every_rest():
-    with mps.Service({"MPS_TEST": "replay"}) as made:
+    with mps.Service({"MPS_TEST": "replay", "MPS_OVERSUBSCRIBE": "1"}) as made:
         most = run_all(made, mps.PROGRAMS_ONCE if IS_LONG else PROGRAMS)
         contains(made.server_log(), "MPS_TEST=replay: objects of a client are made again")
     # How often they rest depends on the machine.
