@@ -246,11 +246,12 @@ static void *run_thread(_unused_ void *arg)
 
 	if (r == 0) {
 		set_all_moving(true);
-		log_line("All clients have moved to the next server");
 		r = send_step(MOVE_COMMIT);
 		/* The sessions are the successor's. */
-		if (r == 0)
+		if (r == 0) {
+			log_line("All clients have moved to the next server");
 			_exit(0);
+		}
 		set_all_moving(false);
 	}
 	departure.result = r;

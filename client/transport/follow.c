@@ -102,10 +102,10 @@ CUresult follow(struct server_link *link)
 	while (is_moving(link)) {
 		/* A thread that waits for an answer may connect to the next server. */
 		if (server_link_has_hung_up(link)) {
-			if (!reconnect_is_possible(link))
-				server_link_give_up(link);
-			return reconnect_is_possible(link) ? CUDA_SUCCESS
-							   : CUDA_ERROR_MPS_RPC_FAILURE;
+			if (reconnect_is_possible(link))
+				return CUDA_SUCCESS;
+			server_link_give_up(link);
+			return CUDA_ERROR_MPS_RPC_FAILURE;
 		}
 		r = try_take_page(link);
 		if (r < 0) {
