@@ -8,7 +8,6 @@
 
 #include "cgroup.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "frame.h"
 #include "limit_text.h"
 #include "daemon/text/group_name.h"
+#include "daemon/text/kernel_file.h"
 #include "daemon/text/process.h"
 #include "daemon/config/devices.h"
 #include "daemon/state/daemon.h"
@@ -23,21 +23,6 @@
 
 /* One line for each GPU. */
 #define DMEM_TEXT_MAX 8192
-
-/* The file's text, with its NUL. 0 or -errno. */
-static int read_text(const char *path, char *text, size_t size)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = read(fd, text, size - 1);
-	if (n < 0)
-		return -errno;
-	text[n] = '\0';
-	return 0;
-}
 
 /* Of the process that connected, even if another process has its PID by now. */
 static int read_cgroup(struct conn *conn, char text[CGROUP_TEXT_MAX])
@@ -51,7 +36,7 @@ static int read_cgroup(struct conn *conn, char text[CGROUP_TEXT_MAX])
 	if (conn->pidfd < 0)
 		return conn->pidfd;
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", conn->cred.pid);
-	r = read_text(path, text, CGROUP_TEXT_MAX);
+	r = kernel_file_read(path, text, CGROUP_TEXT_MAX);
 	/* The text is of this process only if it has not ended. */
 	if (r == -ENOENT || (r == 0 && !process_is_alive(conn->pidfd)))
 		return -ESRCH;
@@ -114,7 +99,7 @@ static bool lower_to_file(const char *folder, const char *name, const struct dev
 	char path[PATH_MAX + 64], text[DMEM_TEXT_MAX];
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	if (read_text(path, text, sizeof(text)) < 0)
+	if (kernel_file_read(path, text, sizeof(text)) < 0)
 		return false;
 	lower_to_text(text, devices, limits);
 	return true;

@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "kernel_file.h"
 #include "same_file.h"
 
 #ifndef SO_PEERPIDFD
@@ -66,19 +67,10 @@ int process_signal(int pidfd, int number)
 /* Reads a file of /proc/PID as text. */
 static int read_proc_file(pid_t pid, const char *name, char *text, size_t size)
 {
-	_cleanup_close_ int fd = -EBADF;
 	char path[64];
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	n = read(fd, text, size - 1);
-	if (n < 0)
-		return -errno;
-	text[n] = '\0';
-	return 0;
+	return kernel_file_read(path, text, size);
 }
 
 /* The real, effective, saved and file system's UID. */
