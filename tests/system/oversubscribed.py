@@ -31,6 +31,26 @@ def service(settings=None, kind=mps.Service, **more):
             yield made, small
 
 
+class Oversize:
+    """A program `oversize', which does what it is told: its service, and its process with pipes."""
+
+    service = process = None
+
+    def answer(self):
+        return self.process.stdout.readline().strip()
+
+    def ask(self, word):
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.stdin = None
+        code, out, err = self.service.finish(self.process)
+        equal((code, out), (0, "oversize: ok\n"), err)
+
+
 class Worker:
     """A client that computes on its memory when it is asked to, and checks the result."""
 

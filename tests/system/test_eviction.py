@@ -8,33 +8,20 @@ import subprocess
 
 import harness
 import mps
+import oversubscribed
 from test_config_file import Service
 from harness import contains, equal, wait_for
 
 CARD = {"SOFTGPU_MEMORY_MIB": "64", "MPS_OVERSUBSCRIBE": "1"}
 
 
-class Holder:
+class Holder(oversubscribed.Oversize):
     """A copy of the program `oversize'."""
 
     def __init__(self, service, way, mib, kib=4096, **env):
         self.service = service
         self.process = service.popen("oversize", way, str(mib), str(kib), stdin=subprocess.PIPE, env=env)
         equal(self.answer(), "has")
-
-    def answer(self):
-        return self.process.stdout.readline().strip()
-
-    def ask(self, word):
-        self.process.stdin.write(word + "\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.stdin = None
-        code, out, err = self.service.finish(self.process)
-        equal((code, out), (0, "oversize: ok\n"), err)
 
 
 def evictions(service):

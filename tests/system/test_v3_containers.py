@@ -15,6 +15,7 @@ import card
 import contained
 import harness
 import mps
+import oversubscribed
 from harness import contains, equal, need_root, wait_for
 
 CARD_MIB = 128
@@ -45,7 +46,7 @@ class OpenCard(card.Card):
         os.unlink(self.path)
 
 
-class Client:
+class Client(oversubscribed.Oversize):
     """A copy of the program `oversize' in a container."""
 
     def __init__(self, image, namespace, uid):
@@ -62,20 +63,6 @@ class Client:
             if code == contained.REFUSED:
                 raise harness.Skip("this machine allows no containers: " + err.strip())
             raise AssertionError(said + out + err)
-
-    def answer(self):
-        return self.process.stdout.readline().strip()
-
-    def ask(self, word):
-        self.process.stdin.write(word + "\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.stdin = None
-        code, out, err = self.service.finish(self.process)
-        equal((code, out), (0, "oversize: ok\n"), err)
 
 
 def sums(clients, namespace):
