@@ -53,8 +53,8 @@ enum gate {
 	GATE_ARRAYS,   /* ends of arrays, before a query of free memory (server/memory/memory.c) */
 	GATE_CLOCK,    /* an event of now (server/stream/event_times.c) */
 	GATE_MOVE,     /* bytes between a GPU and the store (server/share/mover.c) */
-	GATE_TURN,     /* another session stops, and evicts memory (server/share/eviction.c) */
-	GATE_VICTIM,   /* another session evicts memory (server/share/eviction.c) */
+	GATE_TURN,     /* another session stops, and evicts memory (server/share/eviction_turn.c) */
+	GATE_VICTIM,   /* another session evicts memory (server/share/eviction_choice.c) */
 	GATE_SPACE,    /* nobody can make space now (server/memory/away.c) */
 	GATES
 };

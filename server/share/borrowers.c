@@ -16,7 +16,7 @@
 #include "server/session/session.h"
 #include "server/schedule/gate.h"
 
-/* As for a session that has to stop (eviction.c): its last kernel may take long. */
+/* As for a session that has to stop (eviction_turn.c): its last kernel may take long. */
 #define END_NS UINT64_C(15000000000)
 
 static atomic_bool is_one_ending;
