@@ -19,6 +19,9 @@
 #include "server/driver/owner.h"
 #include "server/driver/va_space.h"
 
+/* Of a chunk on a GPU: as much as the mover has on its way at a time (mover.c). */
+#define PART ((uint64_t)128 << 20)
+
 static CUresult device_claim(struct arena *arena)
 {
 	return va_space_claim(arena->base, arena->size);
@@ -105,7 +108,7 @@ static void set_pages(struct arena *arena, struct chunk *chunk, bool is_mapped)
 
 static void set_unused(struct arena *arena, struct chunk *chunk, bool is_free)
 {
-	uint64_t more = is_free ? chunk->size : -chunk->size;
+	uint64_t present = chunk->size - chunk->away, more = is_free ? present : -present;
 
 	if (chunk->is_free == is_free)
 		return;
@@ -117,6 +120,19 @@ static void set_unused(struct arena *arena, struct chunk *chunk, bool is_free)
 		atomic_fetch_add(&arena->device->closing, more);
 }
 
+static void part_unback(struct arena *arena, const struct part *part)
+{
+	arena->backing->unback(arena, part->address, part->size, part->handle);
+}
+
+void part_leave(struct arena *arena, struct part *part)
+{
+	part_unback(arena, part);
+	part->is_away = true;
+	part->chunk->away += part->size;
+	arena->away += part->size;
+}
+
 /*
  * A query of free memory counts each chunk exactly once, either as unused or as free in the
  * driver.
@@ -125,7 +141,7 @@ static void give_back(struct arena *arena, struct chunk *chunk)
 {
 	if (arena->device)
 		lock_take(&arena->device->giving_back);
-	arena->backing->unback(arena, chunk->address, chunk->size, chunk->handle);
+	each_part_of(chunk, part) if (!part->is_away) part_unback(arena, part);
 	set_unused(arena, chunk, false);
 	if (arena->device)
 		lock_release(&arena->device->giving_back);
@@ -135,18 +151,17 @@ static void give_back(struct arena *arena, struct chunk *chunk)
 static void chunk_end(struct arena *arena, struct chunk *chunk, bool device_lost)
 {
 	set_pages(arena, chunk, false);
-	if (chunk->is_away)
-		arena->away -= chunk->size;
-	else if (device_lost)
+	if (device_lost)
 		set_unused(arena, chunk, false);
 	else
 		give_back(arena, chunk);
+	arena->away -= chunk->away;
 	if (chunk->is_exported && !arena->is_ending)
 		device_quota_keep(arena->memory, chunk->size);
 	else
 		device_quota_refund(arena->memory, chunk->size);
 	arena->mapped -= chunk->size;
-	host_store_give(&chunk->stored);
+	each_part_of(chunk, part) host_store_give(&part->stored);
 	chunk_free(chunk);
 }
 
@@ -164,6 +179,17 @@ static CUresult grant_all_access(const struct arena *arena, uint64_t address, ui
 	return result;
 }
 
+/* A part that is away gets the access when it is back. */
+static CUresult chunk_grant_access(const struct chunk *chunk, const struct device *device)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	each_part_of(chunk, part) if (!part->is_away && result == CUDA_SUCCESS) result =
+		va_space_grant_access(part->address, part->size, device->handle,
+			CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	return result;
+}
+
 CUresult arena_grant_access(struct arena *arena, const struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -171,10 +197,8 @@ CUresult arena_grant_access(struct arena *arena, const struct device *device)
 	for (uint32_t i = 0; i < arena->n_pages && result == CUDA_SUCCESS; i++) {
 		const struct chunk *chunk = chunk_at(arena, i);
 
-		/* A chunk that is away gets the access when it is back. */
-		if (chunk && !chunk->is_away)
-			result = va_space_grant_access(chunk->address, chunk->size, device->handle,
-				CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+		if (chunk)
+			result = chunk_grant_access(chunk, device);
 	}
 	if (result == CUDA_SUCCESS)
 		arena->others |= 1ull << device->ordinal;
@@ -218,6 +242,7 @@ static const struct arena_backing device_backing = {
 	device_back,
 	device_unback,
 	device_map,
+	.part = PART,
 	.kept = KEPT_ALLOCATION + KEPT_MAPPING,
 };
 
@@ -246,34 +271,72 @@ static struct chunk *free_list_take(struct arena *arena, uint64_t size)
 	return NULL;
 }
 
-CUresult chunk_new(struct arena *arena, uint32_t page, uint64_t size,
-	const CUmemGenericAllocationHandle *handle, struct chunk **ret_chunk)
+static uint32_t parts_of(const struct arena *arena, uint64_t size)
 {
-	struct chunk *chunk = account_alloc(arena->account, sizeof(*chunk), arena->backing->kept);
-	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	const uint64_t part = arena->backing->part;
 
-	if (chunk && !device_quota_charge(arena->memory, size)) {
+	return part > 0 ? (uint32_t)(ALIGN_UP(size, part) / part) : 1;
+}
+
+struct chunk *chunk_begin(struct arena *arena, uint32_t page, uint64_t size)
+{
+	const uint32_t n = parts_of(arena, size);
+	struct chunk *chunk = account_alloc(
+		arena->account, sizeof(*chunk) + n * sizeof(struct part), n * arena->backing->kept);
+	uint64_t offset = 0;
+
+	if (!chunk)
+		return NULL;
+	if (!device_quota_charge(arena->memory, size)) {
 		chunk_free(chunk);
-		chunk = NULL;
-	}
-	if (!chunk) {
-		if (handle)
-			cuda.cuMemRelease(*handle);
-		return result;
+		return NULL;
 	}
 	chunk->address = arena->base + (uint64_t)page * arena->page;
 	chunk->size = size;
-	if (handle)
-		result = arena->backing->map(arena, chunk->address, size, chunk->handle = *handle);
-	else
-		result = arena->backing->back(arena, chunk->address, size, &chunk->handle);
-	if (result != CUDA_SUCCESS) {
-		device_quota_refund(arena->memory, size);
-		chunk_free(chunk);
+	chunk->n_parts = n;
+	each_part_of(chunk, part)
+	{
+		part->chunk = chunk;
+		part->address = chunk->address + offset;
+		part->size = n > 1 ? MIN(arena->backing->part, size - offset) : size;
+		offset += part->size;
+	}
+	return chunk;
+}
+
+void chunk_complete(struct arena *arena, struct chunk *chunk)
+{
+	arena->mapped += chunk->size;
+	set_pages(arena, chunk, true);
+}
+
+void chunk_abandon(struct arena *arena, struct chunk *chunk, uint32_t n_backed)
+{
+	for (uint32_t i = 0; i < n_backed; i++)
+		part_unback(arena, &chunk->parts[i]);
+	device_quota_refund(arena->memory, chunk->size);
+	chunk_free(chunk);
+}
+
+/* With new memory. */
+static CUresult chunk_new(
+	struct arena *arena, uint32_t page, uint64_t size, struct chunk **ret_chunk)
+{
+	struct chunk *chunk = chunk_begin(arena, page, size);
+
+	if (!chunk)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	each_part_of(chunk, part)
+	{
+		CUresult result =
+			arena->backing->back(arena, part->address, part->size, &part->handle);
+
+		if (result == CUDA_SUCCESS)
+			continue;
+		chunk_abandon(arena, chunk, (uint32_t)(part - chunk->parts));
 		return result;
 	}
-	arena->mapped += size;
-	set_pages(arena, chunk, true);
+	chunk_complete(arena, chunk);
 	*ret_chunk = chunk;
 	return CUDA_SUCCESS;
 }
@@ -290,13 +353,13 @@ static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret
 	}
 	page = bitmap_find_clear(arena->taken, arena->n_pages, (uint32_t)(size / arena->page));
 	return page < 0 ? CUDA_ERROR_OUT_OF_MEMORY
-			: chunk_new(arena, (uint32_t)page, size, NULL, ret_chunk);
+			: chunk_new(arena, (uint32_t)page, size, ret_chunk);
 }
 
 /* Bytes that are away need not come back. */
 void chunk_unuse(struct arena *arena, struct chunk *chunk)
 {
-	if (chunk->is_away) {
+	if (chunk->away > 0) {
 		chunk_end(arena, chunk, false);
 		return;
 	}
@@ -449,7 +512,7 @@ static void unuse_all_chunks(struct arena *arena)
 	for (uint32_t i = 0; i < arena->n_pages; i++) {
 		struct chunk *chunk = chunk_at(arena, i);
 
-		if (chunk && !chunk->is_away)
+		if (chunk)
 			set_unused(
 				arena, chunk, !arena_sharing->is_open(chunk->address, chunk->size));
 	}
@@ -464,8 +527,7 @@ void arena_end_unshared(struct arena *arena)
 		if (!chunk || arena_sharing->is_open(chunk->address, chunk->size))
 			continue;
 		/* Another session may have closed it since unuse_all_chunks(). */
-		if (!chunk->is_away)
-			set_unused(arena, chunk, true);
+		set_unused(arena, chunk, true);
 		chunk_end(arena, chunk, false);
 	}
 }

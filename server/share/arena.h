@@ -38,7 +38,8 @@ struct arena_backing {
 	/* Maps the allocation at a chunk's addresses, and takes it, on failure too. */
 	CUresult (*map)(struct arena *arena, uint64_t address, uint64_t size,
 		CUmemGenericAllocationHandle handle);
-	uint64_t kept; /* that the driver keeps for each chunk */
+	uint64_t part; /* bytes: a chunk's memory comes in parts of this size; 0: in one */
+	uint64_t kept; /* that the driver keeps for each part */
 };
 
 struct arena {

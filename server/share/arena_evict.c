@@ -3,8 +3,8 @@
 /*
  * Chunks of an arena leave their GPU and come back. A worker.
  *
- * Invariant: a chunk that is away has all its bytes in the store and no memory of the GPU. Its
- * pages stay taken, and its quota stays charged.
+ * Invariant: a part of a chunk that is away has all its bytes in the store and no memory of the
+ * GPU. The pages stay taken, and the quota stays charged.
  */
 
 #include "chunk.h"
@@ -13,18 +13,14 @@
 #include "server/session/fault.h"
 
 /* The bytes are in the store: the GPU's memory goes back to the driver. */
-static void chunk_left(void *owner, void *item, CUresult result)
+static void part_left(void *owner, void *item, CUresult result)
 {
-	struct arena *arena = owner;
-	struct chunk *chunk = item;
+	struct part *part = item;
 
-	if (result != CUDA_SUCCESS) {
-		host_store_give(&chunk->stored);
-		return;
-	}
-	arena->backing->unback(arena, chunk->address, chunk->size, chunk->handle);
-	chunk->is_away = true;
-	arena->away += chunk->size;
+	if (result == CUDA_SUCCESS)
+		part_leave(owner, part);
+	else
+		host_store_give(&part->stored);
 }
 
 static enum eviction_stay why_it_stays(const struct chunk *chunk)
@@ -34,63 +30,94 @@ static enum eviction_stay why_it_stays(const struct chunk *chunk)
 	return arena_sharing->is_offered(chunk->address, chunk->size) ? STAY_SHARED : STAY_NOTHING;
 }
 
+/* Returns the bytes of the parts that leave. */
+static uint64_t chunk_evict(struct arena *arena, struct chunk *chunk, struct mover *mover,
+	uint64_t bytes, unsigned *stays)
+{
+	enum eviction_stay stay = why_it_stays(chunk);
+	uint64_t leaving = 0;
+
+	each_part_of(chunk, part)
+	{
+		if (part->is_away || leaving >= bytes)
+			continue;
+		if (stay == STAY_NOTHING && !host_store_take(part->size, &part->stored))
+			stay = STAY_STORE;
+		*stays |= 1u << stay;
+		if (stay != STAY_NOTHING)
+			break;
+		leaving += part->size;
+		mover_out(mover, &(struct moved){part_left, arena, part, part->size}, part->address,
+			&part->stored);
+	}
+	return leaving;
+}
+
 uint64_t arena_evict(struct arena *arena, struct mover *mover, uint64_t bytes, unsigned *stays)
 {
 	uint64_t leaving = 0;
 
 	for (uint32_t i = 0; i < arena->n_pages && leaving < bytes; i++) {
 		struct chunk *chunk = chunk_at(arena, i);
-		enum eviction_stay stay;
 
-		if (!chunk || chunk->is_free || chunk->is_away)
-			continue;
-		stay = why_it_stays(chunk);
-		if (stay == STAY_NOTHING && !host_store_take(chunk->size, &chunk->stored))
-			stay = STAY_STORE;
-		*stays |= 1u << stay;
-		if (stay != STAY_NOTHING)
-			continue;
-		leaving += chunk->size;
-		mover_out(mover, &(struct moved){chunk_left, arena, chunk, chunk->size},
-			chunk->address, &chunk->stored);
+		if (chunk && !chunk->is_free)
+			leaving += chunk_evict(arena, chunk, mover, bytes - leaving, stays);
 	}
 	return leaving;
+}
+
+static CUresult part_return(struct arena *arena, struct part *part, struct mover *mover)
+{
+	CUresult result = arena->backing->back(arena, part->address, part->size, &part->handle);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	part->is_away = false;
+	part->chunk->away -= part->size;
+	arena->away -= part->size;
+	return mover_in(mover, part->address, part->size, &part->stored);
 }
 
 CUresult arena_return(struct arena *arena, struct mover *mover)
 {
 	for (uint32_t i = 0; i < arena->n_pages && arena->away > 0; i++) {
 		struct chunk *chunk = chunk_at(arena, i);
-		CUresult result;
 
-		if (!chunk || !chunk->is_away)
+		if (!chunk || chunk->away == 0)
 			continue;
-		result = arena->backing->back(arena, chunk->address, chunk->size, &chunk->handle);
-		if (result != CUDA_SUCCESS)
-			return result;
-		chunk->is_away = false;
-		arena->away -= chunk->size;
-		result = mover_in(mover, chunk->address, chunk->size, &chunk->stored);
-		if (result != CUDA_SUCCESS)
-			return result;
+		each_part_of(chunk, part)
+		{
+			CUresult result =
+				part->is_away ? part_return(arena, part, mover) : CUDA_SUCCESS;
+
+			if (result != CUDA_SUCCESS)
+				return result;
+		}
 	}
 	return CUDA_SUCCESS;
 }
 
+static void part_returned(struct arena *arena, struct part *part, CUresult result)
+{
+	if (part->is_away || part->stored.n == 0)
+		return;
+	if (result == CUDA_SUCCESS)
+		host_store_give(&part->stored);
+	else if (!result_is_fault(result))
+		part_leave(arena, part);
+}
+
 /*
- * A copy that the driver has refused may have left its chunk without the bytes, so all chunks of
- * the attempt are away again. After a fault nobody reads them.
+ * A copy that the driver has refused may have left its part without the bytes, so all parts of the
+ * attempt are away again. After a fault nobody reads them.
  */
 void arena_returned(struct arena *arena, CUresult result)
 {
 	for (uint32_t i = 0; i < arena->n_pages; i++) {
 		struct chunk *chunk = chunk_at(arena, i);
 
-		if (!chunk || chunk->is_away || chunk->stored.n == 0)
+		if (!chunk)
 			continue;
-		if (result == CUDA_SUCCESS)
-			host_store_give(&chunk->stored);
-		else if (!result_is_fault(result))
-			chunk_left(arena, chunk, CUDA_SUCCESS);
+		each_part_of(chunk, part) part_returned(arena, part, result);
 	}
 }

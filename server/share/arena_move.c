@@ -14,14 +14,17 @@
 /* Of the driver's memory: an arena of the host space has none. */
 static int export_chunk(const struct arena *arena, const struct chunk *chunk, struct pack *pack)
 {
-	int fd = -EBADF;
-
 	if (!arena->device)
 		return 0;
-	if (cuda.cuMemExportToShareableHandle(&fd, chunk->handle,
-		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != CUDA_SUCCESS)
-		return -EIO;
-	pack_put_fd(pack, fd);
+	each_part_of(chunk, part)
+	{
+		int fd = -EBADF;
+
+		if (cuda.cuMemExportToShareableHandle(&fd, part->handle,
+			    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != CUDA_SUCCESS)
+			return -EIO;
+		pack_put_fd(pack, fd);
+	}
 	return 0;
 }
 
@@ -61,21 +64,39 @@ int arena_pack(const struct arena *arena, struct pack *pack)
 	return r;
 }
 
-static int import_chunk(
-	const struct arena *arena, struct pack *pack, CUmemGenericAllocationHandle *ret_handle)
+static int import_part(struct arena *arena, struct part *part, struct pack *pack)
 {
-	_cleanup_close_ int fd = -EBADF;
+	_cleanup_close_ int fd = pack_get_fd(pack);
+	CUresult result;
 
-	*ret_handle = 0;
-	if (!arena->device)
-		return 0;
-	fd = pack_get_fd(pack);
 	if (fd < 0)
 		return -EBADMSG;
-	return cuda.cuMemImportFromShareableHandle(ret_handle, (void *)(uintptr_t)fd,
-		       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == CUDA_SUCCESS
-		       ? 0
-		       : -EIO;
+	if (cuda.cuMemImportFromShareableHandle(&part->handle, (void *)(uintptr_t)fd,
+		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != CUDA_SUCCESS)
+		return -EIO;
+	result = arena->backing->map(arena, part->address, part->size, part->handle);
+	return result == CUDA_SUCCESS ? 0 : -ENOMEM;
+}
+
+/* Memory for a new chunk. An arena of the host space has its own. */
+static int import_parts(struct arena *arena, struct chunk *chunk, struct pack *pack)
+{
+	each_part_of(chunk, part)
+	{
+		int r = 0;
+
+		if (arena->device)
+			r = import_part(arena, part, pack);
+		else if (arena->backing->back(arena, part->address, part->size, &part->handle) !=
+			 CUDA_SUCCESS)
+			r = -ENOMEM;
+		if (r == 0)
+			continue;
+		chunk_abandon(arena, chunk, (uint32_t)(part - chunk->parts));
+		return r;
+	}
+	chunk_complete(arena, chunk);
+	return 0;
 }
 
 /* The number of slots in use must be that of the bits, which end within a piece. */
@@ -137,18 +158,17 @@ static int unpack_chunk(struct arena *arena, struct pack *pack)
 		.is_shared = pack_get_number(pack, 1),
 		.is_exported = pack_get_number(pack, 1),
 	};
-	CUmemGenericAllocationHandle handle;
 	struct chunk *chunk;
 	int r;
 
 	if (pack->is_bad || !pages_are_free(arena, packed.page, packed.n_pages))
 		return -EBADMSG;
-	r = import_chunk(arena, pack, &handle);
+	chunk = chunk_begin(arena, (uint32_t)packed.page, packed.n_pages * arena->page);
+	if (!chunk)
+		return -ENOMEM;
+	r = import_parts(arena, chunk, pack);
 	if (r < 0)
 		return r;
-	if (chunk_new(arena, (uint32_t)packed.page, packed.n_pages * arena->page,
-		    arena->device ? &handle : NULL, &chunk) != CUDA_SUCCESS)
-		return -ENOMEM;
 	chunk->is_exported = packed.is_exported;
 	return packed.is_shared ? unpack_slots(arena, chunk, pack) : 0;
 }

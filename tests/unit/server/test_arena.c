@@ -94,6 +94,26 @@ static void test_other_gpus_get_access(void **state)
 	assert_int_equal(arena_free(&arena, small), CUDA_SUCCESS);
 }
 
+/* A large chunk has memory in parts: either all of them, or none. */
+static void test_parts(void **state)
+{
+	uint64_t address;
+
+	(void)state;
+	fake_switches.memory = 300 * MIB;
+	assert_int_equal(arena_alloc(&arena, 400 * MIB, &address), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(fake_counts.allocations, 0);
+	address = alloc(300 * MIB);
+	assert_int_equal(fake_counts.allocations, 3);
+	assert_int_equal(arena_free(&arena, address + 128 * MIB), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(arena_free(&arena, address), CUDA_SUCCESS);
+	assert_int_equal(alloc(300 * MIB), address);
+	assert_int_equal(fake_counts.allocations, 3);
+	assert_int_equal(arena_free(&arena, address), CUDA_SUCCESS);
+	arena_trim(&arena);
+	assert_int_equal(fake_counts.allocations, 0);
+}
+
 static void test_only_starts_are_freed(void **state)
 {
 	uint64_t a = alloc(2048), b = alloc(512), large = alloc(5 * MIB);
@@ -326,6 +346,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_small_pieces_share_a_chunk),
 		TEST(test_other_gpus_get_access),
+		TEST(test_parts),
 		TEST(test_only_starts_are_freed),
 		TEST(test_freed_memory_is_out_of_reach),
 		TEST(test_neighbouring_chunks_are_one_range),

@@ -144,6 +144,77 @@ static void test_only_as_much(void **state)
 	assert_int_equal(harness.session->memory_wanted, WANTED_RETURN);
 }
 
+/* For a thread beside the worker: until some bytes are away, and no more than `most'. */
+static void wait_until_away(uint64_t most)
+{
+	for (unsigned i = 0; i < 20000 && (away() == 0 || away() > most); i++)
+		usleep(1000);
+}
+
+/* What has come back already may be asked for again. */
+static void *add_memory(void *arg)
+{
+	(void)arg;
+	wait_until_away(12 * MIB);
+	fake_set_memory(FAKE_MEMORY);
+	return NULL;
+}
+
+static void *add_when_back(void *arg)
+{
+	(void)arg;
+	wait_until_away(122 * MIB);
+	fake_set_memory(FAKE_MEMORY);
+	return NULL;
+}
+
+/* A large piece of memory leaves, and comes back, in parts. */
+static void test_large_in_parts(void **state)
+{
+	struct eviction *own = harness.session->eviction;
+	int before = fake_counts.allocations;
+	uint64_t address = alloc(250 * MIB), start, size;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(fake_counts.allocations, before + 2);
+	own->state = EVICTION_ASKED;
+	own->request = (struct eviction_request){0, 10 * MIB};
+	harness.session->memory_wanted = WANTED_EVICTION;
+	away_serve(harness.session);
+	assert_int_equal(away(), 128 * MIB);
+	assert_int_equal(fake_counts.allocations, before + 1);
+	away_leave(harness.session);
+	assert_int_equal(away(), 250 * MIB);
+	assert_true(memory_check(harness.session, address, 250 * MIB));
+	fake_switches.memory = 130 * MIB;
+	assert_int_equal(pthread_create(&thread, NULL, add_when_back, NULL), 0);
+	assert_true(away_return(harness.session));
+	pthread_join(thread, NULL);
+	assert_int_equal(fake_counts.allocations, before + 2);
+	assert_true(arena_chunk(&harness.session->devices[0]->arena, address, &start, &size));
+	assert_int_equal(size, 250 * MIB);
+}
+
+/* What is left of a piece, and what is away, both end. */
+static void test_freed_in_parts(void **state)
+{
+	struct eviction *own = harness.session->eviction;
+	int before = fake_counts.allocations;
+	uint64_t address = alloc(250 * MIB);
+
+	(void)state;
+	own->state = EVICTION_ASKED;
+	own->request = (struct eviction_request){0, 10 * MIB};
+	harness.session->memory_wanted = WANTED_EVICTION;
+	away_serve(harness.session);
+	assert_int_equal(send_memory_free(address), CUDA_SUCCESS);
+	assert_int_equal(harness_serve(), 0);
+	assert_true(away_return(harness.session));
+	assert_int_equal(fake_counts.allocations, before);
+	assert_int_equal(host_store_used(), 0);
+}
+
 /* Bytes that are freed while they are away need not come back. */
 static void test_freed_while_away(void **state)
 {
@@ -174,22 +245,6 @@ static void test_ends_while_away(void **state)
 	create_and_map(1, 4 * MIB, &address);
 	away_leave(harness.session);
 	assert_int_equal(away(), 12 * MIB);
-}
-
-/* For a thread beside the worker: until some bytes are away, and no more than `most'. */
-static void wait_until_away(uint64_t most)
-{
-	for (unsigned i = 0; i < 20000 && (away() == 0 || away() > most); i++)
-		usleep(1000);
-}
-
-/* What has come back already may be asked for again. */
-static void *add_memory(void *arg)
-{
-	(void)arg;
-	wait_until_away(12 * MIB);
-	fake_set_memory(FAKE_MEMORY);
-	return NULL;
 }
 
 /* Without memory for all of it, it waits, and no byte is lost. */
@@ -485,6 +540,8 @@ int main(void)
 		TEST(test_allocations),
 		TEST(test_stays),
 		TEST(test_only_as_much),
+		TEST(test_large_in_parts),
+		TEST(test_freed_in_parts),
 		TEST(test_freed_while_away),
 		TEST(test_ends_while_away),
 		TEST(test_waits_for_space),

@@ -55,7 +55,7 @@ static uint64_t alloc_host(uint64_t size, bool is_pinned)
 	return address;
 }
 
-/* In the heap: a chunk of small pieces, and a chunk of two pages. A region of host memory. */
+/* In the heap: a chunk of small pieces, and a chunk of two parts. A region of host memory. */
 static void make_memory(void)
 {
 	uint64_t size, freed;
@@ -63,7 +63,7 @@ static void make_memory(void)
 	heap = harness.session->devices[0]->arena.base;
 	assert_int_equal(send_memory_alloc(0, 1000, &freed), CUDA_SUCCESS);
 	assert_int_equal(send_memory_alloc(0, 1000, &small), CUDA_SUCCESS);
-	assert_int_equal(send_memory_alloc(0, 3 * MIB, &large), CUDA_SUCCESS);
+	assert_int_equal(send_memory_alloc(0, 131 * MIB, &large), CUDA_SUCCESS);
 	send_memory_free(freed);
 	assert_int_equal(send_host_region(1, 0, 0, &region, &size), CUDA_SUCCESS);
 	close(harness_read_memory(region, size));
@@ -145,7 +145,7 @@ static void test_same(void **state)
 	arena = &harness.session->devices[0]->arena;
 	assert_int_equal(arena->base, heap);
 	assert_true(arena_has(arena, small, 1000));
-	assert_chunk(arena, large, large, 4 * MIB);
+	assert_chunk(arena, large, large, 132 * MIB);
 	assert_int_equal(owner_of(small).session, harness.session->id);
 	assert_true(host_has(harness.session, pinned, 3 * MIB));
 	assert_false(host_has(harness.session, plain, 1));
