@@ -72,19 +72,33 @@ static enum eviction_stay reason(unsigned stays)
 	return STAY_NOTHING;
 }
 
+/*
+ * What leaves as a whole goes first, if all of it has to leave, and comes back first. Chunks of
+ * arenas, which have parts, then fill what space there is on the GPU and in the store. Otherwise
+ * two sessions could hold the last space of both, neither of which is enough for a whole one.
+ */
+static void leave_by_mover(
+	struct session *session, struct mover *mover, uint64_t bytes, unsigned *stays)
+{
+	uint64_t leaving = virtual_evict(session, mover, bytes, bytes, stays);
+
+	if (leaving < bytes)
+		leaving += arena_evict(&mover->sdev->arena, mover, bytes - leaving, stays);
+	if (leaving < bytes)
+		virtual_evict(session, mover, bytes - leaving, UINT64_MAX, stays);
+}
+
 static uint64_t leave_device(
 	struct session *session, struct session_device *sdev, uint64_t bytes, unsigned *stays)
 {
-	uint64_t before = away_on(sdev), leaving;
+	uint64_t before = away_on(sdev);
 	struct mover mover;
 	CUresult result = session_device_enter(session, sdev);
 
 	if (result == CUDA_SUCCESS)
 		result = mover_begin(&mover, session, sdev);
 	if (result == CUDA_SUCCESS) {
-		leaving = arena_evict(&sdev->arena, &mover, bytes, stays);
-		if (leaving < bytes)
-			virtual_evict(session, &mover, bytes - leaving, stays);
+		leave_by_mover(session, &mover, bytes, stays);
 		result = mover_end(&mover);
 	}
 	if (result != CUDA_SUCCESS)
@@ -273,9 +287,12 @@ static CUresult return_to(struct session *session, struct session_device *sdev)
 		result = mover_begin(&mover, session, sdev);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = arena_return(&sdev->arena, &mover);
-	if (result == CUDA_SUCCESS)
-		result = virtual_return(session, &mover);
+	result = virtual_return(session, &mover);
+	if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {
+		CUresult other = arena_return(&sdev->arena, &mover);
+
+		result = result == CUDA_SUCCESS ? other : result;
+	}
 	moved = mover_end(&mover);
 	/* Without memory for all, what has come is there. mover_end() tells of a refused copy. */
 	if (moved == CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
@@ -339,12 +356,17 @@ static bool is_over(struct session *session)
 static bool make_space(
 	struct session *session, const struct session_device *sdev, uint64_t since_ns)
 {
-	enum eviction_stay stay;
+	enum eviction_stay *stay = &session->eviction->found;
 	uint64_t bytes = away_on(sdev);
 	uint32_t device = sdev->device->ordinal;
 
-	return eviction_make_space(session, device, bytes, since_ns, &stay) > 0 ||
-	       (stay == STAY_AT_WORK && eviction_take_turn(session, device, bytes, &stay) > 0);
+	if (eviction_make_space(session, device, bytes, since_ns, stay) > 0)
+		return true;
+	if (*stay == STAY_AT_WORK)
+		return eviction_take_turn(session, device, bytes, stay) > 0;
+	/* Nobody can leave. Meanwhile those who wait behind it may have the space that there is. */
+	eviction_postpone_turn(session);
+	return false;
 }
 
 /* One attempt. `ret_bytes': what has been away. */
@@ -365,6 +387,16 @@ static CUresult try_to_return(struct session *session, uint64_t since_ns, uint64
 		 make_space(session, sdev, since_ns));
 	session->eviction->move_ns = now_ns() - start_ns;
 	return result;
+}
+
+static void say_what_it_waits_for(struct session *session, struct gate_wait *wait)
+{
+	if (session->eviction->found == STAY_STORE)
+		gate_say(wait, "waits for space on a GPU for its memory, which is evicted: too "
+			       "little of the store is free for memory of other clients "
+			       "(MPS_OVERSUBSCRIBE_HOST)");
+	else
+		gate_say(wait, "waits for space on a GPU for its memory, which is evicted");
 }
 
 static bool return_with_space(struct session *session, uint64_t *ret_bytes)
@@ -391,8 +423,7 @@ static bool return_with_space(struct session *session, uint64_t *ret_bytes)
 		if (result == CUDA_SUCCESS)
 			break;
 		if (!eviction_must_wait(own))
-			gate_say(
-				&wait, "waits for space on a GPU for its memory, which is evicted");
+			say_what_it_waits_for(session, &wait);
 		if (!away_pause(session, &wait, start_ns))
 			break;
 	}

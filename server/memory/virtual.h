@@ -26,11 +26,11 @@ void virtual_set_exported(struct session *session, uint64_t address, uint64_t si
 
 /*
  * Allocations of the mover's GPU leave it and come back, as chunks of an arena do: arena_evict(),
- * arena_return() and arena_returned(). session_device::allocations_away counts their bytes.
- * (virtual_evict.c)
+ * arena_return() and arena_returned(), but each as a whole. Those of more than `largest' bytes
+ * stay. session_device::allocations_away counts their bytes. (virtual_evict.c)
  */
-uint64_t virtual_evict(
-	struct session *session, struct mover *mover, uint64_t bytes, unsigned *stays);
+uint64_t virtual_evict(struct session *session, struct mover *mover, uint64_t bytes,
+	uint64_t largest, unsigned *stays);
 CUresult virtual_return(struct session *session, struct mover *mover);
 void virtual_returned(struct session *session, struct session_device *sdev, CUresult result);
 

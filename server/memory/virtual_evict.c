@@ -69,8 +69,8 @@ static void allocation_left(void *owner, void *item, CUresult result)
 }
 
 /* An allocation without a mapping that the GPU may write stays: that is rare. */
-uint64_t virtual_evict(
-	struct session *session, struct mover *mover, uint64_t bytes, unsigned *stays)
+uint64_t virtual_evict(struct session *session, struct mover *mover, uint64_t bytes,
+	uint64_t largest, unsigned *stays)
 {
 	uint64_t leaving = 0;
 
@@ -82,7 +82,8 @@ uint64_t virtual_evict(
 		if (leaving >= bytes)
 			return leaving;
 		/* One in the store is away or, for its first mapping, on its way. */
-		if (allocation->stored.n > 0 || !is_copied(mapping, mover->sdev))
+		if (allocation->stored.n > 0 || allocation->size > largest ||
+			!is_copied(mapping, mover->sdev))
 			continue;
 		if (!allocation->memory || allocation->is_exported)
 			stay = STAY_EXPORTED;

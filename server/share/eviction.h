@@ -147,6 +147,9 @@ uint64_t eviction_take_turn(
 	struct session *session, uint32_t device, uint64_t bytes, enum eviction_stay *ret_stay);
 void eviction_end_turn(struct session *session);
 
+/* The turn has brought nothing, and goes behind those of others. */
+void eviction_postpone_turn(struct session *session);
+
 /*
  * The session waits for space since `since_ns', or since an earlier call: on all GPUs to which its
  * memory has to come back, and on `more' (bits). Whether it may try now: no other session has begun

@@ -136,8 +136,7 @@ static uint32_t stop_one(struct session *session, uint32_t device, uint64_t byte
 	return victim->session->id;
 }
 
-/* The turn that has brought nothing goes behind those of others. */
-static void postpone(struct session *session)
+void eviction_postpone_turn(struct session *session)
 {
 	lock_hold(&eviction_lock);
 
@@ -157,7 +156,7 @@ uint64_t eviction_take_turn(
 	log_first_turn(device);
 	given = eviction_wait(session, id, GATE_TURN, STOP_NS, ret_stay);
 	if (given == 0)
-		postpone(session);
+		eviction_postpone_turn(session);
 	return given;
 }
 

@@ -57,7 +57,8 @@ static struct client {
 	struct session_device sdevs[GPUS];
 	struct device_quota quotas[GPUS];
 	struct page page;
-	uint64_t kernel_ns, work_until_ns, longest_wait_ns;
+	uint64_t kernel_ns, idle_ns, work_until_ns, longest_wait_ns;
+	uint64_t chunk;
 	unsigned n_kernels;
 	/* The simulation: the thread runs when it is awake for the least time. */
 	pthread_t thread;
@@ -67,7 +68,7 @@ static struct client {
 } clients[CLIENTS_MAX];
 
 static struct device gpus[GPUS];
-static uint64_t used[GPUS];
+static uint64_t used[GPUS], stored, store_limit;
 static unsigned n_clients, n_lasting;
 static uint64_t clock_ns, end_ns;
 static sem_t all_done;
@@ -194,14 +195,20 @@ CUresult __wrap_mover_end(_unused_ struct mover *mover)
 uint64_t __wrap_arena_evict(
 	struct arena *arena, struct mover *mover, uint64_t bytes, unsigned *stays)
 {
+	const uint64_t chunk = self->chunk;
 	uint64_t left = 0;
 
 	*stays |= 1u << STAY_NOTHING;
 	while (left < bytes && arena->away < arena->mapped) {
-		sleep_ns(COPY_NS * (CHUNK / MIB));
-		arena->away += CHUNK;
-		used[mover->sdev->device->ordinal] -= CHUNK;
-		left += CHUNK;
+		if (stored + chunk > store_limit) {
+			*stays |= 1u << STAY_STORE;
+			break;
+		}
+		stored += chunk;
+		sleep_ns(COPY_NS * (chunk / MIB));
+		arena->away += chunk;
+		used[mover->sdev->device->ordinal] -= chunk;
+		left += chunk;
 	}
 	return left;
 }
@@ -209,13 +216,15 @@ uint64_t __wrap_arena_evict(
 CUresult __wrap_arena_return(struct arena *arena, struct mover *mover)
 {
 	uint64_t *own = &used[mover->sdev->device->ordinal];
+	const uint64_t chunk = self->chunk;
 
 	while (arena->away > 0) {
-		if (*own + CHUNK > CARD)
+		if (*own + chunk > CARD)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		*own += CHUNK;
-		arena->away -= CHUNK;
-		sleep_ns(COPY_NS * (CHUNK / MIB));
+		*own += chunk;
+		stored -= chunk;
+		arena->away -= chunk;
+		sleep_ns(COPY_NS * (chunk / MIB));
 	}
 	return CUDA_SUCCESS;
 }
@@ -287,10 +296,14 @@ static void *run(void *arg)
 	self = arg;
 	sem_wait(&self->may_run);
 	while (clock_ns < end_ns && execute(self))
-		pause_for(self, self->kernel_ns == ENDLESS ? 50 * MS : 1 + self->kernel_ns / 2);
+		pause_for(self, self->idle_ns > 0            ? self->idle_ns
+				: self->kernel_ns == ENDLESS ? 50 * MS
+							     : 1 + self->kernel_ns / 2);
 	/* The client ends, and leaves its memory to those that still wait. */
-	for (unsigned g = 0; g < GPUS; g++)
+	for (unsigned g = 0; g < GPUS; g++) {
 		used[g] -= self->sdevs[g].arena.mapped - self->sdevs[g].arena.away;
+		stored -= self->sdevs[g].arena.away;
+	}
 	eviction_leave(&self->session);
 	self->is_done = true;
 	switch_away();
@@ -315,6 +328,7 @@ static void make_client(unsigned i, const unsigned mib[GPUS], uint64_t kernel_ns
 	for (unsigned g = 0; g < GPUS; g++) {
 		if (mib[g] == 0)
 			continue;
+		stored += mib[g] * MIB;
 		client->quotas[g].quota.used = mib[g] * MIB;
 		session->quotas[g] = &client->quotas[g];
 		session->devices[g] = &client->sdevs[g];
@@ -323,6 +337,7 @@ static void make_client(unsigned i, const unsigned mib[GPUS], uint64_t kernel_ns
 			.memory = &client->quotas[g]};
 	}
 	client->kernel_ns = kernel_ns;
+	client->chunk = CHUNK;
 	client->wake_ns = clock_ns + i;
 	sem_init(&client->may_run, 0, 0);
 	eviction_join(session);
@@ -332,19 +347,29 @@ static const struct row {
 	const char *name;
 	unsigned mib[CLIENTS_MAX][GPUS];
 	uint64_t kernel_ns[CLIENTS_MAX];
+	uint64_t idle_ns[CLIENTS_MAX]; /* after each kernel */
+	unsigned whole;                /* bits: those whose memory is one chunk */
+	unsigned waiting;              /* bits: those that may have no turn */
+	unsigned store_mib;            /* for what leaves; 0: enough */
 } rows[] = {
-	{"two", {{48}, {48}}, {50 * MS, 50 * MS}},
-	{"two with long kernels", {{48}, {48}}, {3 * S, 700 * MS}},
-	{"three of which two fit", {{24}, {24}, {24}}, {20 * MS, 50 * MS, 400 * MS}},
+	{"two", {{48}, {48}}, .kernel_ns = {50 * MS, 50 * MS}},
+	{"two with long kernels", {{48}, {48}}, .kernel_ns = {3 * S, 700 * MS}},
+	{"three of which two fit", {{24}, {24}, {24}}, .kernel_ns = {20 * MS, 50 * MS, 400 * MS}},
 	{"six", {{40}, {40}, {40}, {40}, {40}, {40}},
-		{10 * MS, 20 * MS, 50 * MS, 100 * MS, 200 * MS, 500 * MS}},
+		.kernel_ns = {10 * MS, 20 * MS, 50 * MS, 100 * MS, 200 * MS, 500 * MS}},
 	{"a large one among small ones", {{56}, {16}, {16}, {16}, {16}},
-		{100 * MS, 50 * MS, 50 * MS, 50 * MS, 50 * MS}},
-	{"two GPUs", {{48, 48}, {48, 48}}, {50 * MS, 200 * MS}},
+		.kernel_ns = {100 * MS, 50 * MS, 50 * MS, 50 * MS, 50 * MS}},
+	{"two GPUs", {{48, 48}, {48, 48}}, .kernel_ns = {50 * MS, 200 * MS}},
 	{"two GPUs, and neighbours on one of them", {{48, 48}, {48}, {0, 48}, {48}, {0, 48}},
-		{100 * MS, 50 * MS, 300 * MS, 50 * MS, 50 * MS}},
-	{"a kernel that does not end", {{20}, {40}, {40}}, {ENDLESS, 50 * MS, 50 * MS}},
-	{"... on both GPUs", {{20, 20}, {40, 40}, {40, 40}}, {ENDLESS, 50 * MS, 100 * MS}},
+		.kernel_ns = {100 * MS, 50 * MS, 300 * MS, 50 * MS, 50 * MS}},
+	{"a kernel that does not end", {{20}, {40}, {40}},
+		.kernel_ns = {ENDLESS, 50 * MS, 50 * MS}},
+	{"... on both GPUs", {{20, 20}, {40, 40}, {40, 40}},
+		.kernel_ns = {ENDLESS, 50 * MS, 100 * MS}},
+	/* The memory of the first two fits neither into the rest of the card nor into the store. */
+	{"a small one beside a full store", {{40}, {40}, {4}},
+		.kernel_ns = {50 * MS, 50 * MS, 50 * MS}, .idle_ns = {100 * S}, .whole = 3,
+		.waiting = 3, .store_mib = 60},
 };
 
 /* Clients x (stay + longest kernel + copies, out and in). */
@@ -369,8 +394,14 @@ static void run_row(const struct row *row)
 {
 	n_lasting = 0;
 	memset(used, 0, sizeof(used));
-	for (n_clients = 0; n_clients < CLIENTS_MAX && row->kernel_ns[n_clients] > 0; n_clients++)
+	stored = 0;
+	store_limit = row->store_mib > 0 ? row->store_mib * MIB : UINT64_MAX;
+	for (n_clients = 0; n_clients < CLIENTS_MAX && row->kernel_ns[n_clients] > 0; n_clients++) {
 		make_client(n_clients, row->mib[n_clients], row->kernel_ns[n_clients]);
+		clients[n_clients].idle_ns = row->idle_ns[n_clients];
+		if (row->whole & 1u << n_clients)
+			clients[n_clients].chunk = row->mib[n_clients][0] * MIB;
+	}
 	end_ns = clock_ns + RUN_NS;
 	for (unsigned i = 0; i < n_clients; i++)
 		assert_int_equal(pthread_create(&clients[i].thread, NULL, run, &clients[i]), 0);
@@ -386,6 +417,8 @@ static void check_row(const struct row *row)
 		const struct client *client = &clients[i];
 		uint64_t waited_ns = client->longest_wait_ns;
 
+		if (row->waiting & 1u << i)
+			continue;
 		if (client->kernel_ns == ENDLESS && n_lasting != 1)
 			fail_msg("%s: it had to stop %u times, not once", row->name, n_lasting);
 		if (client->kernel_ns != ENDLESS && client->n_kernels < 5)
