@@ -3,8 +3,9 @@
 
 A client is in the background by CUDA_MPS_CLIENT_PRIORITY. Natively there is no such thing: both
 are equals. Each kind of work has a process of its own in each way, which works when it is told to.
-In each pair, the foreground first works alone, then beside the background without a pause, then
-for a tenth of the time.
+In each pair, the foreground works alone, both work, and the background works alone, in turns: each
+figure is compared with those around it, because the pace of a machine changes from second to
+second. Then the foreground works for a tenth of the time.
 """
 
 import collections
@@ -13,7 +14,7 @@ import contextlib
 import statistics
 
 from group import MODELS_PROGRAM, START_S, Group, soon
-from rounds import alternate, divide
+from rounds import alternate
 
 ROUNDS = 1
 
@@ -34,9 +35,11 @@ BACKGROUNDS = {
 SOFTWARE_FOREGROUNDS = {"empty": FOREGROUNDS["empty"]}
 SOFTWARE_BACKGROUNDS = {"launches": Kind("burst", None)}
 
-# In seconds for each --seconds: each measurement; the time before it in which a share is found.
-ALONE, FULL, BESIDE, PAUSING = 4, 2, 8, 6
-SETTLE_S = 1
+# In seconds for each --seconds: each measurement.
+ALONE, FULL, BESIDE, PAUSING = 1, 1, 2, 6
+TURNS = 3
+# The time before the first measurement of both in which a share is found, and before later ones.
+SETTLE_S, SETTLE_AGAIN_S = 1, 0.3
 # Before both begin to work, each does some steps.
 WARM_UP_S = 0.2
 # A foreground that pauses works a tenth of the time.
@@ -120,24 +123,42 @@ def both(foreground, background, seconds, settle, *pauses):
     return foreground.answer(), background.answer()
 
 
+def to_those_around(figure, beside, alone):
+    """The ratio of the figure in each turn to those before and after it: their median."""
+    return statistics.median(
+        one[figure] / statistics.mean((before[figure], after[figure]))
+        for one, before, after in zip(beside, alone, alone[1:]))
+
+
+def in_turns(foreground, background, unit, settle):
+    """The answers of each alone, and of both beside the other, in turns."""
+    alone, full, turns = [foreground.measure(ALONE * unit)], [background.measure(FULL * unit)], []
+    for i in range(TURNS):
+        turns.append(both(foreground, background, BESIDE * unit,
+                          min(settle, SETTLE_AGAIN_S) if i else settle))
+        full.append(background.measure(FULL * unit))
+        alone.append(foreground.measure(ALONE * unit))
+    return alone, full, turns
+
+
 def figures(foreground, background, unit, settle):
     """All figures of a pair in one way."""
     pausing_s = max(PAUSING * unit, PAUSES_MIN * (WORK_S + PAUSE_S))
     bound = first_us(foreground, pausing_s) + longest_us(background, FULL * unit)
-    alone = foreground.measure(ALONE * unit)
-    full = background.measure(FULL * unit)
-    busy, beside_busy = both(foreground, background, BESIDE * unit, settle)
+    alone, full, turns = in_turns(foreground, background, unit, settle)
+    busy, beside_busy = zip(*turns)
     pausing, beside_pausing = both(foreground, background, pausing_s, 0, WORK_S, PAUSE_S)
-    return {"alone": alone["us"], "alone p99": alone["p99_us"], "full": full["per_s"],
-            "busy": busy["us"], "busy p99": busy["p99_us"], "beside busy": beside_busy["per_s"],
-            "first": pausing["first_us"], "bound": bound,
-            "beside pausing": beside_pausing["per_s"]}
+    return {"median": to_those_around("us", busy, alone),
+            "p99": to_those_around("p99_us", busy, alone),
+            "speed": to_those_around("per_s", beside_busy, full),
+            "first": pausing["first_us"] / bound,
+            "pausing": beside_pausing["per_s"] / full[-1]["per_s"]}
 
 
 def together(foreground, background, unit, settle):
     """The same, in bounded time. After a failure, an answer may be under way: both end."""
     clients = foreground, background
-    seconds = (ALONE + FULL + BESIDE + 2 * PAUSING) * unit + settle + LATE_S
+    seconds = ((TURNS + 1) * (ALONE + FULL + BESIDE) + 2 * PAUSING) * unit + settle + LATE_S
     try:
         for client in clients:
             client.start()
@@ -151,9 +172,7 @@ def together(foreground, background, unit, settle):
 
 def ratios_of(found):
     """What the rows of a pair tell, each as {way: [value]}."""
-    return (divide(found["busy"], found["alone"]), divide(found["busy p99"], found["alone p99"]),
-            divide(found["beside busy"], found["full"]), divide(found["first"], found["bound"]),
-            divide(found["beside pausing"], found["full"]))
+    return tuple(found[figure] for figure in ("median", "p99", "speed", "first", "pausing"))
 
 
 def of_all(ratios, choose):

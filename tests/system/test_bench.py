@@ -209,6 +209,12 @@ def test_wanted_pairs():
         contains(str(error), "there is no pair c:x; foregrounds: a, b; backgrounds: x, y")
 
 
+def test_turns_of_pairs():
+    """Each figure is compared with those around it, so that a steady drift cancels."""
+    alone = [{"us": 10.0 * (i + 1)} for i in range(4)]
+    equal(pairs.to_those_around("us", [{"us": 30.0}, {"us": 50.0}, {"us": 35.0}], alone), 2.0)
+
+
 # It answers any order; asked to do `stuck' for some time, it never answers.
 ANSWERING = r"""
 import sys, time
@@ -226,7 +232,7 @@ def test_pair_that_hangs():
     good, stuck = (pairs.Client(way, pairs.Kind(what, [sys.executable, "-c", ANSWERING]), None)
                    for what in ("good", "stuck"))
     with mock.patch.object(pairs, "LATE_S", 0.5), mock.patch.object(pairs, "WARM_UP_S", 0):
-        equal(pairs.together(good, good, 0, 0)["bound"], 3 + 2)
+        equal(pairs.together(good, good, 0, 0)["first"], 3 / (3 + 2))
         ended = "%s, a process of %s ended" % (OURS, sys.executable)
         for error in (ended, ended, "stuck has failed before"):
             try:
