@@ -290,11 +290,24 @@ static void keep_answers(const struct news *news, uint8_t *answers, uint32_t siz
 	}
 }
 
+/* `message' without its head. */
+static void write_message(const struct news *news, uint8_t *message, uint32_t size)
+{
+	const uint8_t *fixed = news->fixed;
+
+	memcpy(message, (const uint8_t *)news->head + HEAD_SIZE, size);
+	for (unsigned i = 0; news->has_fixed && i < news->rule->n_fixed; i++) {
+		const struct record_span *span = &news->rule->fixed[i];
+
+		memcpy(message + span->at - HEAD_SIZE, fixed, span->size);
+		fixed += span->size;
+	}
+}
+
 /* The space is there. A use of the own object does not count. */
 static void write_entry(struct record *record, uint32_t at, const struct news *news)
 {
 	struct record_entry *entry = record_entry(record, at);
-	const uint8_t *fixed = news->fixed;
 	struct record_part part;
 
 	entry->size = news_size(record, news);
@@ -310,13 +323,7 @@ static void write_entry(struct record *record, uint32_t at, const struct news *n
 	part = record_part(entry);
 	if (part.image)
 		*part.image = TAKE_PTR(record->image);
-	memcpy(part.message, (const uint8_t *)news->head + HEAD_SIZE, part.message_size);
-	for (unsigned i = 0; news->has_fixed && i < news->rule->n_fixed; i++) {
-		const struct record_span *span = &news->rule->fixed[i];
-
-		memcpy(part.message + span->at - HEAD_SIZE, fixed, span->size);
-		fixed += span->size;
-	}
+	write_message(news, part.message, part.message_size);
 	keep_answers(news, part.answers, part.answers_size);
 }
 
@@ -367,14 +374,16 @@ static bool replace_elsewhere(
 		change_key(news->rule, news->object, record_part(entry).message), at);
 }
 
-static void keep_fixed(struct record *record, struct news *news, uint32_t before)
+/* What stays of the entry that `news' replaces; and the objects that `news' names. */
+static void keep_fixed(struct record *record, struct news *news, struct record_entry *entry)
 {
-	struct record_entry *entry = record_entry(record, before);
 	struct record_part part = record_part(entry);
 	uint8_t *fixed = news->fixed;
 
-	if (entry->op != news->head->op)
+	if (entry->op != news->head->op) {
+		look_up_uses(record, news, NULL);
 		return;
+	}
 	for (unsigned i = 0; i < news->rule->n_fixed; i++) {
 		const struct record_span *span = &news->rule->fixed[i];
 
@@ -385,13 +394,33 @@ static void keep_fixed(struct record *record, struct news *news, uint32_t before
 	look_up_uses(record, news, entry);
 }
 
+/* The usual change, such as new parameters of a node: all that is new are bytes. */
+static bool rewrite(struct record *record, const struct news *news, struct record_entry *entry)
+{
+	struct record_part part;
+
+	if (entry->op != news->head->op || entry->has_image || record->image ||
+		entry->size != news_size(record, news))
+		return false;
+	for (unsigned i = 0; i < news->rule->n_uses; i++)
+		if (news->uses[i] != entry->uses[i] &&
+			(news->uses[i] != news->object || entry->uses[i] != RECORD_NO_OBJECT))
+			return false;
+	part = record_part(entry);
+	write_message(news, part.message, part.message_size);
+	keep_answers(news, part.answers, part.answers_size);
+	return true;
+}
+
 static bool replace(struct record *record, struct news *news, uint32_t before)
 {
 	struct record_entry *entry = record_entry(record, before);
 	uint32_t ends = RECORD_NO_OBJECT, next = entry->next, size = entry->size;
 	bool is_kept = true;
 
-	keep_fixed(record, news, before);
+	keep_fixed(record, news, entry);
+	if (rewrite(record, news, entry))
+		return true;
 	if (size == news_size(record, news)) {
 		/* What only the old one names must outlive it, if the new one names it, too. */
 		for (unsigned i = 0; i < news->rule->n_uses; i++)
@@ -446,6 +475,7 @@ static bool keep_make(struct record *record, struct news *news)
 	const struct record_rule *rule = news->rule;
 	uint32_t id = number_at(news->head, rule->id_at), at;
 
+	look_up_uses(record, news, NULL);
 	news->object = rule->owner == rule->kind ? find(record, rule->kind, id) : owner_of(news);
 	if (rule->owner == rule->kind && news->object != RECORD_NO_OBJECT)
 		return replace(record, news, record->objects[news->object].first);
@@ -464,11 +494,14 @@ static bool keep_change(struct record *record, struct news *news)
 	news->object = find(record, rule->kind, number_at(news->head, rule->id_at));
 	if (news->object == RECORD_NO_OBJECT)
 		return false;
-	if (rule->group == 0)
+	if (rule->group == 0) {
+		look_up_uses(record, news, NULL);
 		return append(record, news, &at);
+	}
 	key = change_key(rule, news->object, (const uint8_t *)news->head + HEAD_SIZE);
 	if (record_index_get(&record->index, key, &at))
 		return replace(record, news, at);
+	look_up_uses(record, news, NULL);
 	return append(record, news, &at) && record_index_put(&record->index, key, at);
 }
 
@@ -510,7 +543,6 @@ static void note_end(struct record *record, const struct news *news)
 
 static bool keep(struct record *record, struct news *news)
 {
-	look_up_uses(record, news, NULL);
 	switch (news->rule->mark) {
 	case RECORD_MAKE:
 		return keep_make(record, news);
