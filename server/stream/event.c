@@ -116,7 +116,6 @@ CUresult event_make(struct event *event, struct session_device *sdev)
 	result = cuda.cuEventCreate(&event->real, event->flags);
 	if (result != CUDA_SUCCESS)
 		event->real = NULL;
-	event->recorded_ns = 0;
 	event->sdev = sdev;
 	return result;
 }
@@ -209,9 +208,13 @@ static CUresult elapsed_by_clock(
 CUresult do_event_elapsed(
 	struct session *session, struct event *start, struct event *end, float *ret_milliseconds)
 {
-	if (!start->real || !end->real)
-		return elapsed_by_clock(session, start, end, ret_milliseconds);
-	return cuda.cuEventElapsedTime(ret_milliseconds, start->real, end->real);
+	CUresult result = CUDA_ERROR_INVALID_HANDLE;
+
+	if (start->real && end->real)
+		result = cuda.cuEventElapsedTime(ret_milliseconds, start->real, end->real);
+	return result == CUDA_ERROR_INVALID_HANDLE
+		       ? elapsed_by_clock(session, start, end, ret_milliseconds)
+		       : result;
 }
 
 CUresult do_ipc_event_export(

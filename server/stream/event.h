@@ -20,7 +20,7 @@ struct event {
 	CUevent real;                /* NULL: never recorded */
 	struct shared_event *shared; /* a reference; NULL: not shared */
 	struct session_device *sdev; /* not owned: its GPU has the real event */
-	uint64_t recorded_ns;        /* when, if that was in another server; 0: unknown */
+	uint64_t recorded_ns;        /* in another server, unless `real' was; 0: not there */
 	uint32_t stream;             /* ID of the stream on which it was last recorded */
 };
 
