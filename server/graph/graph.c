@@ -478,12 +478,13 @@ CUresult do_graph_upload(struct session *session, struct stream *stream, struct 
 }
 
 /* A replay would not find the library, of which the variables lie there, by its ID. */
-static bool uses_ended_variables(const struct graph *graph)
+static bool uses_ended_variables(struct session *session, const struct graph *graph)
 {
 	for (uint32_t i = 0; i < graph->n_nodes; i++) {
-		const struct library *library = graph->nodes[i].library;
+		struct library *library = graph->nodes[i].library;
 
-		if (library && library->is_ended && library->placements)
+		if (library && library->is_ended &&
+			(library->placements || library_stays_with(session, library)))
 			return true;
 	}
 	return false;
@@ -498,7 +499,7 @@ static const char *graphs_obstacle(struct session *session)
 			return "it makes a graph";
 		if (graph->result != CUDA_SUCCESS)
 			return "the change of a graph has failed";
-		if (uses_ended_variables(graph))
+		if (uses_ended_variables(session, graph))
 			return "a graph uses variables of code that was unloaded";
 		if (!graph_spans_ok(session, graph))
 			return "a graph uses memory that was freed";

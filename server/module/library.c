@@ -183,6 +183,13 @@ static void library_drop(struct session *session, struct library *library)
 	account_free(handle_remove(&session->libraries, library->id));
 }
 
+/* The session no longer has this library, or the reason is wrong. */
+static void reason_end(struct session *session, const struct library *library)
+{
+	if (library->reason && --session->n_immovable == 0)
+		atomic_store_explicit(&session->immovable, NULL, memory_order_relaxed);
+}
+
 /* Removes it from the tables. The real library stays until the GPUs are idle. */
 static void library_end(struct session *session, struct library *library)
 {
@@ -195,8 +202,7 @@ static void library_end(struct session *session, struct library *library)
 		account_free(kernel);
 	}
 	ranges_remove(&session->variables, library);
-	if (library->reason && --session->n_immovable == 0)
-		atomic_store_explicit(&session->immovable, NULL, memory_order_relaxed);
+	reason_end(session, library);
 	handle_remove(&session->libraries, library->id);
 	session->n_freed++;
 	library->is_ended = true;
@@ -453,9 +459,46 @@ CUresult do_library_names(struct session *session, struct library *library, uint
 		       : result;
 }
 
+/* Whether the code has variables for a GPU of the session; also if there is no memory to look. */
+static bool may_have_variables(const struct session *session, const struct library *library)
+{
+	struct image *image = library->deferred.image;
+	void *block = (void *)(uintptr_t)library;
+	uint64_t unpacked = MAX(machine_code_unpacked(image), image->size);
+	bool has_any = false;
+
+	if (!account_keep(block, unpacked))
+		return true;
+	for (unsigned i = 0; i < DEVICES_MAX && !has_any; i++)
+		has_any = session->devices[i] &&
+			  machine_code_variables(image, session->devices[i]->device) > 0;
+	account_unkeep(block, unpacked);
+	return has_any;
+}
+
+const char *library_stays_with(struct session *session, struct library *library)
+{
+	if (library->reason && library->is_unread) {
+		library->is_unread = false;
+		if (!may_have_variables(session, library)) {
+			if (!library->is_ended)
+				reason_end(session, library);
+			library->reason = NULL;
+		}
+	}
+	if (image_allocates(library->deferred.image, library))
+		return "its kernels may have memory of the device heap";
+	return library->reason;
+}
+
 static const char *libraries_obstacle(struct session *session)
 {
-	const char *reason = library_immovable(session);
+	const char *reason = NULL;
+	struct library *library;
+	uint32_t at = 0;
+
+	while (!reason && (library = handle_next(&session->libraries, &at)))
+		reason = library_stays_with(session, library);
 
 	/* Such as that of a constant: other variables lie in memory of the session. */
 	if (!reason && session->variables.n > 0)

@@ -41,6 +41,7 @@ struct library {
 	bool is_used;       /* the program could distinguish it from a reloaded one (managed.c) */
 	bool keeps_managed; /* its variables of __managed__ stay where the driver has them */
 	bool stays;         /* so do all its variables (placement.h) */
+	bool is_unread;     /* ... and it may have none */
 	const char *reason; /* why the session cannot move; NULL: not because of this library */
 	uint64_t loaded_on; /* the GPUs on which its code has been loaded, one bit each */
 	struct kernel *kernels;
@@ -71,6 +72,9 @@ bool library_is_loaded(const struct library *library, const struct device *devic
 
 /* Why libraries of the session keep it from moving; NULL: they do not. Any thread. */
 const char *library_immovable(const struct session *session);
+
+/* Why the session cannot move with this library, which it looks for in the code. NULL: it can. */
+const char *library_stays_with(struct session *session, struct library *library);
 
 /* A node of a graph begins or ends using a kernel of it. */
 void library_use(struct library *library);

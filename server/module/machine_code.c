@@ -230,12 +230,31 @@ bool machine_code_would_mention(const struct image *image, const char *word)
 	return fatbin_mentions(image->data, image->size, word) > 0;
 }
 
+bool image_allocates(struct image *image, void *payer)
+{
+	const unsigned looked = 8, found = 16;
+	unsigned seen = atomic_load_explicit(&image->abilities, memory_order_relaxed);
+	uint64_t size;
+
+	if (seen & looked || image->size > IMAGE_LOOK_MAX)
+		return seen & found;
+	size = machine_code_unpacked(image);
+	if (!account_keep(payer, size))
+		return true;
+	seen = looked;
+	if (machine_code_would_mention(image, "malloc"))
+		seen |= found;
+	account_unkeep(payer, size);
+	atomic_fetch_or_explicit(&image->abilities, seen, memory_order_relaxed);
+	return seen & found;
+}
+
 unsigned image_abilities(struct image *image, void *payer)
 {
 	const unsigned looked = 1;
 	unsigned abilities = atomic_load_explicit(&image->abilities, memory_order_relaxed);
 
-	if (abilities)
+	if (abilities & looked)
 		return abilities;
 	abilities = looked;
 	if (image->size <= IMAGE_LOOK_MAX) {
@@ -251,6 +270,6 @@ unsigned image_abilities(struct image *image, void *payer)
 			abilities |= IMAGE_LAUNCHES;
 		account_unkeep(payer, size);
 	}
-	atomic_store_explicit(&image->abilities, abilities, memory_order_relaxed);
+	atomic_fetch_or_explicit(&image->abilities, abilities, memory_order_relaxed);
 	return abilities;
 }

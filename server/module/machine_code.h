@@ -53,6 +53,12 @@ uint64_t machine_code_variables(const struct image *image, const struct device *
 /* Whether the PTX of an image contains that word. Does not compile it. */
 bool machine_code_would_mention(const struct image *image, const char *word);
 
+/*
+ * Whether the image's code calls malloc(), as far as its names tell, and as image_abilities()
+ * looks. True if there is no memory to look.
+ */
+bool image_allocates(struct image *image, void *payer);
+
 /* What code of an image can do. */
 #define IMAGE_PRINTS 2u   /* it calls vprintf */
 #define IMAGE_LAUNCHES 4u /* its kernels launch kernels */

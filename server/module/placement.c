@@ -53,7 +53,7 @@ static const char *reason_of(int r)
 	case -ENOEXEC:
 		return "the driver refused code whose variables were placed";
 	case -ECANCELED:
-		return "it has code whose variables, if any, the driver has placed";
+		return "it has code whose variables the driver has placed";
 	default:
 		return "it has code that refers to its variables in an unknown way";
 	}
@@ -387,8 +387,9 @@ CUresult placement_get(struct session *session, struct library *library,
 	*ret_placement = is_known ? placement : NULL;
 	if (is_known || !may_place(library, sdev->device))
 		return CUDA_SUCCESS;
-	if (!is_wanted(session)) {
+	if (!placement && !is_wanted(session)) {
 		library_stays(session, library, -ECANCELED);
+		library->is_unread = true;
 		return CUDA_SUCCESS;
 	}
 	result = place_first(session, library, sdev);
