@@ -16,6 +16,7 @@
 #include "client_conn.h"
 #include "frame.h"
 #include "newcomers.h"
+#include "replay.h"
 #include "server.h"
 #include "shm.h"
 #include "spec_hash.h"
@@ -210,12 +211,16 @@ static int take_fds(void)
 static int answer(void)
 {
 	struct frame_move_step frame = {.step = MOVE_RECEIVED};
+	int r = 0;
 
 	if (arrivals.pidfd < 0 || arrivals.n != arrivals.n_expected)
 		return -EBADMSG;
-	for (const struct arrival *arrival = arrivals.list; arrival; arrival = arrival->next)
-		if (arrival->pack.n_fds != arrival->n_fds)
-			return -EBADMSG;
+	for (struct arrival *arrival = arrivals.list; arrival && r == 0; arrival = arrival->next)
+		r = arrival->pack.n_fds == arrival->n_fds
+			    ? replay_unpack(arrival->conn->session, &arrival->pack)
+			    : -EBADMSG;
+	if (r < 0)
+		return r;
 	frame_init(&frame, FRAME_MOVE_STEP, 0);
 	return frame_send(arrivals.sock, &frame, NULL, 0);
 }
@@ -358,7 +363,8 @@ static void enter(struct server *server, struct arrival *arrival)
 		session_take_words(conn->session, arrival->before);
 		r = send_page(conn);
 	}
-	if (r < 0)
+	/* Otherwise it has ended by itself. */
+	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
 		log_line("Client " SESSION_NAME " ends: it cannot go on in this server: %s",
 			SESSION_NAME_ARGS(conn->session), strerrordesc_np(-r));
 	arrival_free(arrival);

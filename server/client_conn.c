@@ -18,7 +18,6 @@
 #include "async_close.h"
 #include "bound.h"
 #include "quote.h"
-#include "replay.h"
 #include "server.h"
 #include "sharer.h"
 #include "spec_hash.h"
@@ -244,9 +243,6 @@ static void init_session(struct client_conn *conn, const struct frame_client *cl
 	session->connection = conn->connection;
 	session->on_news = client_conn_on_news;
 	session->on_news_arg = conn->server;
-	/* Only the test reads records so far, and they cost memory of the client. */
-	if (!replay_is_test())
-		record_give_up(&session->record, "this server keeps no record");
 }
 
 int client_conn_make(struct server *server, const struct frame_client *client, uint32_t session_id,

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #include "clock.h"
+#include "replay.h"
 #include "ring.h"
 #include "server.h"
 #include "shm.h"
@@ -24,6 +25,7 @@
 #include "server/util/thread.h"
 #include "server/session/fault.h"
 #include "server/session/session_move.h"
+#include "server/session/session_part.h"
 #include "server/memory/away.h"
 #include "server/link/client.h"
 #include "server/link/daemon_link.h"
@@ -69,12 +71,19 @@ static void set_departure(struct session *session, enum departure state)
 		session->on_news(session->on_news_arg);
 }
 
-/* The session is at rest. */
+/* The session is at rest. What has ended with its work is given back first. */
 static void pack_up(struct session *session)
 {
+	int r = 0;
+
+	each_part(session_parts, poll, session);
 	session->stays = session_stays(session);
-	if (!session->stays && session_pack(session, &session->pack) < 0)
-		session->stays = "has memory of which the driver makes no descriptor";
+	if (!session->stays)
+		r = replay_pack(session, &session->pack);
+	if (!session->stays && r == 0)
+		r = session_pack(session, &session->pack);
+	if (r < 0)
+		session->stays = strerrordesc_np(-r);
 	if (session->stays)
 		pack_fini(&session->pack);
 	set_departure(session, session->stays ? DEPARTURE_STAYS : DEPARTURE_PACKED);
@@ -94,6 +103,9 @@ void departure_hold(struct session *session)
 {
 	int sleep_ms = LOOK_MIN_MS;
 
+	/* The record of a session is complete when it has its objects. */
+	if (goes_on(session) && session->script && !replay_run(session))
+		session_drop(session);
 	while (goes_on(session)) {
 		uint32_t state = atomic_load(&session->departure);
 
@@ -284,7 +296,8 @@ static void stay(struct server *server, pid_t pid, const char *text)
 		hold(conn->session, false);
 	}
 	if (pid > 0)
-		log_line("The clients stay with this server: client %d %s", (int)pid, text);
+		log_line("The clients stay with this server: client %d cannot move: %s", (int)pid,
+			text);
 	else
 		log_line("The clients stay with this server: %s", text);
 	frame_init(&frame, FRAME_RESTARTED, 0);
@@ -322,9 +335,9 @@ static struct client_conn *find_unready(
 			(state == DEPARTURE_PACKED && !conn->is_ending))
 			continue;
 		*ret_waits = state != DEPARTURE_STAYS || conn->is_ending;
-		*ret_why = *ret_waits ? "still has work on a GPU" : conn->session->stays;
+		*ret_why = *ret_waits ? "it still has work on a GPU" : conn->session->stays;
 		if (conn->is_ending)
-			*ret_why = "has left, and is not gone";
+			*ret_why = "it has left, and is not gone";
 		return conn;
 	}
 	return NULL;
@@ -349,7 +362,7 @@ static bool are_ready(struct server *server)
 			stay(server, conn->pid, why);
 			return false;
 		}
-		log_line("Client " SESSION_NAME " ends with this server: it %s",
+		log_line("Client " SESSION_NAME " ends with this server: %s",
 			SESSION_NAME_ARGS(conn->session), why);
 		conn->stays_behind = true;
 	}

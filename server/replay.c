@@ -14,11 +14,13 @@
 
 #include "messages.h"
 #include "server/util/log.h"
+#include "server/util/pack.h"
 #include "server/record/record_file.h"
 #include "server/record/record_script.h"
 #include "server/session/fault.h"
 #include "server/session/recorded.h"
 #include "server/session/session.h"
+#include "server/session/session_move.h"
 #include "server/session/session_part.h"
 #include "server/share/eviction.h"
 #include "server/graph/graph.h"
@@ -37,20 +39,6 @@ void replay_init(void)
 bool replay_is_test(void)
 {
 	return is_test;
-}
-
-const char *replay_obstacle(struct session *session)
-{
-	const char *why = record_obstacle(&session->record);
-
-	if (!why && session->tracer)
-		why = "a trace of it runs";
-	if (!why && session->pending_error != CUDA_SUCCESS)
-		why = "it has an error that its client does not know yet";
-	for (const struct session_part *const *part = session_parts; *part && !why; part++)
-		if ((*part)->obstacle)
-			why = (*part)->obstacle(session);
-	return why;
 }
 
 /* ---- objects are made again */
@@ -114,38 +102,60 @@ bool replay_run(struct session *session)
 	return is_same;
 }
 
-/* ---- the test */
+/* ---- the record on its way */
 
-/* As another server gets them. */
-static int copy_fds(const struct record_saved *saved, int **ret_fds)
-{
-	int *fds = reallocarray(NULL, saved->n_images + 1, sizeof(*fds));
-
-	if (!fds)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < saved->n_images; i++)
-		fds[i] = fcntl(saved->image_fds[i], F_DUPFD_CLOEXEC, 0);
-	*ret_fds = fds;
-	return 0;
-}
-
-int replay_save(struct session *session, struct record_saved *ret_saved)
+int replay_pack(struct session *session, struct pack *pack)
 {
 	_cleanup_(record_notes_fini) struct record_notes notes = {0};
+	_cleanup_(record_saved_fini) struct record_saved saved;
+	int r;
 
 	each_part(session_parts, note, session, &notes);
-	return record_save(&session->record, &notes, ret_saved);
+	r = record_save(&session->record, &notes, &saved);
+	if (r < 0)
+		return r;
+	pack_put_number(pack, saved.n_images);
+	pack_put_fd(pack, TAKE_FD(saved.fd));
+	for (uint32_t i = 0; i < saved.n_images; i++)
+		pack_put_fd(pack, fcntl(saved.image_fds[i], F_DUPFD_CLOEXEC, 0));
+	return pack->is_bad ? -ENOMEM : 0;
 }
 
-static int save_and_load(struct session *session, struct record_script **ret_script)
+static int script_unpack(struct pack *pack, struct record_script **ret_script)
 {
-	_cleanup_(record_saved_fini) struct record_saved saved;
+	const uint32_t n_images = (uint32_t)pack_get_number(pack, PACK_FDS_MAX);
+	_cleanup_close_ int fd = pack_get_fd(pack);
 	int *fds;
-	int r = replay_save(session, &saved);
+
+	if (pack->is_bad || n_images > pack->n_fds - pack->fd_at)
+		return -EBADMSG;
+	fds = reallocarray(NULL, n_images + 1, sizeof(*fds));
+	if (!fds)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n_images; i++)
+		fds[i] = pack_get_fd(pack);
+	return record_load(fd, fds, n_images, ret_script);
+}
+
+int replay_unpack(struct session *session, struct pack *pack)
+{
+	struct record_script *script;
+	int r = script_unpack(pack, &script);
 
 	if (r == 0)
-		r = copy_fds(&saved, &fds);
-	return r == 0 ? record_load(saved.fd, fds, saved.n_images, ret_script) : r;
+		replay_expect(session, script);
+	return r;
+}
+
+/* ---- the test */
+
+/* The session has its objects still. */
+static int pack_and_unpack(struct session *session, struct record_script **ret_script)
+{
+	_cleanup_(pack_fini) struct pack pack = {0};
+	int r = replay_pack(session, &pack);
+
+	return r == 0 ? script_unpack(&pack, ret_script) : r;
 }
 
 static void end_objects(struct session *session)
@@ -168,8 +178,8 @@ void replay_leave(struct session *session)
 	if (session->script || session->replayed_at == session->n_messages)
 		return;
 	session->replayed_at = session->n_messages;
-	why = replay_obstacle(session);
-	r = why ? 0 : save_and_load(session, &script);
+	why = session_obstacle(session);
+	r = why ? 0 : pack_and_unpack(session, &script);
 	if (r < 0)
 		why = strerrordesc_np(-r);
 	if (why) {

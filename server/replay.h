@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-struct record_saved;
+struct pack;
 struct record_script;
 struct session;
 
@@ -21,11 +21,14 @@ struct session;
 void replay_init(void);
 bool replay_is_test(void);
 
-/* Why the objects of the session, which is at rest, cannot be made again now; NULL: they can. */
-const char *replay_obstacle(struct session *session);
+/*
+ * The session, which is at rest and whose objects can be made again, moves to another server: puts
+ * its record into the pack, with what its parts note. 0 or -errno.
+ */
+int replay_pack(struct session *session, struct pack *pack);
 
-/* Writes the record into a file, with what the parts of the session note. 0 or -errno. */
-int replay_save(struct session *session, struct record_saved *ret_saved);
+/* In the other server: checks the record, and has its objects made before the next message. */
+int replay_unpack(struct session *session, struct pack *pack);
 
 /* The session, which has none of these objects, makes them before its next message. Takes it. */
 void replay_expect(struct session *session, struct record_script *script);

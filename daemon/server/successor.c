@@ -224,8 +224,8 @@ static void finish(struct server *server, struct server *successor)
 static void report_failure(struct server *server, const struct frame_restarted *frame)
 {
 	if (frame->pid > 0)
-		fail_command(server, "Client %d %s: server %d keeps its clients", (int)frame->pid,
-			frame->text, server->pid);
+		fail_command(server, "Server %d keeps its clients: client %d cannot move: %s",
+			server->pid, (int)frame->pid, frame->text);
 	else
 		fail_command(server, "Server %d keeps its clients: %s", server->pid, frame->text);
 }

@@ -385,7 +385,7 @@ static bool aliases_are_settled(const struct session *session)
 
 static const char *aliases_stay(const struct session *session)
 {
-	return session->aliases->runs ? "has registered host memory" : NULL;
+	return session->aliases->runs ? "it has registered host memory" : NULL;
 }
 
 const struct session_part aliases_part = {

@@ -513,7 +513,15 @@ static bool virtual_is_settled(const struct session *session)
 	return session->n_closing_mappings == 0;
 }
 
+static const char *virtual_stays(const struct session *session)
+{
+	if (session->allocations.n_used > 0)
+		return "it has memory of a pool that is shared, or of cuMemCreate";
+	return session->regions ? "it has reserved addresses" : NULL;
+}
+
 const struct session_part virtual_part = {
+	.stays = virtual_stays,
 	.is_settled = virtual_is_settled,
 	.poll = virtual_poll,
 	.end = virtual_fini,

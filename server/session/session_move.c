@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "reply.h"
 #include "session.h"
 #include "session_part.h"
 #include "server/util/pack.h"
@@ -15,55 +16,33 @@
 /* frame_limits::priority, as in server/device/priority.h, which is a room above. */
 #define BACKGROUND 2
 
-/* The objects that only this server can have made, in the order of session::tables. */
-static const char *const table_reasons[] = {"has green contexts",
-	"has contexts with a part of the SMs", "has a linker", "has loaded code", "has loaded code",
-	"has events", "has graphs", "has memory of memory pools or of cuMemCreate", "has arrays",
-	"has textures or surfaces"};
-
-static const char *objects_stay(const struct session *session)
+const char *session_obstacle(struct session *session)
 {
-	_Static_assert(ARRAY_SIZE(table_reasons) == ARRAY_SIZE(((const struct session *)0)->tables),
-		"one for each table");
+	const char *why = record_obstacle(&session->record);
 
-	for (unsigned i = 0; i < ARRAY_SIZE(table_reasons); i++)
-		if (session->tables[i].n_used > 0)
-			return table_reasons[i];
-	for (uint32_t i = 0; i < session->n_marks; i++)
-		if (session->streams[i])
-			return "has streams";
-	return NULL;
+	if (!why && session->tracer)
+		why = "a trace of it runs";
+	if (!why && reply_peek_pending_error(session) != CUDA_SUCCESS)
+		why = "it has an error that its client does not know yet";
+	return why ? why : session_parts_obstacle(session);
 }
 
-static const char *memory_stays(const struct session *session)
+const char *session_stays(struct session *session)
 {
-	if (session->opened || session->n_shares > 0)
-		return "shares memory with another client";
-	if (session->regions)
-		return "has reserved addresses";
-	if (session->variables.n > 0 || session->ending_placements)
-		return "has loaded code";
-	return NULL;
-}
+	const char *why = session->script ? NULL : session_obstacle(session);
 
-const char *session_stays(const struct session *session)
-{
-	const char *reason = objects_stay(session);
-
-	if (!reason)
-		reason = memory_stays(session);
-	if (!reason)
-		reason = session_parts_stay(session);
-	if (reason)
-		return reason;
+	if (!why)
+		why = session_parts_stay(session);
+	if (why)
+		return why;
 	if (session->group)
-		return "is in a group";
+		return "it is in a group";
 	if (session->limits.priority == BACKGROUND)
-		return "is in the background";
+		return "it is in the background";
 	if (atomic_load(&session->is_suspended))
-		return "is suspended";
+		return "it is suspended";
 	if (session->trace)
-		return "is being traced";
+		return "a trace of it runs";
 	return NULL;
 }
 
@@ -110,8 +89,6 @@ int session_unpack(struct session *session, struct pack *pack)
 	if (!pack_get(pack, &moved, sizeof(moved)) || moved.n_held > MESSAGE_MAX ||
 		!pack_get(pack, receiver->held, moved.n_held))
 		return -EBADMSG;
-	/* What it has made in the other server is not in this one's record, if there is one. */
-	record_give_up(&session->record, "it has moved from another server");
 	receiver->head = moved.head;
 	receiver->n_held = moved.n_held;
 	session->active_threads = moved.active_threads;
@@ -151,7 +128,6 @@ void session_take_words(struct session *session, struct page __shm *before)
 	COPY(n_text);
 	COPY(timeline);
 	COPY(asked);
-	COPY(passed);
 	COPY(graph_asked);
 	COPY(reply);
 }

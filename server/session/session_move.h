@@ -14,10 +14,13 @@ struct pack;
 struct session;
 
 /*
- * Why the session has to stay in its server, as a clause about "it"; NULL: it can move. The
- * session's worker.
+ * The worker, whose session is at rest: why its objects cannot be made again, as a clause; NULL:
+ * they can.
  */
-const char *session_stays(const struct session *session);
+const char *session_obstacle(struct session *session);
+
+/* The same, and why the rest cannot move to another server. */
+const char *session_stays(struct session *session);
 
 /* The worker, whose session is at rest; the other server, before the worker starts. 0 or -errno. */
 int session_pack(struct session *session, struct pack *pack);
@@ -29,7 +32,10 @@ int session_unpack(struct session *session, struct pack *pack);
  */
 bool session_fits(const struct session *session, const struct page __shm *before);
 
-/* Copies what the server and the GPU have written into the page of the other server. */
+/*
+ * Copies what the server and the GPU have written into the page of the other server, except for
+ * waits that were passed: this server counts them from 0 on.
+ */
 void session_take_words(struct session *session, struct page __shm *before);
 
 #endif

@@ -50,6 +50,16 @@ bool session_parts_are_settled(const struct session *session)
 	return true;
 }
 
+const char *session_parts_obstacle(struct session *session)
+{
+	const char *reason = NULL;
+
+	for (unsigned i = 0; session_parts[i] && !reason; i++)
+		if (session_parts[i]->obstacle)
+			reason = session_parts[i]->obstacle(session);
+	return reason;
+}
+
 const char *session_parts_stay(const struct session *session)
 {
 	const char *reason = NULL;

@@ -82,8 +82,8 @@ struct session_part {
 	void (*fault)(void);
 
 	/*
-	 * The worker: why the session cannot move to another server, as a clause about "it";
-	 * NULL: the part does not keep it.
+	 * The worker: why what the part has besides cannot move to another server, as a clause;
+	 * NULL: it can.
 	 */
 	const char *(*stays)(const struct session *session);
 
@@ -130,6 +130,7 @@ void session_parts_begin(struct session *session, void *memory);
 bool session_parts_are_settled(const struct session *session);
 
 /* The reason of the first part that has one; NULL: none has. */
+const char *session_parts_obstacle(struct session *session);
 const char *session_parts_stay(const struct session *session);
 
 /* From the last part to the first: what a part needs comes before it. 0 or -errno. */

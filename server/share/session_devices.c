@@ -339,26 +339,15 @@ static void session_devices_trim_all(struct session *session, _unused_ bool all)
 	session_devices_trim(session);
 }
 
-static const char *session_device_stays(const struct session_device *sdev)
-{
-	if (sdev->arena.away + sdev->allocations_away > 0)
-		return "has memory that is evicted";
-	if (sdev->share.green)
-		return "has a share of the SMs";
-	for (unsigned i = 0; i < LIMITS_RAISED; i++)
-		if (sdev->asks.value[i] > 0)
-			return "has raised a limit of its GPU";
-	return NULL;
-}
-
 static const char *session_devices_stay(const struct session *session)
 {
-	const char *reason = NULL;
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		const struct session_device *sdev = session->devices[i];
 
-	for (unsigned i = 0; i < DEVICES_MAX && !reason; i++)
-		if (session->devices[i])
-			reason = session_device_stays(session->devices[i]);
-	return reason;
+		if (sdev && sdev->arena.away + sdev->allocations_away > 0)
+			return "it has memory that is evicted";
+	}
+	return NULL;
 }
 
 static int session_devices_pack(struct session *session, struct pack *pack)

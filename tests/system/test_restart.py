@@ -124,8 +124,8 @@ def test_who_stays():
         equal(code.stdout.readline(), "working_set: ready\n")
         old = service.server()
         reply = service.command("restart_server", str(old), check=False)
-        contains(reply.stdout + reply.stderr,
-                 "Client %d has loaded code: server %d keeps its clients" % (code.pid, old))
+        contains(reply.stdout + reply.stderr, "Server %d keeps its clients: client %d cannot move: "
+                 "it has memory of a pool" % (old, code.pid))
         wait_for("the successor to end", lambda: service.servers() == [old])
         resident.ask()
         contains(restart(service, "-f"), "moved its 1 clients")
@@ -151,15 +151,27 @@ def test_other_gpus():
         client.end()
 
 
+def test_work_without_a_pause():
+    """The next kernels are queued long before the last has ended."""
+    with mps.Service() as service:
+        busy = service.popen("stuck", "busy")
+        equal(busy.stdout.readline(), "stuck: running\n")
+        for _ in range(2):
+            contains(restart(service), "moved its 1 clients")
+        equal(busy.poll(), None)
+        busy.kill()
+
+
 def test_work_that_does_not_end():
     """All stay, and the reply names the client. Its calls went on waiting meanwhile."""
     with mps.Service() as service:
         resident = Resident(service)
-        stuck = service.popen("stuck", "busy")
+        stuck = service.popen("stuck", "in a host function")
         equal(stuck.stdout.readline(), "stuck: running\n")
         old = service.server()
         reply = service.command("restart_server", str(old), "-t", "1", check=False)
-        contains(reply.stdout + reply.stderr, "keeps its clients")
+        contains(reply.stdout + reply.stderr, "Server %d keeps its clients: client %d cannot move: "
+                 "it still has work on a GPU" % (old, stuck.pid))
         equal(service.servers()[0], old)
         resident.ask()
         resident.end()
