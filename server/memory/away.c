@@ -352,12 +352,23 @@ static bool is_over(struct session *session)
 	return fault_get() != CUDA_SUCCESS || atomic_load(&session->is_ending);
 }
 
+/* What the GPU, which is entered, lacks for what has to come back. */
+static uint64_t lack(const struct session_device *sdev)
+{
+	uint64_t bytes = away_on(sdev);
+	size_t n_free, n_total;
+
+	if (cuda.cuMemGetInfo_v2(&n_free, &n_total) != CUDA_SUCCESS || n_free >= bytes)
+		return sdev->device->granularity;
+	return bytes - n_free;
+}
+
 /* Makes others leave: those at rest, or else one that is at work. */
 static bool make_space(
 	struct session *session, const struct session_device *sdev, uint64_t since_ns)
 {
 	enum eviction_stay *stay = &session->eviction->found;
-	uint64_t bytes = away_on(sdev);
+	uint64_t bytes = lack(sdev);
 	uint32_t device = sdev->device->ordinal;
 
 	if (eviction_make_space(session, device, bytes, since_ns, stay) > 0)

@@ -193,6 +193,11 @@ uint64_t eviction_progress(const struct session *session)
 	return sum;
 }
 
+bool eviction_is_lasting(const struct eviction *one)
+{
+	return one->has_lasted && eviction_progress(one->session) == one->lasting_progress;
+}
+
 /* ---- requests */
 
 void eviction_ask(struct eviction *one, uint32_t device, uint64_t bytes)
@@ -315,6 +320,9 @@ void eviction_answer(struct session *session, uint64_t bytes, enum eviction_stay
 	struct eviction *own = session->eviction;
 
 	lock_hold(&eviction_lock);
+	/* It had to stop for this work already, in vain. */
+	if (stay == STAY_AT_WORK && eviction_is_lasting(own))
+		stay = STAY_LASTS;
 	own->state = EVICTION_IDLE;
 	own->given = bytes;
 	atomic_store(&own->stay, stay);

@@ -24,6 +24,9 @@ uint64_t eviction_present(const struct eviction *one, uint32_t device);
 uint64_t eviction_may_leave(
 	const struct eviction *one, const struct session *other, uint32_t device);
 
+/* Whether it had to stop already, and the same work still goes on. */
+bool eviction_is_lasting(const struct eviction *one);
+
 /* Any thread, while the session lives: its worker looks at `what' before its next message. */
 void eviction_want(struct session *session, unsigned what);
 

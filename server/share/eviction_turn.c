@@ -75,40 +75,56 @@ static bool has_stayed(
 	       (soft_limit_holds(session, device) && soft_limit_borrowed(one->session, device) > 0);
 }
 
-/* Under the lock: whether it had to stop already, and the same work still goes on. */
-static bool is_lasting(const struct eviction *one)
-{
-	return one->has_lasted && eviction_progress(one->session) == one->lasting_progress;
-}
-
 /* Under the lock: which of two has to stop. To ask one whose work lasts takes ten seconds. */
 static bool stops_before(const struct eviction *one, const struct eviction *other)
 {
 	if (!other)
 		return true;
-	if (is_lasting(one) != is_lasting(other))
-		return !is_lasting(one);
+	if (eviction_is_lasting(one) != eviction_is_lasting(other))
+		return !eviction_is_lasting(one);
 	return one->turn.here_ns < other->turn.here_ns;
 }
 
+/* Under the lock: whether it can stop for the session, and then frees `bytes' at least. */
+static bool can_stop(
+	const struct eviction *one, const struct session *session, uint32_t device, uint64_t bytes)
+{
+	return one->session != session && one->state == EVICTION_IDLE && !one->is_busy &&
+	       eviction_may_leave(one, session, device) >= bytes;
+}
+
 /*
- * Under the lock: the session that has stayed for longest, and for long enough; NULL: none, for
- * now. One whose work lasts has to stop only if there is no other.
+ * Under the lock: the session that has stayed for longest, and for long enough, of those that can
+ * free `bytes'; NULL: none, for now. One whose work lasts has to stop only if there is no other.
  */
-static struct eviction *choose_to_stop(const struct session *session, uint32_t device, uint64_t now)
+static struct eviction *choose_of(const struct session *session, uint32_t device, uint64_t bytes,
+	uint64_t now, bool *ret_is_other)
 {
 	struct eviction *first = NULL;
 	bool is_other = false;
 
 	for (struct eviction *one = evictions; one; one = one->next) {
-		if (one->session == session || one->state != EVICTION_IDLE || one->is_busy ||
-			eviction_may_leave(one, session, device) == 0)
+		if (!can_stop(one, session, device, bytes))
 			continue;
-		is_other = is_other || !is_lasting(one);
+		is_other = is_other || !eviction_is_lasting(one);
 		if (has_stayed(one, session, device, now) && stops_before(one, first))
 			first = one;
 	}
-	return first && is_other && is_lasting(first) ? NULL : first;
+	*ret_is_other = is_other;
+	return first && is_other && eviction_is_lasting(first) ? NULL : first;
+}
+
+/*
+ * Under the lock: the same. A session that frees all that is lacking has to stop rather than small
+ * neighbours, which would free only some of it.
+ */
+static struct eviction *choose_to_stop(
+	const struct session *session, uint32_t device, uint64_t bytes, uint64_t now)
+{
+	bool is_other;
+	struct eviction *first = choose_of(session, device, bytes, now, &is_other);
+
+	return is_other ? first : choose_of(session, device, 1, now, &is_other);
 }
 
 static void log_first_turn(uint32_t device)
@@ -127,7 +143,7 @@ static uint32_t stop_one(struct session *session, uint32_t device, uint64_t byte
 	struct eviction *own = session->eviction, *victim;
 
 	lock_hold(&eviction_lock);
-	victim = is_first(own) ? choose_to_stop(session, device, now_ns()) : NULL;
+	victim = is_first(own) ? choose_to_stop(session, device, bytes, now_ns()) : NULL;
 	if (!victim)
 		return 0;
 	own->turn.has_begun = true;

@@ -73,6 +73,7 @@ static unsigned n_clients, n_lasting;
 static uint64_t clock_ns, end_ns;
 static sem_t all_done;
 static _Thread_local struct client *self;
+static _Thread_local unsigned entered; /* the number of a GPU */
 
 /* No rooms: what the parts of a session do at rest is not part of this. */
 const struct session_part *const session_parts[] = {NULL};
@@ -174,9 +175,16 @@ void __wrap_session_devices_trim(_unused_ struct session *session)
 {
 }
 
-CUresult __wrap_session_device_enter(
-	_unused_ struct session *session, _unused_ struct session_device *sdev)
+CUresult __wrap_session_device_enter(_unused_ struct session *session, struct session_device *sdev)
 {
+	entered = sdev->device->ordinal;
+	return CUDA_SUCCESS;
+}
+
+static CUresult memory_info(size_t *n_free, size_t *n_total)
+{
+	*n_free = CARD - used[entered];
+	*n_total = CARD;
 	return CUDA_SUCCESS;
 }
 
@@ -350,6 +358,7 @@ static const struct row {
 	uint64_t idle_ns[CLIENTS_MAX]; /* after each kernel */
 	unsigned whole;                /* bits: those whose memory is one chunk */
 	unsigned waiting;              /* bits: those that may have no turn */
+	unsigned staying;              /* bits: those that leave for nobody */
 	unsigned store_mib;            /* for what leaves; 0: enough */
 } rows[] = {
 	{"two", {{48}, {48}}, .kernel_ns = {50 * MS, 50 * MS}},
@@ -362,10 +371,12 @@ static const struct row {
 	{"two GPUs", {{48, 48}, {48, 48}}, .kernel_ns = {50 * MS, 200 * MS}},
 	{"two GPUs, and neighbours on one of them", {{48, 48}, {48}, {0, 48}, {48}, {0, 48}},
 		.kernel_ns = {100 * MS, 50 * MS, 300 * MS, 50 * MS, 50 * MS}},
-	{"a kernel that does not end", {{20}, {40}, {40}},
+	{"a kernel that does not end", {{40}, {20}, {24}},
 		.kernel_ns = {ENDLESS, 50 * MS, 50 * MS}},
-	{"... on both GPUs", {{20, 20}, {40, 40}, {40, 40}},
+	{"... on both GPUs", {{40, 40}, {20, 20}, {24, 24}},
 		.kernel_ns = {ENDLESS, 50 * MS, 100 * MS}},
+	{"small ones beside two that take turns", {{48}, {48}, {4}, {4}},
+		.kernel_ns = {50 * MS, 50 * MS, 50 * MS, 50 * MS}, .staying = 12},
 	/* The memory of the first two fits neither into the rest of the card nor into the store. */
 	{"a small one beside a full store", {{40}, {40}, {4}},
 		.kernel_ns = {50 * MS, 50 * MS, 50 * MS}, .idle_ns = {100 * S}, .whole = 3,
@@ -423,6 +434,8 @@ static void check_row(const struct row *row)
 			fail_msg("%s: it had to stop %u times, not once", row->name, n_lasting);
 		if (client->kernel_ns != ENDLESS && client->n_kernels < 5)
 			fail_msg("%s: client %u had no turns", row->name, i);
+		if ((row->staying & 1u << i) && atomic_load(&client->eviction.n_moves) > 0)
+			fail_msg("%s: client %u has left", row->name, i);
 		if (waited_ns > bound_ns(row))
 			fail_msg("%s: client %u has waited for %llu ms, not %llu", row->name, i,
 				(unsigned long long)(waited_ns / MS),
@@ -443,8 +456,11 @@ static int start(_unused_ void **state)
 	clock_ns = 10 * S;
 	setenv("MPS_OVERSUBSCRIBE_STAY", "1", 1);
 	eviction_init();
-	for (unsigned i = 0; i < GPUS; i++)
+	cuda.cuMemGetInfo_v2 = memory_info;
+	for (unsigned i = 0; i < GPUS; i++) {
 		gpus[i].ordinal = i;
+		gpus[i].granularity = CHUNK;
+	}
 	return sem_init(&all_done, 0, 0);
 }
 
