@@ -306,12 +306,15 @@ static void worker_rest(struct session *session, int *sleep_ms)
 	if (unlikely(replay_is_test()) && fault_get() == CUDA_SUCCESS)
 		streams_poll(session);
 	if (!session->busy && !session->has_pending_seqnos && session_parts_are_settled(session)) {
+		int pause_ms;
+
 		session_set_at_work(session, false);
 		if (unlikely(eviction_is_test()))
 			away_leave(session);
 		if (unlikely(replay_is_test()))
 			replay_leave(session);
-		worker_sleep(session, SLEEP_MS);
+		pause_ms = away_warm_store(session);
+		worker_sleep(session, pause_ms < 0 ? SLEEP_MS : pause_ms);
 		return;
 	}
 	worker_sleep(session, *sleep_ms);

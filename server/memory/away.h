@@ -24,6 +24,13 @@ void away_serve(struct session *session);
 /* The session has executed messages, so it is not idle: answers a request with that. */
 void away_refuse(struct session *session);
 
+/*
+ * The session is idle, also while its memory is away: makes the store larger for the next move, by
+ * one piece, until a message comes. Returns for how many milliseconds the worker may sleep; -1: for
+ * as long as it wants.
+ */
+int away_warm_store(struct session *session);
+
 /* All that may leave does, if the session is at rest; later calls take what has come since. */
 void away_leave(struct session *session);
 

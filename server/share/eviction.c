@@ -28,6 +28,7 @@
 
 struct lock eviction_lock = LOCK_INIT(EVICTIONS);
 struct eviction *evictions;
+static _Atomic uint64_t all_away; /* bytes of all sessions, on all GPUs */
 static bool is_test;
 static uint64_t stay_ns;
 
@@ -68,6 +69,7 @@ void eviction_note_away(struct session *session, uint32_t device, uint64_t bytes
 {
 	uint64_t old = atomic_exchange(&session->eviction->away[device], bytes);
 
+	atomic_fetch_add(&all_away, bytes - old);
 	if (session->group)
 		atomic_fetch_add(&session->group->evicted[device], bytes - old);
 }
@@ -79,6 +81,19 @@ uint64_t eviction_bytes(const struct session *session)
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		bytes += atomic_load_explicit(&session->eviction->away[i], memory_order_relaxed);
 	return bytes;
+}
+
+uint64_t eviction_store_size(void)
+{
+	uint64_t most = 0;
+
+	if (atomic_load_explicit(&all_away, memory_order_relaxed) == 0)
+		return 0;
+	lock_take(&eviction_lock);
+	for (const struct eviction *one = evictions; one; one = one->next)
+		most = MAX(most, eviction_bytes(one->session));
+	lock_release(&eviction_lock);
+	return host_store_used() + most;
 }
 
 uint64_t eviction_ns(const struct session *session)

@@ -109,6 +109,12 @@ bool eviction_is_allowed(const struct session *session);
  */
 bool eviction_may_ask(const struct session *session, uint32_t device, uint64_t size);
 
+/*
+ * How large the store has to be for the next move: for what is in it, and what leaves when the
+ * session with most bytes away comes back. 0: nothing is away. Any thread.
+ */
+uint64_t eviction_store_size(void);
+
 /* Any thread, while the session lives: bytes that are away now, on all GPUs. */
 uint64_t eviction_bytes(const struct session *session);
 uint64_t eviction_ns(const struct session *session); /* how long any were away, until now */

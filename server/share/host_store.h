@@ -5,8 +5,8 @@
 /*
  * The store: host memory of the server that keeps the bytes of GPU memory while that memory is
  * evicted (eviction.h). It consists of pieces of HOST_PIECE bytes, each registered in the driver
- * once, since that takes milliseconds, and kept for later bytes. Bytes take whole slots, which
- * need not be adjacent.
+ * once, since that takes milliseconds, and kept for later bytes. Idle workers make pieces for the
+ * next eviction. Bytes take whole slots, which need not be adjacent.
  *
  * Any thread. Where the driver is called, with a GPU's context.
  */
@@ -25,6 +25,13 @@ void host_store_init(void);
 
 /* Space for `size' bytes, which is not 0. False: the store is full, or the driver refuses. */
 bool host_store_take(uint64_t size, struct stored *ret_stored);
+
+/*
+ * Makes one piece, unless there are pieces for `size' bytes, or nothing was ever stored. Leaves off
+ * when goes_on() is false, which it asks every millisecond. Returns whether another call can make
+ * more.
+ */
+bool host_store_warm(uint64_t size, bool (*goes_on)(void *), void *arg);
 
 /* No copy of these bytes is under way. Does nothing if there are none. */
 void host_store_give(struct stored *stored);

@@ -355,6 +355,38 @@ static void test_full_store(void **state)
 	assert_true(away_return(harness.session));
 }
 
+/* While something is away, idle workers make the store large enough for the next move. */
+static void test_warm_store(void **state)
+{
+	struct session *session = harness.session;
+	int before = fake_counts.registrations;
+	uint64_t freed;
+
+	(void)state;
+	alloc(40 * MIB);
+	freed = alloc(4 * MIB);
+	assert_int_equal(away_warm_store(session), -1);
+	away_leave(session);
+	assert_int_equal(fake_counts.registrations, before + 2);
+	/* Messages come first. */
+	send_memory_free(freed);
+	assert_true(away_warm_store(session) > 0);
+	assert_int_equal(fake_counts.registrations, before + 2);
+	assert_int_equal(harness_serve(), 0);
+	assert_true(away_warm_store(session) > 0);
+	assert_int_equal(fake_counts.registrations, before + 3);
+	assert_int_equal(away_warm_store(session), -1);
+	assert_true(away_return(session));
+	assert_int_equal(away_warm_store(session), -1);
+	/* Nobody tries again what the driver has refused, before it is needed. */
+	alloc(56 * MIB);
+	away_leave(session);
+	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+	assert_int_equal(away_warm_store(session), -1);
+	assert_int_equal(away_warm_store(session), -1);
+	assert_int_equal(fake_counts.registrations, before + 3);
+}
+
 /* Whatever call of the driver fails, what is lost is time. */
 static void test_refusals(void **state)
 {
@@ -549,6 +581,7 @@ int main(void)
 		TEST(test_held),
 		TEST(test_held_late),
 		TEST(test_full_store),
+		TEST(test_warm_store),
 		TEST(test_refusals),
 		TEST(test_choice),
 		TEST(test_for_the_driver),
