@@ -43,6 +43,7 @@ class Bed:
     words: tuple  # of working_set
     stretch_s: float
     stay_s: float  # the service's default: 5
+    pause_s: float  # between the start of programs and their first requests
     is_real: bool = True
 
     @contextlib.contextmanager
@@ -77,8 +78,8 @@ class Bed:
             held.communicate()
 
 
-REAL = Bed(32 << 10, (), 5, 5)
-SOFT = Bed(64, SPARSELY, 0.3, 0.3, False)
+REAL = Bed(32 << 10, (), 5, 5, 5)
+SOFT = Bed(64, SPARSELY, 0.3, 0.3, 0.1, False)
 bed = REAL  # pylint: disable=invalid-name
 
 
@@ -129,6 +130,8 @@ def step_evict_pairs():
 class TorchWorker(Worker):
     """The same with PyTorch."""
 
+    name = "torch_requests"
+
     def __init__(self, made, mib):
         self.service = made
         self.process = subprocess.Popen(
@@ -143,6 +146,7 @@ def four_in_turn(service, kind, mib):
     """Milliseconds of the first requests after a pause, and of those that follow at once."""
     workers = [kind(service, mib) for _ in range(4)]
     first, second = [], []
+    time.sleep(bed.pause_s)
     for _ in range(REQUESTS):
         for worker in workers:
             first.append(worker.ask())

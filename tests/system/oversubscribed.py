@@ -54,6 +54,8 @@ class Oversize:
 class Worker:
     """A client that computes on its memory when it is asked to, and checks the result."""
 
+    name = PROGRAM
+
     def __init__(self, made, mib, waits=True, **more):
         self.service = made
         self.process = made.popen(PROGRAM, str(mib), *SPARSELY, "--requests",
@@ -89,7 +91,7 @@ class Worker:
         self.process.stdin = None
         code, out, err = self.service.finish(self.process)
         equal(code, 0, out + err)
-        contains(out, PROGRAM + ": ok")
+        contains(out, self.name + ": ok")
 
     def kill(self):
         self.process.kill()
