@@ -124,6 +124,7 @@ static void close_everything(struct daemon *daemon)
 	uv_close((uv_handle_t *)&daemon->quit_timer, NULL);
 	uv_close((uv_handle_t *)&daemon->retry_timer, NULL);
 	uv_close((uv_handle_t *)&daemon->idle_timer, NULL);
+	uv_close((uv_handle_t *)&daemon->dmem_timer, NULL);
 	kernel_log_close(daemon);
 	standard_input_close();
 	manager_stop(daemon);
@@ -434,6 +435,8 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 	uv_timer_init(&daemon->loop, &daemon->quit_timer);
 	uv_timer_init(&daemon->loop, &daemon->retry_timer);
 	uv_timer_init(&daemon->loop, &daemon->idle_timer);
+	uv_timer_init(&daemon->loop, &daemon->dmem_timer);
+	daemon->dmem_timer.data = daemon;
 	kernel_log_open(daemon);
 	uv_timer_init(&daemon->loop, &daemon->report_timer);
 	daemon->report_timer.data = daemon;

@@ -81,8 +81,12 @@
 #define PRINTF_BUFFER_MAX ((uint64_t)64 << 20)
 #define DEVICE_HEAP_MAX ((uint64_t)1 << 30)
 
-/* Groups with limits of one daemon and of one server: an entry has 4 KiB. */
+/* Groups with limits of one daemon; a server has an entry of 4 KiB for each, and each cgroup. */
 #define GROUPS_MAX 256
+
+/* Cgroups with limits of memory, of one daemon; and how many of them enclose a client at most. */
+#define CGROUPS_MAX 256
+#define CGROUP_LEVELS_MAX 4
 
 /* Devices of one server; cudart and NVML support no more. */
 #define DEVICES_MAX 64

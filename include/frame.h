@@ -176,8 +176,11 @@ struct frame_client {
 	uint64_t pid;
 	uint32_t uid;
 	uint32_t gid;
-	uint32_t group;             /* the ID from FRAME_GROUP; 0: no group */
-	uint32_t account;           /* the UID of the account that the client's UID belongs to */
+	uint32_t group;   /* the ID from FRAME_GROUP; 0: no group */
+	uint32_t account; /* the UID of the account that the client's UID belongs to */
+	/* The same of its cgroups with limits of memory, which count as those of its group; then 0.
+	 */
+	uint32_t cgroups[CGROUP_LEVELS_MAX];
 	struct frame_limits limits; /* without the limits of its group */
 	struct frame_hello hello;
 };
@@ -191,8 +194,8 @@ struct frame_client {
  */
 struct frame_group {
 	struct frame_head head;
-	uint32_t id; /* never 0 */
-	uint32_t reserved;
+	uint32_t id;        /* never 0 */
+	uint32_t is_cgroup; /* 1: it has only limits of memory, and is none of the operator's */
 	struct frame_limits limits;
 	char name[GROUP_NAME_MAX];
 };

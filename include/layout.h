@@ -124,6 +124,7 @@ enum memory_refusal {
 	REFUSAL_NONE,
 	REFUSAL_BY_CLIENT, /* the client's own limit of a GPU's memory */
 	REFUSAL_BY_GROUP,  /* the limit of the client's group */
+	REFUSAL_BY_CGROUP, /* dmem.max of a cgroup of the client */
 	REFUSAL_BY_HOST,   /* the bound of host memory that the server holds for the client */
 	REFUSALS,
 };

@@ -140,7 +140,7 @@ static int take_begin(const struct frame_move_begin *frame)
 
 static bool is_client_ok(const struct frame_client *client)
 {
-	return client->group == 0 &&
+	return client->group == 0 && client->cgroups[0] == 0 &&
 	       frame_text_ok(client->hello.command, sizeof(client->hello.command));
 }
 

@@ -95,12 +95,21 @@ void client_conn_refuse(
 	client_conn_notify_of(client, FRAME_CLIENT_GONE);
 }
 
-static bool has_unknown_group(const struct frame_client *client)
+static bool is_unknown_group(uint32_t id)
 {
-	struct group *group = group_find(client->group);
+	struct group *group = group_find(id);
 
 	group_unref(group);
-	return client->group != 0 && !group;
+	return id != 0 && !group;
+}
+
+static bool has_unknown_group(const struct frame_client *client)
+{
+	bool is_unknown = is_unknown_group(client->group);
+
+	for (unsigned i = 0; i < CGROUP_LEVELS_MAX; i++)
+		is_unknown |= is_unknown_group(client->cgroups[i]);
+	return is_unknown;
 }
 
 /* NULL, or the reason why this client cannot be served. */
@@ -228,6 +237,8 @@ static void client_conn_grant(struct session *session, const struct frame_client
 		log_line("Client process %d has CUDA_MPS_CLIENT_PRIORITY=%s, which is ignored: 0 "
 			 "(normal), 1 (below normal) and 2 (background) are accepted",
 			(int)client->pid, quote(&quoted, own->value));
+	for (unsigned i = 0; i < CGROUP_LEVELS_MAX; i++)
+		session->cgroups[i] = group_find(client->cgroups[i]);
 	grant_set(session, &limits, group_find(client->group));
 }
 
@@ -531,7 +542,7 @@ void client_conn_notify_contexts(struct client_conn *conn)
 
 void client_conn_note_group(struct client_conn *conn)
 {
-	if (!conn->session->group)
+	if (!conn->session->group && !conn->session->cgroups[0])
 		return;
 	grant_publish_memory(conn->session);
 	client_conn_notify_contexts(conn);

@@ -153,7 +153,6 @@ static void daemon_lost(struct server *server)
 static void daemon_found(struct server *server)
 {
 	server_notify_devices(server);
-	group_link_introduce();
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
 		client_conn_notify(conn, FRAME_CLIENT_HERE);
 		client_conn_notify_contexts(conn);
@@ -162,6 +161,8 @@ static void daemon_found(struct server *server)
 	}
 	newcomers_notify(server);
 	arrivals_notify(server);
+	/* The daemon knows cgroups by the clients in them. */
+	group_link_introduce();
 	server_notify_state(server);
 }
 

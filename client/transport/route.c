@@ -210,6 +210,8 @@ static const struct {
 	[REFUSAL_BY_GROUP] = {"the group of this program has reached its limit of a GPU's memory",
 		"free memory, also in other programs of the group (mps-control ps -l), or raise "
 		"the limit (mps-control group set)"},
+	[REFUSAL_BY_CGROUP] = {"a cgroup of this program has reached its limit of a GPU's memory",
+		"free memory, also in other programs of the cgroup, or raise its dmem.max"},
 	[REFUSAL_BY_HOST] = {"the service holds as much host memory for this program as it may",
 		"destroy streams, graphs, modules or other objects (server.log counts them), or "
 		"raise MPS_CLIENT_HOST_MIB of the daemon"},

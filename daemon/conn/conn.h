@@ -68,6 +68,8 @@ struct conn {
 	struct server *handed_to; /* not owned; the server that it is handed to */
 	uint32_t entry; /* the id of the group whose socket it came by; 0: the daemon's socket */
 	uint32_t group; /* its id; 0: none */
+	uint32_t
+		cgroups[CGROUP_LEVELS_MAX]; /* the same, of cgroups with limits (cgroup_groups.h) */
 
 	/* A server: */
 	struct server *server; /* not owned; NULL once it has ended */

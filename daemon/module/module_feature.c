@@ -91,8 +91,7 @@ void module_context_share_describe(struct conn *conn, const struct tokens *token
 static void set_memacct(struct daemon *daemon, bool is_off)
 {
 	daemon->is_memacct_off = is_off;
-	list_each (struct group, group, &daemon->groups.list, link)
-		group_shares_changed(daemon, group);
+	group_shares_changed_all(daemon);
 	daemon_want(daemon, WANT_RECORD);
 }
 

@@ -19,6 +19,7 @@
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
+#include "daemon/server/group_shares.h"
 #include "daemon/server/server.h"
 #include "daemon/server/viewer.h"
 #include "daemon/watch/counting.h"
@@ -115,18 +116,16 @@ static void add_clients(const struct conn *conn, struct table *table, const stru
 		}
 }
 
-/* What the clients of the namespace have together. */
+/* What the clients of the namespace, or of the cgroup, have together in that server. */
 static struct amounts amounts_of_group(
 	const struct server *server, const struct group *group, const struct frame_device *device)
 {
-	const struct settings settings = groups_settings(group, &server->devices);
-	char uuid[DEVICE_UUID_TEXT];
-	struct amounts amounts = {.soft = settings.soft_limit};
+	const struct frame_limits limits = group_shares_limits(server, group);
+	struct amounts amounts = {
+		.soft = limits.soft[device->ordinal], .hard = limits.memory[device->ordinal]};
 
-	device_uuid_text(device, uuid);
-	amounts.hard = settings_get_memory(&settings, &server->devices, uuid);
 	list_each (const struct client, client, &server->clients, link)
-		if (client->group == group->id) {
+		if (client_is_in(client, group->id)) {
 			amounts.used += client->counts.memory[device->ordinal];
 			amounts.away += client->counts.away[device->ordinal];
 		}
@@ -148,12 +147,38 @@ static void add_namespace(
 		add_clients(conn, table, server, namespace->group->id, namespace->name);
 }
 
+static bool shows_cgroup(
+	const struct conn *conn, const struct server *server, const struct group *group)
+{
+	list_each (const struct client, client, &server->clients, link)
+		if (client_is_in(client, group->id) && viewer_sees_client(conn, server, client))
+			return true;
+	return false;
+}
+
+/* The cgroups with limits whose clients the server has. */
+static void add_cgroups(const struct conn *conn, struct table *table, const struct server *server)
+{
+	list_each (const struct group, group, &conn->daemon->groups.cgroups, link) {
+		if (!shows_cgroup(conn, server, group))
+			continue;
+		for (unsigned i = 0; i < server->devices.n; i++) {
+			const struct frame_device *device = &server->devices.items[i];
+			const struct amounts amounts = amounts_of_group(server, group, device);
+
+			add_row(table, server->slot, group->name, 0, device, &amounts);
+		}
+	}
+}
+
 static void add_slot(const struct conn *conn, struct table *table, const struct slot *slot)
 {
 	list_each (const struct namespace, namespace, &slot->namespaces, link)
 		add_namespace(conn, table, namespace);
 	if (slot->server && !*slot->name)
 		add_clients(conn, table, slot->server, 0, NAMESPACE_DEFAULT);
+	if (slot->server)
+		add_cgroups(conn, table, slot->server);
 }
 
 /* ---- describe and set */

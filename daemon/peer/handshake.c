@@ -15,6 +15,7 @@
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
+#include "daemon/server/cgroup_groups.h"
 #include "daemon/server/membership.h"
 #include "daemon/server/server.h"
 #include "daemon/server/slot_choice.h"
@@ -61,7 +62,7 @@ static void handshake_client(struct conn *conn)
 			daemon->config.uid, conn->cred.uid);
 		return;
 	}
-	if (!membership_decide(conn))
+	if (!membership_decide(conn) || !cgroup_groups_join(conn))
 		return;
 	slot = slot_choose(conn, &error);
 	if (slot)

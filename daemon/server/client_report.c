@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "cgroup_groups.h"
 #include "clients.h"
 #include "group_shares.h"
 #include "membership.h"
@@ -71,6 +72,7 @@ static void restore_membership(
 	client->is_reported = true;
 	if (group && membership_is_possible(server, group))
 		client->group = group->id;
+	cgroup_groups_join_process(server->daemon, client->pid, client->cgroups);
 	memcpy(client->partition, note->partition, sizeof(client->partition));
 }
 

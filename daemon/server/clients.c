@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "cgroup.h"
 #include "eviction_stay.h"
 #include "group_shares.h"
 #include "partition_choice.h"
@@ -130,7 +129,6 @@ int clients_add(
 	client->uid = note->uid;
 	client->program = note->program;
 	client->pid_namespace = read_pid_namespace(client->pid);
-	/* Of an adopted server's client: what a file of the kernel says is not known any more. */
 	set_soft_limits(client, server_settings(server, note->uid).soft_limit);
 	memcpy(client->command, note->command, sizeof(client->command));
 	list_add_tail(&server->clients, &client->link);
@@ -316,7 +314,6 @@ static struct frame_limits client_limits(
 
 	limits_init(&limits);
 	settings_lower(&settings, &server->devices, &limits);
-	cgroup_lower_limits(conn, &server->devices, &limits);
 	if (group) {
 		settings = groups_settings(group, &server->devices);
 		settings_lower(&settings, &server->devices, &limits);
@@ -327,11 +324,21 @@ static struct frame_limits client_limits(
 	return limits;
 }
 
+static int send_cgroups(struct server *server, const struct conn *conn)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < CGROUP_LEVELS_MAX && conn->cgroups[i] != 0 && r == 0; i++)
+		r = group_shares_send(
+			server, groups_get(&server->daemon->groups, conn->cgroups[i]));
+	return r;
+}
+
 /* Sends the client, which is already on the server's list. */
 static int send_client(struct server *server, struct conn *conn, struct client *client)
 {
 	struct group *group = groups_get(&server->daemon->groups, conn->group);
-	const struct frame_client frame = {
+	struct frame_client frame = {
 		.head = frame_head(FRAME_CLIENT, 1),
 		.id = client->id,
 		.pid = (uint64_t)conn->cred.pid,
@@ -345,6 +352,9 @@ static int send_client(struct server *server, struct conn *conn, struct client *
 	};
 	int r = group ? group_shares_send(server, group) : 0;
 
+	memcpy(frame.cgroups, conn->cgroups, sizeof(frame.cgroups));
+	if (r == 0)
+		r = send_cgroups(server, conn);
 	if (r < 0)
 		return r;
 	memcpy(client->partition, frame.limits.partition, sizeof(client->partition));
@@ -391,6 +401,7 @@ int clients_hand_over(struct server *server, struct conn *conn)
 	if (r < 0)
 		return r;
 	client->group = conn->group;
+	memcpy(client->cgroups, conn->cgroups, sizeof(client->cgroups));
 	r = send_client(server, conn, client);
 	if (r < 0) {
 		client_free(server, client);

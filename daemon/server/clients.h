@@ -59,7 +59,9 @@ struct client {
 	struct account *account; /* owns a reference */
 	uint32_t program;        /* from its HELLO */
 	uint32_t group;          /* its id; 0: none */
-	uint64_t pid_namespace;  /* its inode; 0: not known */
+	uint32_t
+		cgroups[CGROUP_LEVELS_MAX]; /* the same, of cgroups with limits (cgroup_groups.h) */
+	uint64_t pid_namespace;             /* its inode; 0: not known */
 	char command[FRAME_TEXT_MAX];
 	uint64_t
 		partition[DEVICES_MAX]; /* the chunks of SMs that it has, of GPUs with partitions */
@@ -81,6 +83,15 @@ struct client *clients_find(const struct server *server, uint64_t id);
 
 /* How many clients of that process the server has. */
 unsigned clients_count_process(const struct server *server, pid_t pid);
+
+/* Whether it is in the group, or in the cgroup of that group. */
+static inline bool client_is_in(const struct client *client, uint32_t group)
+{
+	for (unsigned i = 0; i < CGROUP_LEVELS_MAX; i++)
+		if (client->cgroups[i] == group)
+			return true;
+	return client->group == group;
+}
 
 /* How many clients are in the group, or wait for their server and will be. */
 unsigned clients_count_group(const struct daemon *daemon, uint32_t group);

@@ -13,10 +13,12 @@
 
 #include <string.h>
 
+#include "clients.h"
 #include "limit_text.h"
 #include "membership.h"
 #include "server.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/dmem.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 
@@ -79,13 +81,15 @@ static uint64_t leased(const struct group *group, const uint8_t uuid[16])
 	return sum;
 }
 
-static struct frame_limits limits_of(const struct server *server, const struct group *group)
+struct frame_limits group_shares_limits(const struct server *server, const struct group *group)
 {
 	const struct settings settings = groups_settings(group, &server->devices);
 	struct frame_limits limits;
 
 	limits_init(&limits);
 	settings_lower(&settings, &server->devices, &limits);
+	if (group->dmem)
+		dmem_lower(group->dmem, &server->devices, &limits);
 	if (server->daemon->is_memacct_off)
 		limits_forget_soft(&limits);
 	return limits;
@@ -108,7 +112,8 @@ static int send_group(const struct group *group, struct group_share *share)
 	struct frame_group frame = {
 		.head = frame_head(FRAME_GROUP, 0),
 		.id = group->id,
-		.limits = limits_of(server, group),
+		.is_cgroup = group->dmem != NULL,
+		.limits = group_shares_limits(server, group),
 	};
 	int r;
 
@@ -127,7 +132,7 @@ static int send_group(const struct group *group, struct group_share *share)
 static int send_lease(const struct group *group, struct group_share *share)
 {
 	const struct server *server = share->server;
-	const struct frame_limits limits = limits_of(server, group);
+	const struct frame_limits limits = group_shares_limits(server, group);
 	struct frame_lease frame = {
 		.head = frame_head(FRAME_LEASE, 0),
 		.group = share->group,
@@ -234,7 +239,7 @@ static unsigned count_wanting(const struct group *group)
 /* Whether the free part of the limit is enough, without the other servers. */
 static bool is_enough(const struct group *group, const struct group_share *share)
 {
-	const struct frame_limits limits = limits_of(share->server, group);
+	const struct frame_limits limits = group_shares_limits(share->server, group);
 
 	for (unsigned i = 0; i < share->server->devices.n; i++)
 		if (share->want[i] > unused_part(share->server, group, &limits, i))
@@ -248,7 +253,7 @@ static bool is_enough(const struct group *group, const struct group_share *share
  */
 static void enlarge(const struct group *group, struct group_share *share)
 {
-	const struct frame_limits limits = limits_of(share->server, group);
+	const struct frame_limits limits = group_shares_limits(share->server, group);
 	bool is_alone = count_wanting(group) == 1;
 
 	for (unsigned i = 0; i < share->server->devices.n; i++) {
@@ -292,6 +297,8 @@ static void settle_all(const struct daemon *daemon)
 {
 	list_each (struct group, group, &daemon->groups.list, link)
 		settle(daemon, group);
+	list_each (struct group, group, &daemon->groups.cgroups, link)
+		settle(daemon, group);
 }
 
 /* ---- first lease */
@@ -299,7 +306,7 @@ static void settle_all(const struct daemon *daemon)
 /* A first server gets all: then it never asks while it stays alone. */
 static void lease_first(struct server *server, const struct group *group, struct group_share *share)
 {
-	const struct frame_limits limits = limits_of(server, group);
+	const struct frame_limits limits = group_shares_limits(server, group);
 
 	for (unsigned i = 0; i < server->devices.n; i++) {
 		const uint8_t *uuid = server->devices.items[i].uuid;
@@ -330,12 +337,20 @@ int group_shares_send(struct server *server, struct group *group)
 
 static bool has_too_large_leases(const struct server *server, const struct group *group)
 {
-	const struct frame_limits limits = limits_of(server, group);
+	const struct frame_limits limits = group_shares_limits(server, group);
 
 	for (unsigned i = 0; i < server->devices.n; i++)
 		if (leased(group, server->devices.items[i].uuid) > limits.memory[i])
 			return true;
 	return false;
+}
+
+void group_shares_changed_all(struct daemon *daemon)
+{
+	list_each (struct group, group, &daemon->groups.list, link)
+		group_shares_changed(daemon, group);
+	list_each (struct group, group, &daemon->groups.cgroups, link)
+		group_shares_changed(daemon, group);
 }
 
 void group_shares_changed(struct daemon *daemon, struct group *group)
@@ -384,6 +399,26 @@ void group_shares_on_report(struct server *server)
 	settle_all(server->daemon);
 }
 
+/* A server has no lease of a cgroup without a client in it. It has introduced its clients before.
+ */
+static bool has_client_in(const struct server *server, const struct group *group)
+{
+	list_each (const struct client, client, &server->clients, link)
+		if (client_is_in(client, group->id))
+			return true;
+	return false;
+}
+
+static struct group *find_here(const struct server *server, const char *name)
+{
+	struct group *group = groups_find(&server->daemon->groups, name);
+
+	if (group)
+		return group;
+	group = groups_find_cgroup(&server->daemon->groups, name);
+	return group && has_client_in(server, group) ? group : NULL;
+}
+
 int group_shares_on_here(struct server *server, const struct frame_group_here *frame)
 {
 	struct group *group;
@@ -391,7 +426,7 @@ int group_shares_on_here(struct server *server, const struct frame_group_here *f
 
 	if (!frame_text_ok(frame->name, sizeof(frame->name)))
 		return -EBADMSG;
-	group = groups_find(&server->daemon->groups, frame->name);
+	group = find_here(server, frame->name);
 	if (!group || !membership_is_possible(server, group))
 		return 0;
 	share = get_share(server, group);

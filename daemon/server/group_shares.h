@@ -38,6 +38,9 @@ struct group_share {
 	uint64_t want[DEVICES_MAX];
 };
 
+/* The limits of the group on the server's GPUs. */
+struct frame_limits group_shares_limits(const struct server *server, const struct group *group);
+
 /*
  * Sends a group to a server unless the server has it. 0, -EAGAIN (later), -ENOMEM or another
  * -errno.
@@ -49,6 +52,7 @@ void group_shares_send_due(struct server *server);
 
 /* Its settings have changed: sends them to the servers that know the group. */
 void group_shares_changed(struct daemon *daemon, struct group *group);
+void group_shares_changed_all(struct daemon *daemon);
 
 /* The server has a new connection, or has lost it. */
 void group_shares_on_link(struct server *server);

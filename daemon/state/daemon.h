@@ -93,6 +93,7 @@ struct daemon {
 	bool is_record_due; /* the last attempt to write the record has failed, as the log says */
 	struct reload *reload, *next_reload; /* the file is being read; requested meanwhile */
 	uv_timer_t idle_timer;               /* checks for idle servers and tenants */
+	uv_timer_t dmem_timer;               /* looks at limits of cgroups (cgroup_groups.h) */
 
 	uint64_t start_time_ns; /* when the daemon was started, since 1970 */
 	uint64_t start_ms;      /* the same, by the loop's clock */

@@ -15,6 +15,7 @@
 #include "daemon/text/list.h"
 #include "daemon/config/settings.h"
 
+struct dmem;
 struct namespace;
 
 struct group {
@@ -29,12 +30,15 @@ struct group {
 	struct list shares;             /* of its servers (group_shares.h) */
 	struct counts ended;            /* the sum of its clients that have ended */
 	struct namespace *namespace;    /* whose group it is; NULL: of none */
+	struct dmem *dmem; /* owned: of a cgroup with limits. NULL: the operator's group */
+	bool has_members;  /* of a cgroup, at the last look */
 	char name[GROUP_NAME_MAX];
 };
 
 struct groups {
 	struct list list;
-	unsigned n;
+	struct list cgroups; /* the groups of cgroups with limits, which are not in `list' */
+	unsigned n, n_cgroups;
 	uint32_t last_id;
 };
 
@@ -44,8 +48,9 @@ void groups_fini(struct groups *groups);
 /* What counts for the group. */
 struct settings groups_settings(const struct group *group, const struct devices *devices);
 
-/* NULL if there is none. */
+/* NULL if there is none. groups_get() finds both kinds. */
 struct group *groups_find(const struct groups *groups, const char *name);
+struct group *groups_find_cgroup(const struct groups *groups, const char *name);
 struct group *groups_get(const struct groups *groups, uint32_t id);
 
 /* The group with the longest name that is `path' or a directory above it. */
@@ -53,6 +58,10 @@ struct group *groups_find_above(const struct groups *groups, const char *path);
 
 /* 0, -ENOSPC (GROUPS_MAX groups exist) or -ENOMEM. The name is new and valid. */
 int groups_add(struct groups *groups, const char *name, struct group **ret_group);
+
+/* The same for CGROUPS_MAX. Takes `dmem'. */
+int groups_add_cgroup(
+	struct groups *groups, const char *name, struct dmem *dmem, struct group **ret_group);
 
 /* Removes a group that no server has: see group_shares_remove(). */
 void groups_remove(struct groups *groups, struct group *group);

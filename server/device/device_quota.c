@@ -10,20 +10,24 @@
 
 #include "server/session/session.h"
 
-struct device_quota *device_quota_new(
-	struct account *account, struct group *group, uint32_t ordinal, uint64_t limit)
+struct device_quota *device_quota_new(struct account *account, uint64_t limit)
 {
 	struct device_quota *quota = account_alloc(account, sizeof(*quota), 0);
 
 	if (!quota)
 		return NULL;
 	atomic_store(&quota->quota.limit, limit);
-	if (group) {
-		quota->group = group_ref(group);
-		quota->quota.parent = &group->memory[ordinal];
-	}
 	atomic_store(&quota->refs, 1);
 	return quota;
+}
+
+void device_quota_join(struct device_quota *quota, struct group *group, uint32_t ordinal)
+{
+	const unsigned i = quota->n_in++;
+
+	quota->in[i].group = group_ref(group);
+	quota->in[i].quota.parent = &group->memory[ordinal];
+	atomic_store(&quota->in[i].quota.limit, UINT64_MAX);
 }
 
 struct device_quota *device_quota_ref(struct device_quota *quota)
@@ -37,46 +41,68 @@ void device_quota_unref(struct device_quota *quota)
 {
 	if (!quota || atomic_fetch_sub(&quota->refs, 1) > 1)
 		return;
-	group_unref(quota->group);
+	for (unsigned i = 0; i < quota->n_in; i++)
+		group_unref(quota->in[i].group);
 	account_free(quota);
 }
 
-/* The own limit, or else that of the group. */
-static enum memory_refusal device_quota_find_refusal(const struct quota *quota, uint64_t size)
+/* Returns how many groups there are to refund: all are charged, or the next one has refused. */
+static unsigned charge_groups(struct device_quota *quota, uint64_t size)
 {
-	uint64_t limit = atomic_load_explicit(&quota->limit, memory_order_relaxed);
-	uint64_t used = quota_used(quota);
+	unsigned n = 0;
 
-	if (!quota->parent || used > limit || size > limit - used)
-		return REFUSAL_BY_CLIENT;
-	return REFUSAL_BY_GROUP;
+	while (n < quota->n_in && quota_charge(&quota->in[n].quota, size))
+		n++;
+	return n;
+}
+
+static void refund_groups(struct device_quota *quota, unsigned n, uint64_t size)
+{
+	for (unsigned i = 0; i < n && size > 0; i++)
+		quota_refund(&quota->in[i].quota, size);
+}
+
+static enum memory_refusal refusal_of(const struct device_quota *quota, uint32_t refusal)
+{
+	if (refusal < 2)
+		return refusal == 0 ? REFUSAL_NONE : REFUSAL_BY_CLIENT;
+	return quota->in[refusal - 2].group->is_cgroup ? REFUSAL_BY_CGROUP : REFUSAL_BY_GROUP;
 }
 
 enum memory_refusal device_quota_take_refusal(struct device_quota *quota, uint64_t *ret_limit)
 {
-	const struct quota *by = quota ? &quota->quota : NULL;
-	enum memory_refusal refusal = REFUSAL_NONE;
+	uint32_t refusal = quota ? atomic_exchange(&quota->refusal, 0) : 0;
 
-	if (quota)
-		refusal = atomic_exchange(&quota->refusal, REFUSAL_NONE);
-	if (refusal == REFUSAL_BY_GROUP)
-		by = by->parent;
-	if (refusal != REFUSAL_NONE)
-		*ret_limit = quota_limit(by);
-	return refusal;
+	if (refusal > 0)
+		*ret_limit =
+			quota_limit(refusal == 1 ? &quota->quota : &quota->in[refusal - 2].quota);
+	return quota ? refusal_of(quota, refusal) : REFUSAL_NONE;
+}
+
+static uint32_t device_quota_try(struct device_quota *quota, uint64_t size)
+{
+	unsigned n;
+
+	if (!quota_charge(&quota->quota, size))
+		return 1;
+	n = charge_groups(quota, size);
+	if (n == quota->n_in)
+		return 0;
+	refund_groups(quota, n, size);
+	quota_refund(&quota->quota, size);
+	return 2 + n;
 }
 
 bool device_quota_charge(struct device_quota *quota, uint64_t size)
 {
-	enum memory_refusal refusal = REFUSAL_NONE;
+	uint32_t refusal;
 	uint64_t used;
 
-	if (!quota)
+	if (!quota || size == 0)
 		return true;
-	if (!quota_charge(&quota->quota, size))
-		refusal = device_quota_find_refusal(&quota->quota, size);
+	refusal = device_quota_try(quota, size);
 	atomic_store_explicit(&quota->refusal, refusal, memory_order_relaxed);
-	if (refusal != REFUSAL_NONE)
+	if (refusal > 0)
 		return false;
 	used = quota_used(&quota->quota);
 	/* Another thread's charge at the same time may be missed: the next one notes both. */
@@ -87,8 +113,64 @@ bool device_quota_charge(struct device_quota *quota, uint64_t size)
 
 void device_quota_refund(struct device_quota *quota, uint64_t size)
 {
+	if (!quota || size == 0)
+		return;
+	refund_groups(quota, quota->n_in, size);
+	quota_refund(&quota->quota, size);
+}
+
+void device_quota_leave(struct device_quota *quota, uint64_t size)
+{
+	if (quota)
+		refund_groups(quota, quota->n_in, size);
+}
+
+bool device_quota_return(struct device_quota *quota, uint64_t size)
+{
+	unsigned n = quota ? charge_groups(quota, size) : 0;
+
+	if (!quota || n == quota->n_in)
+		return true;
+	refund_groups(quota, n, size);
+	return false;
+}
+
+void device_quota_refund_away(struct device_quota *quota, uint64_t size)
+{
 	if (quota && size > 0)
 		quota_refund(&quota->quota, size);
+}
+
+uint64_t device_quota_limit(const struct device_quota *quota)
+{
+	uint64_t limit = quota_limit(&quota->quota);
+
+	for (unsigned i = 0; i < quota->n_in; i++)
+		limit = MIN(limit, quota_limit(&quota->in[i].quota));
+	return limit;
+}
+
+uint64_t device_quota_left_in_groups(const struct device_quota *quota)
+{
+	uint64_t left = UINT64_MAX;
+
+	for (unsigned i = 0; i < quota->n_in; i++)
+		left = MIN(left, quota_left(quota->in[i].quota.parent));
+	return left;
+}
+
+uint64_t device_quota_left(const struct device_quota *quota)
+{
+	return MIN(quota_left(&quota->quota), device_quota_left_in_groups(quota));
+}
+
+struct group *device_quota_full_group(
+	const struct device_quota *quota, uint32_t ordinal, uint64_t size)
+{
+	for (unsigned i = 0; i < quota->n_in; i++)
+		if (quota_left(&quota->in[i].group->memory[ordinal]) < size)
+			return quota->in[i].group;
+	return NULL;
 }
 
 void device_quota_keep(struct device_quota *quota, uint64_t size)

@@ -18,6 +18,7 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
+#include "server/device/device_quota.h"
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/gate.h"
 #include "server/share/eviction.h"
@@ -37,6 +38,9 @@
  */
 #define PAUSE_MS 1
 #define PAUSE_AT_WORK_MS 20
+
+/* How often to ask for a larger lease of a group's limit (lease.h), to which memory returns. */
+#define LEASE_AGAIN_NS UINT64_C(100000000)
 
 static uint64_t away_on(const struct session_device *sdev)
 {
@@ -390,29 +394,53 @@ static bool is_over(struct session *session)
 	return fault_get() != CUDA_SUCCESS || atomic_load(&session->is_ending);
 }
 
-/* What the GPU, which is entered, lacks for what has to come back. */
-static uint64_t lack(const struct session_device *sdev)
+/*
+ * What a group whose limit refuses, or else the GPU, which is entered, lacks for what has to come
+ * back.
+ */
+static struct eviction_lack lack_of(const struct session_device *sdev)
 {
 	uint64_t bytes = away_on(sdev);
+	const uint32_t device = sdev->device->ordinal;
+	const struct group *full = device_quota_full_group(sdev->memory, device, bytes);
 	size_t n_free, n_total;
 
-	if (cuda.cuMemGetInfo_v2(&n_free, &n_total) != CUDA_SUCCESS || n_free >= bytes)
-		return sdev->device->granularity;
-	return bytes - n_free;
+	if (full)
+		n_free = quota_left(&full->memory[device]);
+	else if (cuda.cuMemGetInfo_v2(&n_free, &n_total) != CUDA_SUCCESS)
+		n_free = bytes;
+	bytes = n_free >= bytes ? sdev->device->granularity : bytes - n_free;
+	return (struct eviction_lack){device, bytes, full};
 }
 
-/* Makes others leave: those at rest, or else one that is at work. */
+/* The daemon asks all servers of the group, so not at each attempt. */
+static bool extend_lease(struct session *session, const struct session_device *sdev)
+{
+	struct eviction *own = session->eviction;
+	uint64_t now = now_ns();
+
+	if (now - own->lease_asked_ns < LEASE_AGAIN_NS)
+		return false;
+	own->lease_asked_ns = now;
+	return lease_extend(session, sdev->device->ordinal, away_on(sdev));
+}
+
+/*
+ * Makes others leave: those at rest, or else one that is at work; members of the group whose limit
+ * refuses, which may have room in other servers.
+ */
 static bool make_space(
 	struct session *session, const struct session_device *sdev, uint64_t since_ns)
 {
+	const struct eviction_lack lack = lack_of(sdev);
 	enum eviction_stay *stay = &session->eviction->found;
-	uint64_t bytes = lack(sdev);
-	uint32_t device = sdev->device->ordinal;
 
-	if (eviction_make_space(session, device, bytes, since_ns, stay) > 0)
+	if (lack.within && extend_lease(session, sdev))
+		return true;
+	if (eviction_make_space(session, &lack, since_ns, stay) > 0)
 		return true;
 	if (*stay == STAY_AT_WORK)
-		return eviction_take_turn(session, device, bytes, stay) > 0;
+		return eviction_take_turn(session, &lack, stay) > 0;
 	/* Nobody can leave. Meanwhile those who wait behind it may have the space that there is. */
 	eviction_postpone_turn(session);
 	return false;

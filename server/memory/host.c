@@ -164,7 +164,7 @@ static CUresult find_payer(
 
 static bool is_at_limit(const struct session_device *payer, uint64_t size)
 {
-	return payer && quota_left(&payer->memory->quota) < ALIGN_UP(size, HOST_PAGE);
+	return payer && device_quota_left(payer->memory) < ALIGN_UP(size, HOST_PAGE);
 }
 
 CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, uint32_t payer,

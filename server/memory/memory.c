@@ -124,17 +124,31 @@ static void memory_wait_for_ends(struct session *session)
 	}
 }
 
+/*
+ * What groups leave, with what their members have borrowed and would have to give back for what is
+ * left of the client's soft limit.
+ */
+static uint64_t left_in_groups(struct session *session, const struct session_device *sdev)
+{
+	const uint32_t device = sdev->device->ordinal;
+	uint64_t left = lease_left(session, device), soft = soft_limit_left(session, device);
+	const struct group *full = device_quota_full_group(sdev->memory, device, soft);
+
+	if (!full || left >= soft)
+		return left;
+	return MAX(left, MIN(soft, left + eviction_others(session, device, full)));
+}
+
 /* A limit counts unused memory as free, because that is reclaimed before the limit refuses. */
 static void apply_limits(
 	struct session *session, const struct session_device *sdev, uint64_t *free, uint64_t *total)
 {
 	const struct quota *quota = &sdev->memory->quota;
-	uint64_t spare = lease_spare(session, sdev->device->ordinal);
 	uint64_t own = atomic_load(&quota->limit), used = quota_used(quota);
-	uint64_t left = quota->parent ? quota_left(quota->parent) : UINT64_MAX;
+	uint64_t left = left_in_groups(session, sdev);
 
-	left = MIN(own > used ? own - used : 0, left > UINT64_MAX - spare ? left : left + spare);
-	*total = MIN(*total, quota_limit(quota));
+	left = MIN(own > used ? own - used : 0, left);
+	*total = MIN(*total, device_quota_limit(sdev->memory));
 	if (left < *total)
 		*free = MIN(*free,
 			left + sdev->arena.unused_bytes + host_unused_of(session, sdev->memory));
@@ -153,10 +167,10 @@ static uint64_t free_with_space(const struct session *session, const struct sess
 	const uint32_t device = sdev->device->ordinal;
 
 	if (eviction_is_allowed(session))
-		free += eviction_others(session, device);
+		free += eviction_others(session, device, NULL);
 	else
 		free = MAX(free, MIN(soft_limit_left(session, device),
-					 free + eviction_others(session, device)));
+					 free + eviction_others(session, device, NULL)));
 	free -= MIN(free, away);
 	return MIN(free, total - MIN(total, used - MIN(used, sdev->arena.unused_bytes)));
 }

@@ -69,12 +69,29 @@ static bool is_at_own_limit(const struct session_device *sdev, uint64_t size)
 	return used > own->limit || size > own->limit - used;
 }
 
-/* Whether other sessions can help: the GPU is full, and no limit, of the group either, refuses. */
+/* The group whose limit refuses this size: only memory of its members is of use. NULL: none. */
+static struct group *full_group(const struct session_device *sdev, uint64_t size)
+{
+	return device_quota_full_group(sdev->memory, sdev->device->ordinal, size);
+}
+
+/* Whether the size is of the memory that the session's soft limits guarantee. */
+static bool is_entitled(const struct session *session, uint32_t device, uint64_t size)
+{
+	return soft_limit_is_set(session, device) && size <= soft_limit_left(session, device);
+}
+
+/*
+ * Whether other sessions can help: the GPU is full, or what others have borrowed fills the limit
+ * of a group.
+ */
 static bool may_ask_others(
 	const struct session *session, const struct session_device *sdev, uint64_t size)
 {
-	return eviction_may_ask(session, sdev->device->ordinal, size) &&
-	       quota_left(&sdev->memory->quota) >= size;
+	const uint32_t device = sdev->device->ordinal;
+
+	return full_group(sdev, size) ? is_entitled(session, device, size)
+				      : eviction_may_ask(session, device, size);
 }
 
 /*
@@ -83,7 +100,7 @@ static bool may_ask_others(
  */
 static bool shrink(struct session *session, const struct session_device *sdev, bool is_own)
 {
-	bool with_host = is_own || sdev->memory->group;
+	bool with_host = is_own || sdev->memory->n_in > 0;
 
 	if (!(session->has_unused || (with_host && session->has_unused_host)) ||
 		!wait_until_idle(session))
@@ -103,14 +120,19 @@ static unsigned rounds_of(
 		       : 0;
 }
 
-/* What cuMemCreate() lacks for `size' bytes. 0: more than the GPU has, whoever leaves. */
-static uint64_t lack(const struct session_device *sdev, uint64_t size)
+/* What the group, or else cuMemCreate(), lacks for `size' bytes. 0: whoever leaves, too much. */
+static uint64_t lack(const struct session_device *sdev, uint64_t size, const struct group *within)
 {
 	uint64_t own = quota_used(&sdev->memory->quota), total = sdev->device->facts.total_memory;
 	size_t n_free = 0, n_total = 0;
 
 	if (own > total || size > total - own)
 		return 0;
+	if (within) {
+		uint64_t left = quota_left(&within->memory[sdev->device->ordinal]);
+
+		return size > left ? ALIGN_UP(size - left, QUOTA_STEP) : QUOTA_STEP;
+	}
 	if (cuda.cuMemGetInfo_v2(&n_free, &n_total) != CUDA_SUCCESS || n_free >= size)
 		return sdev->device->granularity;
 	return size - n_free;
@@ -135,28 +157,23 @@ static bool may_come(enum eviction_stay stay)
 	return stay == STAY_AT_WORK || stay == STAY_LASTS || stay == STAY_BLOCKED;
 }
 
-static bool is_entitled(const struct session *session, uint32_t device, uint64_t size)
-{
-	return soft_limit_is_set(session, device) && size <= soft_limit_left(session, device);
-}
-
 static bool is_store_too_small(uint64_t bytes)
 {
 	return host_store_limit() - host_store_used() < bytes;
 }
 
 /* Makes others leave: those at rest, or else one that is at work. */
-static uint64_t try_eviction(struct session *session, uint32_t device, uint64_t bytes,
+static uint64_t try_eviction(struct session *session, const struct eviction_lack *lack,
 	uint64_t since_ns, enum eviction_stay *stay)
 {
 	uint64_t given;
 
 	*stay = STAY_AT_WORK;
-	if (!eviction_may_try(session, UINT64_C(1) << device, since_ns))
+	if (!eviction_may_try(session, UINT64_C(1) << lack->device, since_ns))
 		return 0;
-	given = eviction_make_space(session, device, bytes, since_ns, stay);
+	given = eviction_make_space(session, lack, since_ns, stay);
 	if (given == 0 && *stay == STAY_AT_WORK)
-		given = eviction_take_turn(session, device, bytes, stay);
+		given = eviction_take_turn(session, lack, stay);
 	return given;
 }
 
@@ -174,8 +191,9 @@ static bool evict_others(
 {
 	struct gate_wait wait = gate_wait(GATE_SPACE, session);
 	enum eviction_stay stay = STAY_NOTHING;
-	uint64_t bytes = lack(sdev, size), given = 0, start_ns;
 	const uint32_t device = sdev->device->ordinal;
+	const struct group *within = is_for_driver ? NULL : full_group(sdev, size);
+	uint64_t bytes = lack(sdev, size, within), given = 0, start_ns;
 
 	if (bytes == 0 || atomic_load(&session->is_ending))
 		return false;
@@ -186,8 +204,10 @@ static bool evict_others(
 	do {
 		wait.end_ns = start_ns + (has_work(session, is_for_driver) ? EVICTION_AT_WORK_NS
 									   : eviction_turn_ns());
-		given = try_eviction(session, device,
-			bytes + atomic_load(&session->eviction->away[device]), start_ns, &stay);
+		given = try_eviction(session,
+			&(struct eviction_lack){device,
+				bytes + atomic_load(&session->eviction->away[device]), within},
+			start_ns, &stay);
 	} while (given == 0 && may_come(stay) &&
 		 (is_for_driver ? gate_again(&wait)
 				: !(is_entitled(session, device, size) &&
@@ -210,14 +230,15 @@ static bool evict_others(
 static bool end_borrower(struct session *session, struct session_device *sdev, uint64_t size)
 {
 	const uint32_t device = sdev->device->ordinal;
+	const struct group *within = full_group(sdev, size);
 	uint64_t bytes;
 
 	if (atomic_load(&session->is_ending) || session_device_enter(session, sdev) != CUDA_SUCCESS)
 		return false;
-	bytes = lack(sdev, size);
+	bytes = lack(sdev, size, within);
 	if (bytes > 0 && is_entitled(session, device, size) &&
 		(session->eviction->found != STAY_AT_WORK || is_store_too_small(bytes)) &&
-		borrowers_end_one(session, device, bytes))
+		borrowers_end_one(session, &(struct eviction_lack){device, bytes, within}))
 		return true;
 	if (session->eviction->found == STAY_STORE)
 		log_full_store(session, sdev);

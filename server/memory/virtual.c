@@ -92,7 +92,9 @@ static void allocation_free(struct allocation *allocation, bool device_lost)
 	if (!device_lost && !allocation->is_away)
 		cuda.cuMemRelease(allocation->handle);
 	host_store_give(&allocation->stored);
-	if (allocation->is_exported)
+	if (allocation->is_away)
+		device_quota_refund_away(allocation->memory, allocation->size);
+	else if (allocation->is_exported)
 		device_quota_keep(allocation->memory, allocation->size);
 	else
 		device_quota_refund(allocation->memory, allocation->size);

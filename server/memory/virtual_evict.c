@@ -4,7 +4,7 @@
  * Allocations that a program has mapped itself leave their GPU and come back. A worker.
  *
  * Invariant: an allocation that is away is mapped nowhere, has no handle, and has all its bytes in
- * the store. Its mappings stay in their regions.
+ * the store. Its mappings stay in their regions. Quotas of groups do not count it.
  */
 
 #include "mapping.h"
@@ -12,6 +12,7 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/driver/va_space.h"
+#include "server/device/device_quota.h"
 #include "server/share/eviction.h"
 #include "server/share/mover.h"
 #include "server/share/session_devices.h"
@@ -66,6 +67,7 @@ static void allocation_left(void *owner, void *item, CUresult result)
 	cuda.cuMemRelease(allocation->handle);
 	allocation->is_away = true;
 	home(session, allocation)->allocations_away += allocation->size;
+	device_quota_leave(allocation->memory, allocation->size);
 }
 
 /* An allocation without a mapping that the GPU may write stays: that is rare. */
@@ -146,18 +148,30 @@ static CUresult map_all(struct session *session, const struct allocation *alloca
 	return result;
 }
 
-static CUresult allocation_return(
-	struct session *session, struct mover *mover, const struct mapping *mapping)
+static CUresult make_again(struct session *session, struct allocation *allocation)
 {
-	struct allocation *allocation = mapping->allocation;
 	CUresult result =
 		cuda.cuMemCreate(&allocation->handle, allocation->size, &allocation->prop, 0);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = map_all(session, allocation);
-	if (result != CUDA_SUCCESS) {
+	if (result != CUDA_SUCCESS)
 		cuda.cuMemRelease(allocation->handle);
+	return result;
+}
+
+static CUresult allocation_return(
+	struct session *session, struct mover *mover, const struct mapping *mapping)
+{
+	struct allocation *allocation = mapping->allocation;
+	CUresult result;
+
+	if (!device_quota_return(allocation->memory, allocation->size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = make_again(session, allocation);
+	if (result != CUDA_SUCCESS) {
+		device_quota_leave(allocation->memory, allocation->size);
 		return result;
 	}
 	allocation->is_away = false;

@@ -14,7 +14,10 @@
 #include "bounds.h"
 #include "server/util/log.h"
 
-static struct group groups[GROUPS_MAX];
+/* Groups and cgroups have one kind of entry. */
+#define N_ENTRIES (GROUPS_MAX + CGROUPS_MAX)
+
+static struct group groups[N_ENTRIES];
 static uint32_t daemon_count;
 
 static bool is_used(const struct group *group)
@@ -24,7 +27,7 @@ static bool is_used(const struct group *group)
 
 static struct group *find_id(uint32_t id)
 {
-	for (unsigned i = 0; id != 0 && i < GROUPS_MAX; i++)
+	for (unsigned i = 0; id != 0 && i < N_ENTRIES; i++)
 		if (groups[i].id == id)
 			return &groups[i];
 	return NULL;
@@ -36,7 +39,7 @@ static struct group *find_id(uint32_t id)
  */
 static struct group *find_earlier(const char *name)
 {
-	for (unsigned i = 0; i < GROUPS_MAX; i++)
+	for (unsigned i = 0; i < N_ENTRIES; i++)
 		if (is_used(&groups[i]) && groups[i].daemon != daemon_count &&
 			strcmp(groups[i].name, name) == 0)
 			return &groups[i];
@@ -48,7 +51,7 @@ static struct group *find_free(void)
 {
 	struct group *found = NULL;
 
-	for (unsigned i = 0; i < GROUPS_MAX; i++) {
+	for (unsigned i = 0; i < N_ENTRIES; i++) {
 		if (!is_used(&groups[i]))
 			return &groups[i];
 		if (!found && atomic_load(&groups[i].refs) == 0)
@@ -59,7 +62,7 @@ static struct group *find_free(void)
 
 struct group *group_next(const struct group *group)
 {
-	for (unsigned i = group ? (unsigned)(group - groups) + 1 : 0; i < GROUPS_MAX; i++)
+	for (unsigned i = group ? (unsigned)(group - groups) + 1 : 0; i < N_ENTRIES; i++)
 		if (is_used(&groups[i]))
 			return &groups[i];
 	return NULL;
@@ -68,6 +71,9 @@ struct group *group_next(const struct group *group)
 void groups_meet_daemon(void)
 {
 	daemon_count++;
+	for (unsigned i = 0; i < N_ENTRIES; i++)
+		if (atomic_load(&groups[i].refs) == 0)
+			groups[i] = (struct group){0};
 }
 
 bool group_is_known(const struct group *group)
@@ -112,11 +118,12 @@ bool group_set(const struct frame_group *frame, uint32_t *ret_forgotten)
 	if (!group) {
 		log_line("All %d groups have clients: "
 			 "group %u gets no limits in this server, and its clients are refused",
-			GROUPS_MAX, frame->id);
+			N_ENTRIES, frame->id);
 		return false;
 	}
 	group->id = frame->id;
 	group->daemon = daemon_count;
+	group->is_cgroup = frame->is_cgroup != 0;
 	memcpy(group->name, frame->name, sizeof(group->name));
 	group->limits = *limits;
 	for (unsigned i = 0; i < DEVICES_MAX; i++)

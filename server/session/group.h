@@ -19,6 +19,7 @@ struct group {
 	uint32_t id;      /* 0: not valid: a new daemon uses it for another group */
 	uint32_t daemon;  /* number of the daemon that sent it last, counted here */
 	atomic_uint refs; /* from sessions and from their memory */
+	bool is_cgroup;
 	char name[GROUP_NAME_MAX];
 	struct frame_limits limits;
 	struct quota memory[DEVICES_MAX]; /* of all members together; see lease.h */
@@ -27,9 +28,12 @@ struct group {
 	struct lease lease;
 };
 
+/* The groups of a client: its own one, and its cgroups, of which only memory counts. */
+#define MEMBERSHIPS_MAX (1 + CGROUP_LEVELS_MAX)
+
 /*
  * Another daemon sends its groups from now on. It counts IDs anew, but a name means the same
- * group.
+ * group. Those without members are forgotten, with their leases.
  */
 void groups_meet_daemon(void);
 

@@ -162,36 +162,59 @@ static void await_reply(const struct session *session, struct lease *lease, uint
 }
 
 /* `bytes': 0 only asks what is spare. */
-static void lease_ask(struct session *session, uint32_t ordinal, uint64_t bytes)
+static void lease_ask(
+	struct session *session, struct group *group, uint32_t ordinal, uint64_t bytes)
 {
-	struct lease *lease = &session->group->lease;
-	uint64_t number = add_want(lease, ordinal, bytes);
+	uint64_t number = add_want(&group->lease, ordinal, bytes);
 
 	session->on_news(session->on_news_arg);
-	await_reply(session, lease, number);
+	await_reply(session, &group->lease, number);
 }
 
 /* Whether other servers may have a part of the limit. */
-static bool is_divided(const struct session *session, uint32_t ordinal)
+static bool is_divided(const struct group *group, uint32_t ordinal)
 {
-	return session->group && atomic_load(&session->group->lease.away[ordinal]) > 0;
+	return group && atomic_load(&group->lease.away[ordinal]) > 0;
+}
+
+static bool extend_one(
+	struct session *session, struct group *group, uint32_t ordinal, uint64_t size)
+{
+	const struct quota *quota = &group->memory[ordinal];
+	uint64_t need = whole_steps(size), left = quota_left(quota);
+
+	if (!is_divided(group, ordinal) || left >= need)
+		return false;
+	lease_ask(session, group, ordinal, need - left);
+	return quota_left(quota) >= need;
 }
 
 bool lease_extend(struct session *session, uint32_t ordinal, uint64_t size)
 {
-	const struct quota *quota = session->group ? &session->group->memory[ordinal] : NULL;
-	uint64_t need = whole_steps(size), left = quota_left(quota);
+	bool is_larger = false;
 
-	if (!is_divided(session, ordinal) || left >= need)
-		return false;
-	lease_ask(session, ordinal, need - left);
-	return quota_left(quota) >= need;
+	for (unsigned i = 0; i < MEMBERSHIPS_MAX; i++)
+		if (session_group(session, i))
+			is_larger |= extend_one(session, session_group(session, i), ordinal, size);
+	return is_larger;
 }
 
-uint64_t lease_spare(struct session *session, uint32_t ordinal)
+uint64_t lease_left(struct session *session, uint32_t ordinal)
 {
-	if (!is_divided(session, ordinal))
-		return 0;
-	lease_ask(session, ordinal, 0);
-	return atomic_load(&session->group->lease.spare[ordinal]);
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned i = 0; i < MEMBERSHIPS_MAX; i++) {
+		struct group *group = session_group(session, i);
+		uint64_t left, spare = 0;
+
+		if (!group)
+			continue;
+		if (is_divided(group, ordinal)) {
+			lease_ask(session, group, ordinal, 0);
+			spare = atomic_load(&group->lease.spare[ordinal]);
+		}
+		left = quota_left(&group->memory[ordinal]);
+		least = MIN(least, left > UINT64_MAX - spare ? left : left + spare);
+	}
+	return least;
 }

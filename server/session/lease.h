@@ -61,12 +61,15 @@ bool lease_next_want(struct group *group, struct frame_lease *frame);
 void lease_lose_reply(struct group *group);
 
 /*
- * The worker: if the lease of the session's group lacks space for `size' bytes, asks the daemon
- * for more and waits. True: there is space now. False: there is not, or the lease did not lack it.
+ * The worker: if the leases of the session's groups lack space for `size' bytes, asks the daemon
+ * for more and waits. True: one has space now. False: none has, or none has lacked it.
  */
 bool lease_extend(struct session *session, uint32_t ordinal, uint64_t size);
 
-/* The worker: how much of the limit no server uses, beyond the lease. Asks the daemon. */
-uint64_t lease_spare(struct session *session, uint32_t ordinal);
+/*
+ * The worker: how much all groups of the session leave, with what no server uses of their limits.
+ * Asks the daemon. UINT64_MAX: there is no limit.
+ */
+uint64_t lease_left(struct session *session, uint32_t ordinal);
 
 #endif

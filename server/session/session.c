@@ -130,7 +130,8 @@ void session_free(struct session *session)
 	shm_unmap(session->page, PAGE_BYTES);
 	last_launch_fini(&session->last_launch);
 	lock_fini(&session->pending_waits_lock);
-	group_unref(session->group);
+	for (unsigned i = 0; i < MEMBERSHIPS_MAX; i++)
+		group_unref(session_group(session, i));
 	record_fini(&session->record);
 	record_script_free(session->script);
 	pack_fini(&session->pack);

@@ -85,11 +85,12 @@ struct session {
 	uint32_t id;
 	pid_t pid;
 	uid_t uid;
-	uid_t account_uid;       /* of the account that pays: a user may have many UIDs */
-	int connection;          /* not owned */
-	const char *command;     /* not owned: argv[0]; may be NULL */
-	struct group *group;     /* a reference; NULL: none */
-	uint32_t group_threads;  /* active threads of that group, together */
+	uid_t account_uid;   /* of the account that pays: a user may have many UIDs */
+	int connection;      /* not owned */
+	const char *command; /* not owned: argv[0]; may be NULL */
+	struct group *group; /* a reference; NULL: none */
+	struct group *cgroups[CGROUP_LEVELS_MAX]; /* the same, then NULL; the nearest one first */
+	uint32_t group_threads;                   /* active threads of that group, together */
 	uint32_t active_threads; /* the most that the client requests: the worker's */
 	struct frame_limits limits;
 	struct account *account;
@@ -228,6 +229,12 @@ void session_set_fault(struct session *session, CUresult fault);
 
 /* Loop: the same, with the PID of the client that caused the fault; 0: unknown. */
 void session_notify_fault(struct session *session, CUresult fault, pid_t pid);
+
+/* Any thread: its group for 0, then its cgroups; less than MEMBERSHIPS_MAX. NULL: none. */
+static inline struct group *session_group(const struct session *session, unsigned i)
+{
+	return i == 0 ? session->group : session->cgroups[i - 1];
+}
 
 /* "{PID: 12, Context ID: 3}" for log lines. */
 #define SESSION_NAME "{PID: %d, Context ID: %u}"

@@ -37,6 +37,8 @@ const char *session_stays(struct session *session)
 		return why;
 	if (session->group)
 		return "it is in a group";
+	if (session->cgroups[0])
+		return "it is in a cgroup with a limit of memory";
 	if (session->limits.priority == BACKGROUND)
 		return "it is in the background";
 	if (atomic_load(&session->is_suspended))

@@ -131,6 +131,7 @@ void part_leave(struct arena *arena, struct part *part)
 	part->is_away = true;
 	part->chunk->away += part->size;
 	arena->away += part->size;
+	device_quota_leave(arena->memory, part->size);
 }
 
 /*
@@ -156,10 +157,11 @@ static void chunk_end(struct arena *arena, struct chunk *chunk, bool device_lost
 	else
 		give_back(arena, chunk);
 	arena->away -= chunk->away;
+	device_quota_refund_away(arena->memory, chunk->away);
 	if (chunk->is_exported && !arena->is_ending)
-		device_quota_keep(arena->memory, chunk->size);
+		device_quota_keep(arena->memory, chunk->size - chunk->away);
 	else
-		device_quota_refund(arena->memory, chunk->size);
+		device_quota_refund(arena->memory, chunk->size - chunk->away);
 	arena->mapped -= chunk->size;
 	each_part_of(chunk, part) host_store_give(&part->stored);
 	chunk_free(chunk);

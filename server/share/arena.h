@@ -128,7 +128,7 @@ uint64_t arena_evict(struct arena *arena, struct mover *mover, uint64_t bytes, u
 
 /*
  * Maps memory for the chunks that are away, and puts them into the mover; arena_returned() when it
- * has waited. CUDA_ERROR_OUT_OF_MEMORY: some have no memory yet.
+ * has waited. CUDA_ERROR_OUT_OF_MEMORY: some have no memory yet, or no room in a group.
  */
 CUresult arena_return(struct arena *arena, struct mover *mover);
 void arena_returned(struct arena *arena, CUresult result);

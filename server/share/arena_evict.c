@@ -4,7 +4,7 @@
  * Chunks of an arena leave their GPU and come back. A worker.
  *
  * Invariant: a part of a chunk that is away has all its bytes in the store and no memory of the
- * GPU. The pages stay taken, and the quota stays charged.
+ * GPU. The pages stay taken. The session's quota stays charged, those of groups do not.
  */
 
 #include "chunk.h"
@@ -68,10 +68,15 @@ uint64_t arena_evict(struct arena *arena, struct mover *mover, uint64_t bytes, u
 
 static CUresult part_return(struct arena *arena, struct part *part, struct mover *mover)
 {
-	CUresult result = arena->backing->back(arena, part->address, part->size, &part->handle);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
+	if (!device_quota_return(arena->memory, part->size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = arena->backing->back(arena, part->address, part->size, &part->handle);
+	if (result != CUDA_SUCCESS) {
+		device_quota_leave(arena->memory, part->size);
 		return result;
+	}
 	part->is_away = false;
 	part->chunk->away -= part->size;
 	arena->away -= part->size;

@@ -21,7 +21,7 @@
 
 static atomic_bool is_one_ending;
 
-static void log_end(const struct session *session, uint32_t device, uint64_t bytes,
+static void log_end(const struct session *session, const struct eviction_lack *lack,
 	const struct eviction_ended *ended)
 {
 	log_line("Client " SESSION_NAME " is ended with error 810: client " SESSION_NAME
@@ -30,7 +30,7 @@ static void log_end(const struct session *session, uint32_t device, uint64_t byt
 		 "MPS_OVERSUBSCRIBE_HOST (now %llu MiB, of which %llu are free), or limit the "
 		 "memory of clients that borrow",
 		(int)ended->pid, ended->id, SESSION_NAME_ARGS(session),
-		(unsigned long long)(bytes + (1 << 20) - 1) >> 20, device,
+		(unsigned long long)(lack->bytes + (1 << 20) - 1) >> 20, lack->device,
 		(unsigned long long)ended->borrowed >> 20,
 		ended->stay == STAY_NOTHING ? "it is of a kind that stays"
 					    : eviction_stay_text(ended->stay),
@@ -39,7 +39,7 @@ static void log_end(const struct session *session, uint32_t device, uint64_t byt
 }
 
 /* Whether a client ends now, for this session or for another one. */
-static bool begin(struct session *session, uint32_t device, uint64_t bytes)
+static bool begin(struct session *session, const struct eviction_lack *lack)
 {
 	struct eviction_ended ended;
 	bool is_other = false;
@@ -49,20 +49,20 @@ static bool begin(struct session *session, uint32_t device, uint64_t bytes)
 		return atomic_load(&is_one_ending);
 	if (!atomic_compare_exchange_strong(&is_one_ending, &is_other, true))
 		return true;
-	if (!eviction_end_borrower(session, device, bytes, &ended)) {
+	if (!eviction_end_borrower(session, lack, &ended)) {
 		atomic_store(&is_one_ending, false);
 		return false;
 	}
 	session->eviction->ended_at = session->n_messages + 1;
-	log_end(session, device, bytes, &ended);
+	log_end(session, lack, &ended);
 	return true;
 }
 
-bool borrowers_end_one(struct session *session, uint32_t device, uint64_t bytes)
+bool borrowers_end_one(struct session *session, const struct eviction_lack *lack)
 {
 	struct gate_wait wait = gate_wait(GATE_VICTIM, session);
 
-	if (!begin(session, device, bytes))
+	if (!begin(session, lack))
 		return false;
 	wait.end_ns = now_ns() + END_NS;
 	while (atomic_load(&is_one_ending) && gate_again(&wait))

@@ -70,8 +70,9 @@ void eviction_note_away(struct session *session, uint32_t device, uint64_t bytes
 	uint64_t old = atomic_exchange(&session->eviction->away[device], bytes);
 
 	atomic_fetch_add(&all_away, bytes - old);
-	if (session->group)
-		atomic_fetch_add(&session->group->evicted[device], bytes - old);
+	for (unsigned i = 0; i < MEMBERSHIPS_MAX; i++)
+		if (session_group(session, i))
+			atomic_fetch_add(&session_group(session, i)->evicted[device], bytes - old);
 }
 
 uint64_t eviction_bytes(const struct session *session)
@@ -180,22 +181,35 @@ uint64_t eviction_present(const struct eviction *one, uint32_t device)
 	return used > away ? used - away : 0;
 }
 
-uint64_t eviction_may_leave(
-	const struct eviction *one, const struct session *other, uint32_t device)
+bool eviction_is_in(const struct session *session, const struct group *group)
 {
-	if (eviction_is_allowed(one->session) && eviction_is_allowed(other))
-		return eviction_present(one, device);
-	return soft_limit_is_set(other, device) ? soft_limit_borrowed(one->session, device) : 0;
+	for (unsigned i = 0; group && i < MEMBERSHIPS_MAX; i++)
+		if (session_group(session, i) == group)
+			return true;
+	return !group;
 }
 
-uint64_t eviction_others(const struct session *session, uint32_t device)
+uint64_t eviction_may_leave(
+	const struct eviction *one, const struct session *other, const struct eviction_lack *lack)
 {
+	if (!eviction_is_in(one->session, lack->within))
+		return 0;
+	if (eviction_is_allowed(one->session) && eviction_is_allowed(other))
+		return eviction_present(one, lack->device);
+	return soft_limit_is_set(other, lack->device)
+		       ? soft_limit_borrowed(one->session, lack->device)
+		       : 0;
+}
+
+uint64_t eviction_others(const struct session *session, uint32_t device, const struct group *within)
+{
+	const struct eviction_lack lack = {device, EVICTION_ALL, within};
 	uint64_t bytes = 0;
 
 	lock_hold(&eviction_lock);
 	for (const struct eviction *one = evictions; one; one = one->next)
 		if (one->session != session)
-			bytes += eviction_may_leave(one, session, device);
+			bytes += eviction_may_leave(one, session, &lack);
 	return bytes;
 }
 

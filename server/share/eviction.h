@@ -19,6 +19,7 @@
 #include "bounds.h"
 #include "eviction_stay.h"
 
+struct group;
 struct session;
 
 /* Bits of session::memory_wanted: what the worker has to look at before its next message. */
@@ -30,6 +31,13 @@ struct session;
 #define WANTED_RETURN 4u /* some of its memory is away. Only the worker sets and clears it */
 
 #define EVICTION_ALL UINT64_MAX
+
+/* What a session lacks: memory of a GPU, or room in a group, of which members alone can leave. */
+struct eviction_lack {
+	uint32_t device;
+	uint64_t bytes;
+	const struct group *within; /* NULL: the GPU is full */
+};
 
 /* What a session is asked for. */
 struct eviction_request {
@@ -86,6 +94,8 @@ struct eviction {
 	/* The worker's, while it has to stop: how far its work was, and since when. */
 	uint64_t stop_progress, stop_ns;
 
+	uint64_t lease_asked_ns; /* the worker's: when it asked last for room in a group */
+
 	enum eviction_stay found; /* the worker's: why its last attempt has brought nothing */
 	uint64_t ended_at;        /* the worker's: the message for which a borrower had to end */
 };
@@ -135,12 +145,12 @@ bool eviction_leave(struct session *session);
 void eviction_ask_for_unused(void);
 
 /*
- * Asks sessions at rest, longest idle first, to evict `bytes' of that GPU together, and waits for
- * their answers. Returns how many bytes have left. Fewer than `bytes': `*ret_stay' is the reason of
- * the last one; STAY_AT_WORK: another attempt may find more at rest. `since_ns': when the session
- * began to wait for space to come back, 0 for new memory, which comes first.
+ * Asks sessions at rest, longest idle first, to evict what the session lacks together, and waits
+ * for their answers. Returns how many bytes have left. Fewer than it lacks: `*ret_stay' is the
+ * reason of the last one; STAY_AT_WORK: another attempt may find more at rest. `since_ns': when the
+ * session began to wait for space to come back, 0 for new memory, which comes first.
  */
-uint64_t eviction_make_space(struct session *session, uint32_t device, uint64_t bytes,
+uint64_t eviction_make_space(struct session *session, const struct eviction_lack *lack,
 	uint64_t since_ns, enum eviction_stay *ret_stay);
 
 /*
@@ -150,7 +160,7 @@ uint64_t eviction_make_space(struct session *session, uint32_t device, uint64_t 
  * space, or gives up.
  */
 uint64_t eviction_take_turn(
-	struct session *session, uint32_t device, uint64_t bytes, enum eviction_stay *ret_stay);
+	struct session *session, const struct eviction_lack *lack, enum eviction_stay *ret_stay);
 void eviction_end_turn(struct session *session);
 
 /* The turn has brought nothing, and goes behind those of others. */
@@ -164,7 +174,7 @@ void eviction_postpone_turn(struct session *session);
 bool eviction_may_try(struct session *session, uint64_t more, uint64_t since_ns);
 
 /*
- * Has the loop end the session that has borrowed most, of those whose end frees `bytes'; without
+ * Has the loop end the session that has borrowed most, of those whose end frees enough; without
  * waiting (borrowers.h). False: there is none.
  */
 struct eviction_ended {
@@ -174,8 +184,8 @@ struct eviction_ended {
 	enum eviction_stay stay; /* why its memory did not leave */
 };
 
-bool eviction_end_borrower(
-	struct session *session, uint32_t device, uint64_t bytes, struct eviction_ended *ret_ended);
+bool eviction_end_borrower(struct session *session, const struct eviction_lack *lack,
+	struct eviction_ended *ret_ended);
 
 /* How long a session may have to wait until it has had its turn. */
 uint64_t eviction_turn_ns(void);
@@ -203,7 +213,8 @@ void eviction_set_busy(struct session *session, bool is_busy, uint64_t waits_ns)
 /* The worker: so many bytes of that GPU are away now. */
 void eviction_note_away(struct session *session, uint32_t device, uint64_t bytes);
 
-/* Bytes of that GPU which other sessions would make space with. */
-uint64_t eviction_others(const struct session *session, uint32_t device);
+/* Bytes with which other sessions (of the group; NULL: all) would make space on that GPU. */
+uint64_t eviction_others(
+	const struct session *session, uint32_t device, const struct group *within);
 
 #endif

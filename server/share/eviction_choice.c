@@ -27,7 +27,7 @@ static uint64_t n_attempts; /* under the lock */
 /* Who asks, and for what. */
 struct asker {
 	struct session *session;
-	uint32_t device;
+	const struct eviction_lack *lack;
 	uint64_t since_ns; /* since when it waits; 0: for new memory */
 	uint64_t attempt;
 };
@@ -39,11 +39,11 @@ static bool is_behind(const struct eviction *one, const struct asker *asker)
 
 	if (one->waits_ns == 0)
 		return false;
-	if (soft_limit_holds(asker->session, asker->device) !=
-		soft_limit_holds(one->session, asker->device))
-		return soft_limit_holds(asker->session, asker->device);
+	if (soft_limit_holds(asker->session, asker->lack->device) !=
+		soft_limit_holds(one->session, asker->lack->device))
+		return soft_limit_holds(asker->session, asker->lack->device);
 	if (one->turn.waits_ns > 0 && own->turn.waits_ns > 0)
-		return eviction_precedes(own, one, UINT64_C(1) << asker->device);
+		return eviction_precedes(own, one, UINT64_C(1) << asker->lack->device);
 	return asker->since_ns == 0 || one->waits_ns > asker->since_ns;
 }
 
@@ -67,7 +67,7 @@ static enum eviction_stay why_not(
 {
 	uint64_t idle = atomic_load_explicit(&one->idle_since_ns, memory_order_relaxed);
 
-	if (eviction_may_leave(one, asker->session, asker->device) == 0)
+	if (eviction_may_leave(one, asker->session, asker->lack) == 0)
 		return STAY_OFF;
 	if (one->state != EVICTION_IDLE)
 		return STAY_AT_WORK;
@@ -100,11 +100,12 @@ static struct eviction *choose(const struct asker *asker, enum eviction_stay *st
 		enum eviction_stay why;
 
 		if (one->session == asker->session || one->attempt == asker->attempt ||
-			eviction_present(one, asker->device) == 0)
+			eviction_present(one, asker->lack->device) == 0 ||
+			!eviction_is_in(one->session, asker->lack->within))
 			continue;
 		why = why_not(one, asker, now);
 		eviction_note_stay(stay, why);
-		if (why == STAY_NOTHING && goes_before(one, first, asker->device))
+		if (why == STAY_NOTHING && goes_before(one, first, asker->lack->device))
 			first = one;
 	}
 	return first;
@@ -120,15 +121,15 @@ static uint32_t ask_one(const struct asker *asker, uint64_t bytes, enum eviction
 	if (!victim)
 		return 0;
 	victim->attempt = asker->attempt;
-	eviction_ask(victim, asker->device,
-		MIN(bytes, eviction_may_leave(victim, asker->session, asker->device)));
+	eviction_ask(victim, asker->lack->device,
+		MIN(bytes, eviction_may_leave(victim, asker->session, asker->lack)));
 	return victim->session->id;
 }
 
-uint64_t eviction_make_space(struct session *session, uint32_t device, uint64_t bytes,
+uint64_t eviction_make_space(struct session *session, const struct eviction_lack *lack,
 	uint64_t since_ns, enum eviction_stay *ret_stay)
 {
-	struct asker asker = {session, device, since_ns, 0};
+	struct asker asker = {session, lack, since_ns, 0};
 	uint64_t given = 0;
 	uint32_t id;
 
@@ -136,52 +137,54 @@ uint64_t eviction_make_space(struct session *session, uint32_t device, uint64_t 
 	lock_take(&eviction_lock);
 	asker.attempt = ++n_attempts;
 	lock_release(&eviction_lock);
-	while (given < bytes && (id = ask_one(&asker, bytes - given, ret_stay)) > 0)
+	while (given < lack->bytes && (id = ask_one(&asker, lack->bytes - given, ret_stay)) > 0)
 		given += eviction_wait(session, id, GATE_VICTIM, ANSWER_NS, ret_stay);
-	if (given > 0)
+	/* A turn holds the whole GPU. */
+	if (given > 0 && !lack->within)
 		eviction_begin_turn(session);
 	return given;
 }
 
-/* Whether the end of its client frees `bytes'. What others have opened, and work, outlives it. */
-static bool would_free(const struct eviction *one, uint32_t device, uint64_t bytes)
+/* Whether the end of its client frees enough. What others have opened, and work, outlives it. */
+static bool would_free(const struct eviction *one, const struct eviction_lack *lack)
 {
 	enum eviction_stay stay = atomic_load(&one->stay);
 
-	return soft_limit_borrowed(one->session, device) > 0 &&
-	       eviction_present(one, device) >= bytes && stay != STAY_SHARED &&
+	return eviction_is_in(one->session, lack->within) &&
+	       soft_limit_borrowed(one->session, lack->device) > 0 &&
+	       eviction_present(one, lack->device) >= lack->bytes && stay != STAY_SHARED &&
 	       stay != STAY_EXPORTED && stay != STAY_LASTS &&
 	       !atomic_load(&one->session->is_moving);
 }
 
 /* Under the lock: who has borrowed most; NULL: none. */
 static struct eviction *choose_to_end(
-	const struct session *session, uint32_t device, uint64_t bytes)
+	const struct session *session, const struct eviction_lack *lack)
 {
 	struct eviction *most = NULL;
 
 	for (struct eviction *one = evictions; one; one = one->next)
-		if (one->session != session && would_free(one, device, bytes) &&
-			(!most || soft_limit_borrowed(one->session, device) >
-					  soft_limit_borrowed(most->session, device)))
+		if (one->session != session && would_free(one, lack) &&
+			(!most || soft_limit_borrowed(one->session, lack->device) >
+					  soft_limit_borrowed(most->session, lack->device)))
 			most = one;
 	return most;
 }
 
 bool eviction_end_borrower(
-	struct session *session, uint32_t device, uint64_t bytes, struct eviction_ended *ret_ended)
+	struct session *session, const struct eviction_lack *lack, struct eviction_ended *ret_ended)
 {
 	struct eviction *victim;
 	struct session *other;
 
 	lock_hold(&eviction_lock);
-	victim = choose_to_end(session, device, bytes);
+	victim = choose_to_end(session, lack);
 	if (!victim)
 		return false;
 	other = victim->session;
 	*ret_ended = (struct eviction_ended){.pid = other->pid,
 		.id = other->id,
-		.borrowed = soft_limit_borrowed(other, device),
+		.borrowed = soft_limit_borrowed(other, lack->device),
 		.stay = atomic_load(&victim->stay)};
 	atomic_store(&other->has_to_end, true);
 	other->on_news(other->on_news_arg);

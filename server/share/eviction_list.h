@@ -22,7 +22,10 @@ uint64_t eviction_present(const struct eviction *one, uint32_t device);
 
 /* What may leave for the other session: all of it, or what is borrowed. */
 uint64_t eviction_may_leave(
-	const struct eviction *one, const struct session *other, uint32_t device);
+	const struct eviction *one, const struct session *other, const struct eviction_lack *lack);
+
+/* Whether the session is a member. NULL has all as members. */
+bool eviction_is_in(const struct session *session, const struct group *group);
 
 /* Whether it had to stop already, and the same work still goes on. */
 bool eviction_is_lasting(const struct eviction *one);

@@ -86,28 +86,28 @@ static bool stops_before(const struct eviction *one, const struct eviction *othe
 }
 
 /* Under the lock: whether it can stop for the session, and then frees `bytes' at least. */
-static bool can_stop(
-	const struct eviction *one, const struct session *session, uint32_t device, uint64_t bytes)
+static bool can_stop(const struct eviction *one, const struct session *session,
+	const struct eviction_lack *lack, uint64_t bytes)
 {
 	return one->session != session && one->state == EVICTION_IDLE && !one->is_busy &&
-	       eviction_may_leave(one, session, device) >= bytes;
+	       eviction_may_leave(one, session, lack) >= bytes;
 }
 
 /*
  * Under the lock: the session that has stayed for longest, and for long enough, of those that can
  * free `bytes'; NULL: none, for now. One whose work lasts has to stop only if there is no other.
  */
-static struct eviction *choose_of(const struct session *session, uint32_t device, uint64_t bytes,
-	uint64_t now, bool *ret_is_other)
+static struct eviction *choose_of(const struct session *session, const struct eviction_lack *lack,
+	uint64_t bytes, uint64_t now, bool *ret_is_other)
 {
 	struct eviction *first = NULL;
 	bool is_other = false;
 
 	for (struct eviction *one = evictions; one; one = one->next) {
-		if (!can_stop(one, session, device, bytes))
+		if (!can_stop(one, session, lack, bytes))
 			continue;
 		is_other = is_other || !eviction_is_lasting(one);
-		if (has_stayed(one, session, device, now) && stops_before(one, first))
+		if (has_stayed(one, session, lack->device, now) && stops_before(one, first))
 			first = one;
 	}
 	*ret_is_other = is_other;
@@ -119,12 +119,12 @@ static struct eviction *choose_of(const struct session *session, uint32_t device
  * neighbours, which would free only some of it.
  */
 static struct eviction *choose_to_stop(
-	const struct session *session, uint32_t device, uint64_t bytes, uint64_t now)
+	const struct session *session, const struct eviction_lack *lack, uint64_t now)
 {
 	bool is_other;
-	struct eviction *first = choose_of(session, device, bytes, now, &is_other);
+	struct eviction *first = choose_of(session, lack, lack->bytes, now, &is_other);
 
-	return is_other ? first : choose_of(session, device, 1, now, &is_other);
+	return is_other ? first : choose_of(session, lack, 1, now, &is_other);
 }
 
 static void log_first_turn(uint32_t device)
@@ -138,17 +138,19 @@ static void log_first_turn(uint32_t device)
 }
 
 /* The ID of the session that has to stop for this one; 0: none, for now. */
-static uint32_t stop_one(struct session *session, uint32_t device, uint64_t bytes)
+static uint32_t stop_one(struct session *session, const struct eviction_lack *lack)
 {
 	struct eviction *own = session->eviction, *victim;
 
 	lock_hold(&eviction_lock);
-	victim = is_first(own) ? choose_to_stop(session, device, bytes, now_ns()) : NULL;
+	victim = is_first(own) ? choose_to_stop(session, lack, now_ns()) : NULL;
 	if (!victim)
 		return 0;
-	own->turn.has_begun = true;
+	/* A turn holds the whole GPU. */
+	own->turn.has_begun = !lack->within;
 	atomic_store(&victim->must_stop, true);
-	eviction_ask(victim, device, MIN(bytes, eviction_may_leave(victim, session, device)));
+	eviction_ask(
+		victim, lack->device, MIN(lack->bytes, eviction_may_leave(victim, session, lack)));
 	return victim->session->id;
 }
 
@@ -161,15 +163,15 @@ void eviction_postpone_turn(struct session *session)
 }
 
 uint64_t eviction_take_turn(
-	struct session *session, uint32_t device, uint64_t bytes, enum eviction_stay *ret_stay)
+	struct session *session, const struct eviction_lack *lack, enum eviction_stay *ret_stay)
 {
-	uint32_t id = stop_one(session, device, bytes);
+	uint32_t id = stop_one(session, lack);
 	uint64_t given;
 
 	*ret_stay = STAY_AT_WORK;
 	if (id == 0)
 		return 0;
-	log_first_turn(device);
+	log_first_turn(lack->device);
 	given = eviction_wait(session, id, GATE_TURN, STOP_NS, ret_stay);
 	if (given == 0)
 		eviction_postpone_turn(session);

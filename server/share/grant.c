@@ -49,7 +49,15 @@ void grant_set(struct session *session, const struct frame_limits *limits, struc
 
 static uint64_t group_memory_limit(const struct session *session, uint32_t ordinal)
 {
-	return session->group ? quota_limit(&session->group->memory[ordinal]) : UINT64_MAX;
+	uint64_t limit = UINT64_MAX;
+
+	for (unsigned i = 0; i < MEMBERSHIPS_MAX; i++) {
+		const struct group *group = session_group(session, i);
+
+		if (group)
+			limit = MIN(limit, quota_limit(&group->memory[ordinal]));
+	}
+	return limit;
 }
 
 void grant_publish_memory(struct session *session)

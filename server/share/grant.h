@@ -16,7 +16,7 @@ struct session;
 /*
  * Before the client is welcomed and the worker starts. The lower of both limits applies,
  * also to the facts of GPUs that the client sees. Takes the reference to `group', which may
- * be NULL.
+ * be NULL. session::cgroups are set before.
  */
 void grant_set(struct session *session, const struct frame_limits *limits, struct group *group);
 

@@ -203,10 +203,12 @@ static CUresult session_device_new(
 	if (!sdev)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	sdev->device = device;
-	sdev->memory = device_quota_new(session->account, session->group, device->ordinal,
-		memory_limit(session, device->ordinal));
+	sdev->memory = device_quota_new(session->account, memory_limit(session, device->ordinal));
 	if (!sdev->memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (unsigned i = 0; i < MEMBERSHIPS_MAX; i++)
+		if (session_group(session, i))
+			device_quota_join(sdev->memory, session_group(session, i), device->ordinal);
 	session->current = NULL;
 	result = session_device_make(session, sdev);
 	if (result != CUDA_SUCCESS) {

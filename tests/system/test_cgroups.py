@@ -6,16 +6,18 @@
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 
 import harness
-import mps
-from harness import contains, equal
-from test_eviction import Holder
-from test_operator import made_cgroup
+import oversubscribed
+from harness import contains, equal, wait_for
+from test_eviction import evictions
+from test_operator import made_cgroup, processes_in
 from test_soft_limits import Pool
 
 MIB = 1 << 20
+INNER = ("one", "two")
 
 
 def enter(path):
@@ -82,40 +84,148 @@ def test_wrong_routes():
         equal(pool.command("namespace", "get", "small", "pool", "cgroup-depth").stdout, "3\n")
 
 
-def write_limits(root, device, **limits):
-    """As the kernel's files: a line for each GPU, a word for no limit."""
-    for name, value in limits.items():
-        with open(os.path.join(root, name.replace("_", ".")), "w", encoding="ascii") as file:
-            file.write("nvidia/0000%s/vidmem %s\ndrm/0000:ff:00.0/vram0 4096\n" % (device, value))
+class Inside(oversubscribed.Oversize):
+    """A copy of the program `oversize' in a cgroup."""
+
+    def __init__(self, service, cgroup, directory, mib):
+        self.service = service
+        self.process = service.popen(
+            "oversize", "plain", str(mib), "4096", stdin=subprocess.PIPE, preexec_fn=enter(cgroup),
+            env={"CUDA_MPS_PIPE_DIRECTORY": "/".join((service.pipe, *directory.split()))})
+        self.said = self.answer()
+
+    def send(self, word):
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
 
 
-def test_memory():
-    """dmem.max is the hard limit of a client, dmem.min its soft limit: of its start."""
-    root = tempfile.mkdtemp(prefix="mps-")
-    with Pool(("small", "--pinned-memory-limit=60M"), MPS_CGROUP_ROOT=root) as pool:
-        device = re.search(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0",
-                           pool.command("device", "list", "--format=csv").stdout)[0]
-        # Without the controller nothing is read.
-        write_limits(root, device, dmem_max=32 * MIB)
-        holder = pool.hold("small", 4)
-        equal(holder.ask("free").split()[1], "60")
-        write_limits(root, device, dmem_capacity=64 * MIB)
-        other = pool.hold("small", 4)
-        equal(other.ask("free").split()[1], "32")
-        pool.is_refused("small", 36)
-        write_limits(root, device, dmem_max="max", dmem_min=0)
-        equal(other.ask("free").split()[1], "32")
-        other.end()
-        holder.end()
-        holder = pool.hold("small", 44)
-        pool.is_refused("default", 28)
-        write_limits(root, device, dmem_min=28 * MIB)
-        pool.is_refused("default", 32)
-        holder.end()
-        borrower = pool.hold("small", 44)
-        equal(pool.hold("default", 26).ask("work"), "worked")
-        equal(borrower.ask("free").split()[1], "60")
-    shutil.rmtree(root)
+class Limited(Pool):
+    """A pool, cgroups `one' and `two' below another one, and a folder that has files of limits for them."""
+
+    def __init__(self, *namespaces, **settings):
+        self.root = tempfile.mkdtemp(prefix="mps-")
+        self.made = made_cgroup("mps-test-%d" % os.getpid())
+        super().__init__(*namespaces, MPS_CGROUP_ROOT=self.root, **settings)
+
+    def __enter__(self):
+        self.path, self.name = self.made.__enter__()
+        for inner in INNER:
+            os.mkdir(os.path.join(self.path, inner))
+            os.makedirs(self.folder(inner))
+        super().__enter__()
+        self.device = re.search(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0",
+                                self.command("device", "list", "--format=csv").stdout)[0]
+        self.write("/", dmem_capacity=64 * MIB)
+        return self
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        for inner in INNER:
+            wait_for("the end", lambda path=os.path.join(self.path, inner): not processes_in(path))
+            os.rmdir(os.path.join(self.path, inner))
+        self.made.__exit__(*error)
+        shutil.rmtree(self.root)
+
+    def folder(self, inner):
+        return self.root if inner == "/" else os.path.join(self.root + self.name, inner)
+
+    def write(self, inner, **limits):
+        """As the kernel's files: a line for each GPU, a word for no limit."""
+        for name, value in limits.items():
+            with open(os.path.join(self.folder(inner), name.replace("_", ".")), "w", encoding="ascii") as file:
+                file.write("nvidia/0000%s/vidmem %s\ndrm/0000:ff:00.0/vram0 4096\n" % (self.device, value))
+
+    def inside(self, inner, directory, mib):
+        return Inside(self.service, os.path.join(self.path, inner), directory, mib)
+
+
+def has(client):
+    equal(client.said, "has")
+    return client
+
+
+def is_refused(client):
+    contains(client.said, "CUDA_ERROR_OUT_OF_MEMORY")
+    contains(client.service.finish(client.process)[2], "a cgroup of this program has reached its limit")
+
+
+def soon(client, said):
+    """The daemon reads limits again each second."""
+    wait_for(said, lambda: client.ask("more") == said)
+
+
+def test_memory_together():
+    """dmem.max of a cgroup is the limit of all clients in it and below, of all namespaces and servers."""
+    with Limited(("small", "--pinned-memory-limit=60M")) as pool:
+        # Without a limit at its start, a client is not counted.
+        free = has(pool.inside("one", "pool small", 4))
+        equal(free.ask("free").split()[1], "60")
+        # Each client has 2 MiB beside its pieces.
+        pool.write("", dmem_max=46 * MIB)
+        pool.write("one", dmem_max=30 * MIB, dmem_min=0)
+        one = has(pool.inside("one", "pool small", 20))
+        equal(one.ask("free"), "8 30")
+        two = has(pool.inside("two", "pool", 12))
+        equal(two.ask("free"), "10 46")
+        own = has(pool.inside("two", "", 4))
+        equal([one.ask("more"), two.ask("more"), own.ask("more")], ["took"] + ["CUDA_ERROR_OUT_OF_MEMORY"] * 2)
+        is_refused(pool.inside("two", "pool", 4))
+        # The next daemon knows who is in which cgroup.
+        pool.service.restart_killed()
+        equal([each.ask("more") for each in (one, two, own)], ["CUDA_ERROR_OUT_OF_MEMORY"] * 3)
+        is_refused(pool.inside("two", "", 4))
+        one.end()
+        equal([own.ask("more"), two.ask("more")], ["took"] * 2)
+        # What is free is either in the lease of the one server or in that of the other.
+        last = has(pool.inside("one", "pool small", 8))
+        is_refused(pool.inside("two", "", 12))
+        pool.write("", dmem_max=60 * MIB)
+        soon(own, "took")
+        pool.write("", dmem_max=16 * MIB)
+        soon(last, "CUDA_ERROR_OUT_OF_MEMORY")
+        pool.write("", dmem_max="max")
+        soon(two, "took")
+        for each in free, two, own, last:
+            equal(each.ask("work"), "worked")
+            each.end()
+
+
+def test_groups_of_cgroups_end():
+    with Limited() as pool:
+        pool.write("one", dmem_max=16 * MIB)
+        one = has(pool.inside("one", "pool", 4))
+        described = pool.command("memacct", "describe", "--format=csv").stdout
+        contains(described, "pool,cgroup:%s/one,-," % pool.name)
+        contains(described, ",6M,unlimited,16M,0,0\n")
+        one.end()
+        wait_for("its end", lambda: "cgroup:" not in pool.command("memacct", "describe").stdout)
+        equal(has(pool.inside("one", "pool", 12)).ask("more"), "CUDA_ERROR_OUT_OF_MEMORY")
+
+
+def test_soft_limits():
+    """dmem.min is guaranteed, also against the limit of a cgroup above: what others in it have borrowed leaves."""
+    with Limited(("small",)) as pool:
+        pool.write("", dmem_max=48 * MIB, dmem_min=1)
+        pool.write("one", dmem_max="max", dmem_min=30 * MIB)
+        pool.write("two", dmem_max="max", dmem_min=16 * MIB)
+        borrower = has(pool.inside("two", "pool", 40))
+        equal(borrower.ask("free").split()[1], "48")
+        # Somebody outside has no part in it.
+        outside = pool.hold("default", 4)
+        entitled = has(pool.inside("one", "pool small", 12))
+        # What it may have at once, with what the borrower would give.
+        equal(entitled.ask("free"), "16 48")
+        equal([entitled.ask("more") for _ in range(3)], ["took"] * 3)
+        assert evictions(pool.service) > 0
+        # The borrower has to wait for room, and loses nothing.
+        borrower.send("work")
+        equal([entitled.ask("work"), outside.ask("work")], ["worked"] * 2)
+        wait_for("its wait", lambda: "waits for space" in pool.service.server_log())
+        entitled.end()
+        equal([borrower.answer(), borrower.ask("work")], ["worked"] * 2)
+        equal(borrower.ask("more"), "took")
+        outside.end()
+        borrower.end()
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ static void test_out_of_memory(void **state)
 /* Unused chunks count as well, because they exist. */
 static void test_limit(void **state)
 {
-	struct device_quota *memory = device_quota_new(NULL, NULL, 0, 8 * MIB);
+	struct device_quota *memory = device_quota_new(NULL, 8 * MIB);
 	uint64_t address, large;
 
 	(void)state;

@@ -5,6 +5,7 @@
  * is asked, and the store.
  */
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -482,10 +483,17 @@ static const struct row {
 	{"... not what is not", "hhoi", 5, 0, "", 0, STAY_OFF, 100},
 	{"... also of one that has waited longer", "v---", 5, 200, "0", 4, STAY_NOTHING, 100},
 	{"borrowers first", "iir-", 5, 0, "2", 5, STAY_NOTHING, 0},
+	{"room in a group: its members", "sSsS", 5, 0, "13", 5, STAY_NOTHING, 100},
+	{"... what they have borrowed", "sHOs", 5, 0, "", 0, STAY_OFF, 100},
+	{"... all, if they oversubscribe", "iIfO", 15, 0, "1", 10, STAY_OFF, 0},
 };
 
-static void make_candidate(unsigned i, enum kind kind)
+/* Members of it have a capital as their kind. */
+static struct group full_group;
+
+static void make_candidate(unsigned i, enum kind letter)
 {
+	const enum kind kind = tolower(letter);
 	struct candidate *one = &candidates[i];
 	uint64_t now = now_ns();
 
@@ -500,12 +508,20 @@ static void make_candidate(unsigned i, enum kind kind)
 	one->session.limits.soft[0] = UINT64_MAX;
 	if (strchr("svhr", kind))
 		one->session.limits.soft[0] = kind == INSIDE ? 10 : 6;
+	one->session.cgroups[1] = kind != letter ? &full_group : NULL;
 	one->session.quotas[0] = &one->quota;
 	one->quota.quota.used = 10;
+	for (unsigned k = 0; k < DEVICES_MAX; k++)
+		full_group.soft[k] = UINT64_MAX;
 	eviction_join(&one->session);
 	eviction_note_idle(&one->session, kind == FRESH ? now : now - 1000000000 + i);
 	if (strchr("bwv", kind))
 		eviction_set_busy(&one->session, true, kind == BUSY ? 0 : 100);
+}
+
+static const struct group *group_of(const struct row *row)
+{
+	return strpbrk(row->kinds, "SHOI") ? &full_group : NULL;
 }
 
 static void test_choice(void **state)
@@ -526,8 +542,9 @@ static void test_choice(void **state)
 			make_candidate(k, row->kinds[k]);
 		atomic_store(&is_over, false);
 		assert_int_equal(pthread_create(&thread, NULL, answer_all, NULL), 0);
-		assert_int_equal(
-			eviction_make_space(harness.session, 0, row->bytes, row->since_ns, &stay),
+		assert_int_equal(eviction_make_space(harness.session,
+					 &(struct eviction_lack){0, row->bytes, group_of(row)},
+					 row->since_ns, &stay),
 			row->given);
 		atomic_store(&is_over, true);
 		pthread_join(thread, NULL);

@@ -20,6 +20,7 @@
 #include "send.h"
 
 #define MIB (1ull << 20)
+#define N_ENTRIES (GROUPS_MAX + CGROUPS_MAX)
 
 static struct frame_group frame_of(uint32_t id, const char *name, uint64_t memory)
 {
@@ -66,6 +67,9 @@ static struct frame_limits limits_of(uint64_t memory)
 	return frame_of(1, "any", memory).limits;
 }
 
+/* Of the next member. */
+static uint32_t cgroups[CGROUP_LEVELS_MAX];
+
 /* A session as the loop creates it, which has opened GPU 0. */
 static void open_member(uint32_t group, uint64_t limit, uint64_t own_limit)
 {
@@ -76,6 +80,8 @@ static void open_member(uint32_t group, uint64_t limit, uint64_t own_limit)
 
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(false);
+	for (unsigned i = 0; i < CGROUP_LEVELS_MAX; i++)
+		harness.session->cgroups[i] = group_find(cgroups[i]);
 	grant_set(harness.session, &limits, group_find(group));
 	assert_int_equal(send_device_open(0, 0, own_limit, &n_sms, &heap, &heap_size, &granularity,
 				 &least, &greatest, of_context),
@@ -136,10 +142,11 @@ static void test_least_limit_holds(void **state)
 static struct device_quota *other_member(uint64_t size)
 {
 	struct group *group = group_find(1);
-	struct device_quota *other = device_quota_new(NULL, group, 0, UINT64_MAX);
+	struct device_quota *other = device_quota_new(NULL, UINT64_MAX);
 
-	group_unref(group);
 	assert_non_null(other);
+	device_quota_join(other, group, 0);
+	group_unref(group);
 	assert_true(device_quota_charge(other, size));
 	return other;
 }
@@ -165,6 +172,66 @@ static void test_members_share(void **state)
 	end_other(other);
 	check_info(40 * MIB, 64 * MIB);
 	harness_close();
+}
+
+static uint64_t left_of(uint32_t id)
+{
+	struct group *group = group_find(id);
+	uint64_t left = quota_left(&group->memory[0]);
+
+	group_unref(group);
+	return left;
+}
+
+static void set_cgroup(uint32_t id, const char *name, uint64_t memory)
+{
+	struct frame_group frame = frame_of(id, name, memory);
+
+	frame.is_cgroup = 1;
+	assert_true(is_set(&frame));
+	lease(id, memory, false);
+}
+
+/* A client has the limits of its group and of its cgroups, which may have other members. */
+static void test_cgroups(void **state)
+{
+	struct device_quota *memory, *other;
+	uint64_t limit = 0;
+
+	(void)state;
+	set(1, "red", 64 * MIB);
+	set_cgroup(2, "cgroup:/a/b", 32 * MIB);
+	set_cgroup(3, "cgroup:/a", 40 * MIB);
+	other = device_quota_new(NULL, UINT64_MAX);
+	device_quota_join(other, group_find(3), 0);
+	assert_true(device_quota_charge(other, 16 * MIB));
+	cgroups[0] = 2;
+	cgroups[1] = 3;
+	open_member(1, UINT64_MAX, 0);
+	memory = harness.session->devices[0]->memory;
+	check_info(24 * MIB, 32 * MIB);
+	assert_int_equal(count_pieces(2 * MIB), 12);
+	assert_true(left_of(1) == 40 * MIB && left_of(2) == 8 * MIB && left_of(3) == 0);
+	/* What refuses charges nothing else. */
+	assert_false(device_quota_charge(memory, MIB));
+	assert_int_equal(device_quota_take_refusal(memory, &limit), REFUSAL_BY_CGROUP);
+	assert_int_equal(limit, 40 * MIB);
+	assert_true(left_of(1) == 40 * MIB && left_of(2) == 8 * MIB && left_of(3) == 0);
+	/* The store counts for the session alone, and others have the room meanwhile. */
+	device_quota_leave(memory, 20 * MIB);
+	assert_int_equal(quota_used(&memory->quota), 24 * MIB);
+	assert_true(left_of(1) == 60 * MIB && left_of(2) == 28 * MIB && left_of(3) == 20 * MIB);
+	assert_true(device_quota_charge(other, 4 * MIB));
+	assert_false(device_quota_return(memory, 20 * MIB));
+	assert_ptr_equal(device_quota_full_group(memory, 0, 20 * MIB), memory->in[2].group);
+	assert_true(left_of(1) == 60 * MIB && left_of(2) == 28 * MIB && left_of(3) == 16 * MIB);
+	device_quota_refund(other, 4 * MIB);
+	assert_true(device_quota_return(memory, 20 * MIB));
+	group_unref(other->in[0].group);
+	end_other(other);
+	harness_close();
+	assert_true(left_of(1) == 64 * MIB && left_of(2) == 32 * MIB && left_of(3) == 40 * MIB);
+	memset(cgroups, 0, sizeof(cgroups));
 }
 
 /* What a connected client learns of its group's new limit. */
@@ -395,16 +462,16 @@ static void test_malformed(void **state)
 /* Groups without members are dropped when there is no room. */
 static void test_too_many(void **state)
 {
-	struct group *held[GROUPS_MAX];
+	struct group *held[N_ENTRIES];
 	struct frame_group frame;
 	char name[32];
 
 	(void)state;
-	for (uint32_t i = 0; i < 3 * GROUPS_MAX; i++) {
+	for (uint32_t i = 0; i < 2 * N_ENTRIES; i++) {
 		snprintf(name, sizeof(name), "group %u", i);
 		set(1000 + i, name, MIB);
 	}
-	for (uint32_t i = 0; i < GROUPS_MAX; i++) {
+	for (uint32_t i = 0; i < N_ENTRIES; i++) {
 		snprintf(name, sizeof(name), "held %u", i);
 		set(9000 + i, name, MIB);
 		held[i] = group_find(9000 + i);
@@ -416,7 +483,7 @@ static void test_too_many(void **state)
 	group_unref(held[17]);
 	assert_true(is_set(&frame));
 	held[17] = group_find(1);
-	for (uint32_t i = 0; i < GROUPS_MAX; i++)
+	for (uint32_t i = 0; i < N_ENTRIES; i++)
 		group_unref(held[i]);
 }
 
@@ -477,6 +544,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_least_limit_holds),
 		cmocka_unit_test(test_members_share),
+		cmocka_unit_test(test_cgroups),
 		cmocka_unit_test(test_limit_changes),
 		cmocka_unit_test(test_many_in_turn),
 		cmocka_unit_test(test_priorities),
