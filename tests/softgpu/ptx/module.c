@@ -210,8 +210,12 @@ const uint8_t *ptx_module_initial(const struct ptx_module *module, uint32_t i)
 
 void ptx_module_bind(struct ptx_module *module, uint32_t i, uint64_t address)
 {
-	if (i < module->n_globals)
-		module->globals[i].info.address = address;
+	struct ptx_global *global = i < module->n_globals ? &module->globals[i].info : NULL;
+
+	if (global && global->is_placed)
+		global->copy = address;
+	else if (global)
+		global->address = address;
 }
 
 static uint64_t reloc_value(const struct ptx_module *module, const struct ptx_reloc *reloc)
@@ -236,8 +240,7 @@ bool ptx_module_value_address(const struct ptx_module *module, uint32_t i, uint3
 		return false;
 	*ret_address = (struct ptx_value_address){
 		.offset = reloc->offset,
-		.value = reloc->is_function ? reloc_value(module, reloc) : reloc->addend,
-		.size = MIN(reloc->size, 8u),
+		.value = reloc->is_function ? 0 : reloc->addend,
 		.global = reloc->is_function ? UINT32_MAX : reloc->global,
 		.is_part = reloc->mask != 0 || reloc->size != 8,
 	};
@@ -246,8 +249,11 @@ bool ptx_module_value_address(const struct ptx_module *module, uint32_t i, uint3
 
 static void global_init(const struct ptx_module *module, const struct ptx_global_code *global)
 {
-	uint8_t *p = (uint8_t *)(uintptr_t)global->info.address;
+	uint8_t *p = (uint8_t *)(uintptr_t)(global->info.is_placed ? global->info.copy
+								   : global->info.address);
 
+	if (!p)
+		return;
 	if (global->bytes)
 		memcpy(p, global->bytes, global->info.size);
 	else
@@ -265,7 +271,7 @@ int ptx_module_init(struct ptx_module *module)
 		if (!module->globals[i].info.address && module->globals[i].info.size)
 			return -EINVAL;
 	for (uint32_t i = 0; i < module->n_globals; i++)
-		if (module->globals[i].info.size && !module->globals[i].info.is_placed)
+		if (module->globals[i].info.size)
 			global_init(module, &module->globals[i]);
 	for (const struct ptx_reloc *reloc = module->relocs; reloc; reloc = reloc->next)
 		for (unsigned l = 0; l < PTX_LANES; l++)

@@ -36,6 +36,7 @@ struct ptx_global {
 	bool is_constant;
 	bool is_managed; /* __managed__: the host uses it at the same address */
 	bool is_placed;  /* the linker's caller has set its address and its initial value */
+	uint64_t copy;   /* then, the loader's copy, which code does not use; 0: none */
 };
 
 /* One kernel parameter: its location in the packed parameter buffer. */
@@ -132,8 +133,7 @@ const uint8_t *ptx_module_initial(const struct ptx_module *module, uint32_t i);
 /* An address in the initial value of a variable. */
 struct ptx_value_address {
 	uint64_t offset;
-	uint64_t value;  /* to add to the variable's address; else the whole value */
-	uint32_t size;   /* bytes */
+	uint64_t value;  /* to add to it */
 	uint32_t global; /* the variable; UINT32_MAX: it is the address of a function */
 	bool is_part;    /* only some of its bits */
 };

@@ -59,7 +59,7 @@ static uint64_t variables_place(struct ptx_module *ptx, bool is_managed, uint64_
 	for (uint32_t i = 0; i < ptx_module_n_globals(ptx); i++) {
 		const struct ptx_global *global = ptx_module_global(ptx, i);
 
-		if (global->is_managed != is_managed || global->is_placed)
+		if (global->is_managed != is_managed)
 			continue;
 		at = ALIGN_UP(at, MAX(global->align, VARIABLE_ALIGN));
 		if (base)
@@ -226,7 +226,7 @@ bool module_variable(
 	const struct ptx_global *global = variable_find(module, name);
 
 	if (global && dptr)
-		*dptr = global->address;
+		*dptr = global->is_placed ? global->copy : global->address;
 	if (global && bytes)
 		*bytes = global->size;
 	return global;

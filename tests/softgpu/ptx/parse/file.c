@@ -135,19 +135,7 @@ static uint64_t place_next(struct making *making, enum section section, uint64_t
 	return at;
 }
 
-/* The addresses of functions are known; those of variables come by relocations. */
-static void put_functions(
-	const struct ptx_module *module, const struct ptx_file_variable *variable, uint8_t *value)
-{
-	struct ptx_value_address address;
-
-	for (uint32_t k = 0; ptx_module_value_address(module, variable->global, k, &address); k++)
-		if (address.global == UINT32_MAX)
-			memcpy(value + address.offset, &address.value, address.size);
-}
-
-static void put_initial(struct making *making, const struct ptx_module *module,
-	struct ptx_file_variable *variables, size_t n)
+static void put_initial(struct making *making, struct ptx_file_variable *variables, size_t n)
 {
 	uint64_t end = 0, zeros_end = 0, start;
 
@@ -161,18 +149,17 @@ static void put_initial(struct making *making, const struct ptx_module *module,
 		variables[i].at = place_next(making, INITIAL, &end, &variables[i]);
 		append(making, NULL, start + variables[i].at - making->size);
 		append(making, variables[i].initial, variables[i].size);
-		if (!making->is_short)
-			put_functions(
-				module, &variables[i], making->bytes + start + variables[i].at);
 	}
 	section_end(making, INITIAL);
 	section_begin(making, ZEROS, SHT_NOBITS);
 	making->heads[ZEROS].sh_size = zeros_end;
 }
 
-/* The symbol of a variable; 0 for a constant. */
+/* The symbol of a variable; 0 for a constant. All functions have the last symbol. */
 static uint64_t symbol_of(const struct ptx_file_variable *variables, size_t n, uint32_t global)
 {
+	if (global == UINT32_MAX)
+		return n + 1;
 	for (size_t i = 0; i < n; i++)
 		if (variables[i].global == global)
 			return i + 1;
@@ -195,8 +182,7 @@ static void put_relocations(struct making *making, const struct ptx_module *modu
 				.r_addend = (int64_t)address.value,
 			};
 
-			if (address.global != UINT32_MAX)
-				append(making, &relocation, sizeof(relocation));
+			append(making, &relocation, sizeof(relocation));
 		}
 	table_end(making, OF_INITIAL, INITIAL);
 }
@@ -225,6 +211,8 @@ static void put_symbols(struct making *making, const struct ptx_file_variable *v
 		append(making, &symbol, sizeof(symbol));
 		name += (uint32_t)strlen(variables[i].name) + 1;
 	}
+	symbol = (Elf64_Sym){.st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC), .st_shndx = TEXTS};
+	append(making, &symbol, sizeof(symbol));
 	section_end(making, SYMBOLS);
 	making->heads[SYMBOLS].sh_entsize = sizeof(symbol);
 	making->heads[SYMBOLS].sh_link = NAMES;
@@ -273,7 +261,7 @@ int ptx_file_make(char *const *texts, size_t n_texts, const struct ptx_module *m
 	append(&making, NULL, sizeof(Elf64_Ehdr));
 	put_texts(&making, texts, n_texts);
 	put_addresses(&making, n_variables);
-	put_initial(&making, module, variables, n_variables);
+	put_initial(&making, variables, n_variables);
 	put_relocations(&making, module, variables, n_variables);
 	put_registers(&making, max_regs);
 	put_symbols(&making, variables, n_variables);

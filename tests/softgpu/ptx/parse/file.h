@@ -6,7 +6,8 @@
  * The output of the software GPU's linker: an ELF file for NVIDIA's machine with PTX in
  * the place of code, which every loader accepts as a cubin. A variable in global memory has
  * the same parts as in nvcc's files: a symbol, an initial value, in which relocations fill in
- * addresses of other variables, and a word of constants that a relocation fills with the address.
+ * addresses of other variables and of functions, and a word of constants that a relocation fills
+ * with the address.
  */
 
 #include <stdbool.h>
