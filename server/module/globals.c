@@ -128,9 +128,12 @@ static int find_address(void *arg, const struct cubin_file *file, const struct c
 		return -EBADMSG;
 	cubin_file_symbol(file, (uint32_t)number, &symbol);
 	section = section_of(placing->globals, symbol.st_shndx);
+	/* The loader writes the address, in its own copy if a variable holds it. */
 	if (!section) {
 		placing->globals->takes_functions |= takes_function(table, relocation, &symbol);
-		return section_of(placing->globals, table->section.sh_info) ? -EXDEV : 0;
+		placing->globals->has_loaded |=
+			section_of(placing->globals, table->section.sh_info) != NULL;
+		return 0;
 	}
 	offset = symbol.st_value - section->first;
 	if (offset > section->size)
@@ -202,4 +205,93 @@ int globals_find(
 		r = 0;
 	}
 	return r;
+}
+
+/* ---- what only the loader knows */
+
+/* The state of globals_find_loaded(). */
+struct finding {
+	const struct globals *globals;
+	struct cubin_file file;
+	uint8_t *marks;   /* one where such a value begins */
+	uint64_t n_steps; /* that are left */
+};
+
+/* What globals_place() has left in the tables. */
+static int mark(void *arg, _unused_ const struct cubin_file *file, const struct cubin_table *table,
+	const Elf64_Rela *relocation, _unused_ uint64_t *ret_address)
+{
+	const struct finding *finding = arg;
+	const struct globals_section *holder = section_of(finding->globals, table->section.sh_info);
+
+	if (holder && relocation->r_offset >= holder->size)
+		return -EBADMSG;
+	if (holder)
+		finding->marks[holder->offset + relocation->r_offset] = 1;
+	return 0;
+}
+
+static bool take_steps(struct finding *finding, uint64_t n)
+{
+	if (n > finding->n_steps)
+		return false;
+	finding->n_steps -= n;
+	return true;
+}
+
+static bool is_unique(const struct finding *finding, const char *name)
+{
+	uint32_t n = cubin_file_n_symbols(&finding->file);
+	unsigned n_equal = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		Elf64_Sym symbol;
+
+		cubin_file_symbol(&finding->file, i, &symbol);
+		n_equal += is_named(&finding->file, &symbol, name);
+	}
+	return n_equal == 1;
+}
+
+static int try_variable(struct finding *finding, const Elf64_Sym *symbol,
+	int (*find)(void *arg, const char *name, uint64_t offset, uint64_t size), void *arg)
+{
+	const struct globals_section *section = section_of(finding->globals, symbol->st_shndx);
+	const char *name = cubin_file_name(&finding->file, symbol);
+	uint64_t offset;
+	int r;
+
+	if (!section || !name || ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT ||
+		!range_ok(symbol->st_value - section->first, symbol->st_size, section->size))
+		return 0;
+	offset = section->offset + (symbol->st_value - section->first);
+	if (!take_steps(finding, symbol->st_size))
+		return -EFBIG;
+	if (!memchr(finding->marks + offset, 1, symbol->st_size))
+		return 0;
+	if (!take_steps(finding, cubin_file_n_symbols(&finding->file)))
+		return -EFBIG;
+	r = is_unique(finding, name) ? find(arg, name, offset, symbol->st_size) : -ENOENT;
+	if (r == 0)
+		memset(finding->marks + offset, 0, symbol->st_size);
+	return r == -ENOENT ? 0 : r;
+}
+
+int globals_find_loaded(const struct globals *globals, uint8_t *marks,
+	int (*find)(void *arg, const char *name, uint64_t offset, uint64_t size), void *arg)
+{
+	struct finding finding = {.globals = globals, .marks = marks, .n_steps = GLOBALS_STEPS};
+	int r = cubin_file_open(globals->bytes, globals->size, &finding.file);
+	uint32_t n;
+
+	if (r == 0)
+		r = cubin_file_resolve(&finding.file, mark, &finding);
+	n = r == 0 ? cubin_file_n_symbols(&finding.file) : 0;
+	for (uint32_t i = 0; i < n && r == 0; i++) {
+		Elf64_Sym symbol;
+
+		cubin_file_symbol(&finding.file, i, &symbol);
+		r = try_variable(&finding, &symbol, find, arg);
+	}
+	return r == 0 && memchr(marks, 1, globals->total) ? -ENOENT : r;
 }

@@ -45,7 +45,7 @@ static const char *reason_of(int r)
 		return "it has code whose __managed__ variables the driver has placed";
 	case -EXDEV:
 		return "it has code with a variable that holds the address of a function or a "
-		       "constant";
+		       "constant, which the driver does not tell";
 	case -ENOMEM:
 		return "it has code that needs more of the server's memory than the client may use";
 	case -ENODATA:
@@ -73,8 +73,9 @@ static void library_stays(struct session *session, struct library *library, int 
 {
 	library->stays = true;
 	set_reason(session, library, reason_of(r));
-	if (r == -ENOEXEC && session->n_refusals++ < REFUSALS_LOGGED)
-		log_line("Client " SESSION_NAME ": %s", SESSION_NAME_ARGS(session), reason_of(r));
+	if (r != -ECANCELED && session->n_refusals++ < REFUSALS_LOGGED)
+		log_line("Client " SESSION_NAME ": its variables stay in the driver's memory: %s",
+			SESSION_NAME_ARGS(session), reason_of(r));
 }
 
 /* ---- the end */
@@ -220,9 +221,91 @@ static int placement_new(struct session *session, const struct library *library,
 
 /* ---- its memory */
 
+/* The driver refuses the code. */
+static bool may_try_again(CUresult result)
+{
+	return result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND &&
+	       result != CUDA_ERROR_OUT_OF_MEMORY && !result_is_fault(result);
+}
+
+/* A variable whose value the loader has completed in its own copy. */
+struct loaded {
+	struct loaded *next;
+	CUdeviceptr copy;
+	uint64_t offset, size; /* in the placement */
+};
+
+struct loading {
+	struct session *session;
+	struct library *library;
+	struct session_device *sdev;
+	const struct placement *placement;
+	struct loaded *all;
+	CUresult result;
+};
+
+static void loading_end(struct loading *loading)
+{
+	while (loading->all)
+		account_free(LIST_POP(loading->all));
+}
+
+/* Loads the code. */
+static CUresult ask_for_copy(
+	struct loading *loading, const char *name, CUdeviceptr *ret_copy, size_t *ret_size)
+{
+	struct library *library = loading->library;
+	struct device *device = loading->sdev->device;
+	unsigned round = 0;
+	CUresult result;
+
+	do {
+		if (!library_load_begin(loading->session, library, device))
+			return CUDA_ERROR_MPS_RPC_FAILURE;
+		result = cuda.cuLibraryGetGlobal(
+			ret_copy, ret_size, loading->placement->deferred.library, name);
+		library_load_end(library, device, result);
+	} while (space_make_for_driver(loading->session, loading->sdev, result, round++));
+	return result;
+}
+
+static int find_copy(void *arg, const char *name, uint64_t offset, uint64_t size)
+{
+	struct loading *loading = arg;
+	struct loaded *loaded;
+	CUdeviceptr copy = 0;
+	size_t copy_size = 0;
+
+	loading->result = ask_for_copy(loading, name, &copy, &copy_size);
+	if (loading->result == CUDA_ERROR_NOT_FOUND)
+		return -ENOENT;
+	if (loading->result != CUDA_SUCCESS)
+		return -ENOEXEC;
+	if (copy_size < size)
+		return -ENOENT;
+	loaded = account_alloc(loading->session->account, sizeof(*loaded), 0);
+	if (!loaded)
+		return -ENOMEM;
+	*loaded = (struct loaded){.copy = copy, .offset = offset, .size = size};
+	LIST_PUSH(loading->all, loaded);
+	return 0;
+}
+
+/* *ret_r as in load_placed(). `marks' are zeros afterwards, unless that fails. */
+static CUresult find_copies(struct loading *loading, uint8_t *marks, int *ret_r)
+{
+	loading->result = CUDA_SUCCESS;
+	*ret_r = globals_find_loaded(&loading->placement->globals, marks, find_copy, loading);
+	if (*ret_r == -ENOENT || *ret_r == -EFBIG)
+		*ret_r = -EXDEV;
+	/* Otherwise the code is used as the program has loaded it. */
+	return *ret_r == -ENOEXEC && !may_try_again(loading->result) ? loading->result
+								     : CUDA_SUCCESS;
+}
+
 /* `values' are zeros, with space for all variables. */
 static CUresult write_values(struct session *session, struct session_device *sdev,
-	const struct placement *placement, uint8_t *values)
+	const struct placement *placement, const struct loaded *loaded, uint8_t *values)
 {
 	struct mover mover;
 	CUresult result;
@@ -232,6 +315,9 @@ static CUresult write_values(struct session *session, struct session_device *sde
 	if (result != CUDA_SUCCESS)
 		return result;
 	(void)mover_write(&mover, placement->address, values, placement->globals.total);
+	for (; loaded; loaded = loaded->next)
+		(void)mover_copy(
+			&mover, placement->address + loaded->offset, loaded->copy, loaded->size);
 	return mover_end(&mover);
 }
 
@@ -268,11 +354,12 @@ static CUresult load_placed(const struct library *library, struct placement *pla
 }
 
 /* Takes memory and loads the code for it. *ret_r as in load_placed(). */
-static CUresult place_in(struct session *session, const struct library *library,
+static CUresult place_in(struct session *session, struct library *library,
 	struct session_device *sdev, struct placement *placement, int *ret_r)
 {
 	_cleanup_account_ uint8_t *values =
 		account_alloc(session->account, placement->globals.total, 0);
+	struct loading loading = {session, library, sdev, placement, NULL, CUDA_SUCCESS};
 	CUresult result;
 
 	*ret_r = values ? 0 : -ENOMEM;
@@ -282,8 +369,15 @@ static CUresult place_in(struct session *session, const struct library *library,
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = load_placed(library, placement, ret_r);
+	if (result == CUDA_SUCCESS && *ret_r == 0 && placement->globals.has_loaded)
+		result = find_copies(&loading, values, ret_r);
 	if (result == CUDA_SUCCESS && *ret_r == 0)
-		result = write_values(session, sdev, placement, values);
+		result = write_values(session, sdev, placement, loading.all, values);
+	if (loading.all && may_try_again(result)) {
+		*ret_r = -EXDEV;
+		result = CUDA_SUCCESS;
+	}
+	loading_end(&loading);
 	if (result != CUDA_SUCCESS || *ret_r < 0)
 		(void)arena_free(&sdev->arena, placement->address);
 	return result;
@@ -305,15 +399,20 @@ static CUresult place(struct session *session, struct library *library, struct s
 	result = kept_at ? load_placed(library, placement, &r)
 			 : place_in(session, library, sdev, placement, &r);
 	if (result != CUDA_SUCCESS || r < 0) {
+		library->loaded_on &= ~(UINT64_C(1) << sdev->device->ordinal);
 		placement_free(placement);
 		if (result == CUDA_SUCCESS)
 			library_stays(session, library, r);
 		return result;
 	}
+	/* The process that has written the values had the functions at other addresses. */
+	if (kept_at && placement->globals.has_loaded) {
+		placement_free(placement);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
 	LIST_PUSH(library->placements, placement);
-	if (placement->globals.takes_functions)
-		set_reason(
-			session, library, "it has linked code that stores addresses of functions");
+	if (placement->globals.takes_functions || placement->globals.has_loaded)
+		set_reason(session, library, "it has linked code with addresses of functions");
 	return CUDA_SUCCESS;
 }
 
@@ -395,12 +494,6 @@ CUresult placement_get(struct session *session, struct library *library,
 	result = place_first(session, library, sdev);
 	*ret_placement = find(library, sdev->device->ordinal);
 	return result;
-}
-
-static bool may_try_again(CUresult result)
-{
-	return result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND &&
-	       result != CUDA_ERROR_OUT_OF_MEMORY && !result_is_fault(result);
 }
 
 bool placement_refuse(struct session *session, struct library *library,

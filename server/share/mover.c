@@ -113,6 +113,12 @@ CUresult mover_write(struct mover *mover, uint64_t address, const void *bytes, u
 		mover, cuda.cuMemcpyHtoDAsync_v2(address, bytes, size, mover->stream[mover->at]));
 }
 
+CUresult mover_copy(struct mover *mover, uint64_t address, uint64_t from, uint64_t size)
+{
+	return note_in(
+		mover, cuda.cuMemcpyDtoDAsync_v2(address, from, size, mover->stream[mover->at]));
+}
+
 CUresult mover_wait(struct mover *mover)
 {
 	CUresult first = batch_end(mover, !mover->at), second = batch_end(mover, mover->at);

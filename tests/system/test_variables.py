@@ -32,7 +32,8 @@ def test_refused_by_the_driver():
     """The program does not notice, and server.log says so."""
     with mps.Service(MAY_LEAVE) as service:
         service.run_ok("variables_cubin")
-        contains(service.server_log(), "the driver refused code whose variables were placed")
+        contains(service.server_log(), "its variables stay in the driver's memory: the driver refused code "
+                 "whose variables were placed")
 
 
 def test_not_placed():

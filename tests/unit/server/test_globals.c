@@ -143,7 +143,45 @@ static void test_values(void **state)
 	globals_fini(&globals);
 }
 
-/* What only the loader knows: the variable has to stay with it. */
+/* A loader that knows all names, or none. */
+struct loader {
+	const char *name; /* the last that it was asked for */
+	uint64_t offset, size;
+	unsigned n;
+	int result;
+};
+
+static int find_copy(void *arg, const char *name, uint64_t offset, uint64_t size)
+{
+	struct loader *loader = arg;
+
+	*loader = (struct loader){name, offset, size, loader->n + 1, loader->result};
+	return loader->result;
+}
+
+/* Searches for the loader's copies in the file's bytes. */
+static int find_loaded(const struct cubin_file *file, struct loader *loader)
+{
+	struct globals globals;
+	uint8_t *marks;
+	int r;
+
+	assert_int_equal(read_bytes(file, sizeof(*file), &globals), 0);
+	assert_int_equal(globals_place(&globals, ADDRESS), 0);
+	assert_true(globals.has_loaded);
+	/* The loader finds what is left to it. */
+	assert_memory_equal(((const struct cubin_file *)globals.bytes)->of_constants,
+		file->of_constants, sizeof(file->of_constants[0]));
+	marks = calloc(1, globals.total);
+	assert_non_null(marks);
+	r = globals_find_loaded(&globals, marks, find_copy, loader);
+	if (r == 0)
+		assert_null(memchr(marks, 1, globals.total));
+	free(marks);
+	globals_fini(&globals);
+	return r;
+}
+
 static void test_functions(void **state)
 {
 	struct cubin_file file = plain_cubin();
@@ -162,13 +200,44 @@ static void test_functions(void **state)
 	assert_int_equal(globals_place(&globals, ADDRESS), 0);
 	assert_true(globals.takes_functions);
 	globals_fini(&globals);
-	/* In the value of a variable. */
+}
+
+/* What only the loader knows, in the value of a variable. */
+static void test_loaded(void **state)
+{
+	struct cubin_file file = plain_cubin();
+	struct loader loader = {0};
+
+	(void)state;
 	file.sections[OF_CONSTANTS].sh_info = INITIAL;
-	file.of_constants[0] = (Elf64_Rela){.r_info = ELF64_R_INFO(FUNCTION, 2)};
-	assert_int_equal(try_file(&file), -EXDEV);
-	file.symbols[FUNCTION] = (Elf64_Sym){
-		.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), .st_shndx = CONSTANTS};
-	assert_int_equal(try_file(&file), -EXDEV);
+	file.sections[OF_CONSTANTS].sh_size = sizeof(Elf64_Rela);
+	file.of_constants[0] = (Elf64_Rela){.r_offset = 8, .r_info = ELF64_R_INFO(OTHER, 2)};
+	for (unsigned i = 0; i < 2; i++) {
+		/* A function, and a constant. */
+		file.symbols[OTHER].st_info =
+			ELF64_ST_INFO(STB_GLOBAL, i == 0 ? STT_FUNC : STT_OBJECT);
+		file.symbols[OTHER].st_shndx = i == 0 ? CODE : CONSTANTS;
+		assert_int_equal(find_loaded(&file, &loader), 0);
+		assert_int_equal(loader.n, 1 + i);
+		assert_int_equal(loader.offset, VALUES_AT + 4);
+		assert_int_equal(loader.size, 12);
+	}
+	loader.result = -ENOENT;
+	assert_int_equal(find_loaded(&file, &loader), -ENOENT);
+	loader.result = -ENOMEM;
+	assert_int_equal(find_loaded(&file, &loader), -ENOMEM);
+	/* In no variable. */
+	loader = (struct loader){0};
+	file.of_constants[0].r_offset = 0;
+	assert_int_equal(find_loaded(&file, &loader), -ENOENT);
+	assert_int_equal(loader.n, 0);
+	file.of_constants[0].r_offset = sizeof(file.initial);
+	assert_int_equal(find_loaded(&file, &loader), -EBADMSG);
+	/* Of two variables with one name. */
+	file.of_constants[0].r_offset = 8;
+	file.symbols[FIRST].st_name = file.symbols[SECOND].st_name;
+	assert_int_equal(find_loaded(&file, &loader), -ENOENT);
+	assert_int_equal(loader.n, 0);
 }
 
 /* Changes one number of the file. */
@@ -321,14 +390,15 @@ static const struct real {
 	const char *name;
 	const char *variable;
 	uint64_t size;
-	int result; /* virtual tables of linked code, and for debuggers, have addresses of functions
-		     */
+	bool has_loaded; /* virtual tables of linked code, and for debuggers, have addresses of
+			  * functions
+			  */
 } real[] = {
-	{"sm_75", "inside", 8, 0},
-	{"sm_90", "_ZTV6square", 32, 0},
-	{"linked_symbols", NULL, 0, 0},
-	{"linked", NULL, 0, -EXDEV},
-	{"debug", NULL, 0, -EXDEV},
+	{"sm_75", "inside", 8, false},
+	{"sm_90", "_ZTV6square", 32, false},
+	{"linked_symbols", NULL, 0, false},
+	{"linked", "_ZTV6square", 32, true},
+	{"debug", "_ZTV6square", 32, true},
 };
 
 static void try_real(const struct real *wanted, const uint8_t *bytes, size_t size)
@@ -340,12 +410,11 @@ static void try_real(const struct real *wanted, const uint8_t *bytes, size_t siz
 	assert_non_null(expected.bytes);
 	memcpy(expected.bytes, bytes, size);
 	assert_int_equal(read_bytes(bytes, size, &globals), 0);
-	assert_int_equal(globals_place(&globals, ADDRESS), wanted->result);
-	if (wanted->result == 0) {
-		expect_sections(&expected);
-		assert_in_range(expect_all(&expected), 4, 100);
-		assert_memory_equal(globals.bytes, expected.bytes, size);
-	}
+	assert_int_equal(globals_place(&globals, ADDRESS), 0);
+	assert_int_equal(globals.has_loaded, wanted->has_loaded);
+	expect_sections(&expected);
+	assert_in_range(expect_all(&expected), 4, 100);
+	assert_memory_equal(globals.bytes, expected.bytes, size);
 	if (wanted->variable) {
 		assert_int_equal(globals_find(&globals, wanted->variable, &offset, &length), 0);
 		assert_int_equal(length, wanted->size);
@@ -384,6 +453,7 @@ int main(void)
 		cmocka_unit_test(test_placed),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_functions),
+		cmocka_unit_test(test_loaded),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_every_byte),
 		cmocka_unit_test(test_real),

@@ -172,12 +172,32 @@ static void test_stays(void **state)
 	stays(&file, "16 MiB");
 	file = plain_cubin();
 	file.sections[OF_CONSTANTS].sh_info = INITIAL;
+	file.sections[OF_CONSTANTS].sh_size = sizeof(Elf64_Rela);
 	file.of_constants[0] = (Elf64_Rela){.r_info = ELF64_R_INFO(0, 2)};
-	stays(&file, "the address of a function");
+	stays(&file, "which the driver does not tell");
 	/* The memory that was taken for nothing is given back, and further images are placed. */
 	file = plain_cubin();
 	load(&file, sizeof(file));
 	assert_true(is_own("first", (uint64_t[1]){0}));
+}
+
+/* The driver completes a value in its own copy. */
+static void test_loaded(void **state)
+{
+	struct cubin_file file = plain_cubin();
+	uint64_t second;
+	unsigned n_copies = fake_calls.copies;
+
+	(void)state;
+	file.sections[OF_CONSTANTS].sh_info = INITIAL;
+	file.of_constants[0] = (Elf64_Rela){.r_offset = 8, .r_info = ELF64_R_INFO(0, 2)};
+	file.sections[OF_CONSTANTS].sh_size = sizeof(Elf64_Rela);
+	load(&file, sizeof(file));
+	assert_true(is_own("second", &second));
+	assert_int_equal(fake_calls.copies, n_copies + 2);
+	assert_non_null(strstr(library_immovable(harness.session), "addresses of functions"));
+	unload();
+	assert_null(library_immovable(harness.session));
 }
 
 /* A session that is made again: neither new memory, nor initial values. */
@@ -226,6 +246,7 @@ int main(void)
 		TEST(test_placed),
 		TEST(test_kernel_first),
 		TEST(test_end_at_work),
+		TEST(test_loaded),
 		TEST(test_stays),
 		TEST(test_long_text),
 		TEST(test_kept),
