@@ -5,6 +5,7 @@ The native copies are concurrent too: they show the differences from run to run,
 busy GPU makes (algorithms are chosen by their time).
 """
 
+import collections
 import concurrent.futures
 import re
 import sys
@@ -23,6 +24,7 @@ NATIVE_SECONDS = 10
 START_SECONDS = 60
 LINES = 25
 OURS = re.compile(r'^{"record"|Accepting connection|Cmd:get_server_list| \d+\] \d+$')
+STAYS = re.compile("variables stay in the driver's memory: (.*)")
 # Length of an error in a program's row; $OUT gets all of it.
 SHOWN = 80
 
@@ -65,8 +67,9 @@ def complaints(how, program, copies):
 class Judge:
     """State that all programs of a run share."""
 
-    def __init__(self, seconds, jobs):
+    def __init__(self, seconds, jobs, settings=None):
         self.seconds = seconds
+        self.settings = settings or {}
         self.stop = threading.Event()
         self.budget = Budget(gpu_gib())
         self.pool = concurrent.futures.ThreadPoolExecutor(jobs)
@@ -91,9 +94,11 @@ class Judge:
 
     def clients(self, program):
         """As clients of a separate service: how they ended, the watch, the service's logs."""
-        with mps.Service(library=None) as service:
+        with mps.Service(self.settings, library=None) as service:
             watch = Watch(service)
             ours = self.run(program, service.client_env(), self.seconds, watch)
+            for reason, n in collections.Counter(STAYS.findall(service.server_log())).items():
+                watch.notes.add("%d images: variables not placed: %s" % (n, reason))
             said = [line for log in ("server.log", "control.log")
                     for line in tail(service.read("log/" + log), log)]
             if len(service.servers()) != 1:
@@ -180,9 +185,10 @@ def told_beside(copies):
         yield "%s %s to %s" % (name, min(values), max(values))
 
 
-def judge_all(wanted, seconds=60, jobs=3):
-    """Judges these programs, several at a time; returns whether all were right."""
-    judge = Judge(seconds, jobs)
+def judge_all(wanted, seconds=60, jobs=3, settings=None):
+    """Judges these programs, several at a time, with settings of the service; returns whether all
+    were right."""
+    judge = Judge(seconds, jobs, settings)
     try:
         return all(list(judge.pool.map(judge.tell, wanted)))
     finally:
