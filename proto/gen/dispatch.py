@@ -49,8 +49,9 @@ def gen_dispatch_h(spec):
     out.append("\n/* After a message that makes, changes or ends an object: server/session/recorded.h. */")
     out.append("void recorded_keep(\n"
                "\tstruct session *session, const struct message_head *head, const struct reply *reply);")
-    out.append("\n/* Whether all `size' bytes from `address' are memory of this session. */")
-    out.append("bool memory_check(struct session *session, uint64_t address, uint64_t size);\n")
+    out.append("\n/*\n * The address that the driver knows, mostly the same one, if all `size' bytes from `address' are\n"
+               " * memory of this session. 0: they are not.\n */")
+    out.append("uint64_t memory_find(struct session *session, uint64_t address, uint64_t size);\n")
     out.append("#endif")
     return "\n".join(out) + "\n"
 
@@ -133,7 +134,7 @@ def tail_checks(spec, message):
     return lines
 
 
-def object_lines(message):
+def object_lines(message, is_wide_one):
     lines = []
     for one in message.of(True, False):
         if one.kind == "handle":
@@ -141,9 +142,15 @@ def object_lines(message):
                       f"\tif (!{one.name})",
                       "\t\treturn refused(reply, CUDA_ERROR_INVALID_HANDLE);"]
     for one in message.of(True, False):
-        if one.kind == "devptr":
-            lines += [f"\tif (!memory_check(session, msg->{one.name}, msg->{one.length}))",
-                      "\t\treturn refused(reply, CUDA_ERROR_INVALID_VALUE);"]
+        if one.kind != "devptr":
+            continue
+        if is_wide_one:  # the handler takes the address from the message
+            lines.append(f"\tif (!msg->{one.name} || memory_find("
+                         f"session, msg->{one.name}, msg->{one.length}) != msg->{one.name})")
+        else:
+            lines += [f"\t{one.name} = memory_find(session, msg->{one.name}, msg->{one.length});",
+                      f"\tif (!{one.name})"]
+        lines.append("\t\treturn refused(reply, CUDA_ERROR_INVALID_VALUE);")
     return lines
 
 
@@ -154,7 +161,7 @@ def arguments_of(spec, message):
         arguments += [f"({'const char' if one.kind == 'string' else 'const void'} *){one.name}"
                       for one in message.of(True, True)]
     for one in message.of(True) if not wide else []:
-        if one.kind == "handle":
+        if one.kind in ("handle", "devptr"):
             arguments.append(one.name)
         elif one.kind == "string":
             arguments.append(f"(const char *){one.name}")
@@ -198,6 +205,8 @@ def gen_one(spec, message):
     if answer:
         out.append(f"\tstruct reply_{message.name} *body = (void *)reply->body;")
     out += [f"\tstruct {one.type} *{one.name};" for one in fields if one.kind == "handle"]
+    if not is_wide(spec, message):
+        out += [f"\tuint64_t {one.name};" for one in fields if one.kind == "devptr"]
     if tails:
         out.append("\tuint64_t sum = sizeof(*msg);")
         out += [f"\tuint64_t {one.name}_at;" for one in tails]
@@ -210,7 +219,7 @@ def gen_one(spec, message):
     out += fixed_checks(spec, message)
     if tails:
         out += tail_checks(spec, message)
-    out += object_lines(message)
+    out += object_lines(message, is_wide(spec, message))
     if answer:
         out.append("\tmemset(body, 0, sizeof(*body));")
     out.append(wrapped(f"reply->result = do_{message.name}(", arguments_of(spec, message), ");", 1))

@@ -351,16 +351,16 @@ def case_lines(case):
 
 
 def memory_lines(cases):
-    """A memory_check() with each range of the valid messages."""
-    out = ["bool memory_check(struct session *session, uint64_t address, uint64_t size)", "{",
-           "\t(void)session;", "\tif (!rules_strict)\n\t\treturn true;", "\tswitch (address) {"]
+    """A memory_find() with each range of the valid messages."""
+    out = ["uint64_t memory_find(struct session *session, uint64_t address, uint64_t size)", "{",
+           "\t(void)session;", "\tif (!rules_strict)\n\t\treturn address;", "\tswitch (address) {"]
     for case in cases:
         by_name = {f.name: f for f in case.fields}
         for one in case.fields:
             if one.kind == "devptr":
                 out.append(f"\tcase {number(case.value(one))}:")
-                out.append(f"\t\treturn size == {number(case.value(by_name[one.length]))};")
-    return out + ["\tdefault:", "\t\treturn false;", "\t}", "}", ""]
+                out.append(f"\t\treturn size == {number(case.value(by_name[one.length]))} ? address : 0;")
+    return out + ["\tdefault:", "\t\treturn 0;", "\t}", "}", ""]
 
 
 def gen_test_rules(spec):

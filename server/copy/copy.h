@@ -43,8 +43,11 @@ struct box_end {
 /* Whether both ends are host memory, staging included. */
 bool box_is_within_host(const struct box_end *dst, const struct box_end *src);
 
-/* Whether all bytes of an end in linear memory belong to the session. */
-bool box_end_ok(struct session *session, const struct box_end *end, const struct box_size *size);
+/*
+ * Whether all bytes of an end in linear memory belong to the session. The end gets the address that
+ * the driver knows.
+ */
+bool box_end_find(struct session *session, struct box_end *end, const struct box_size *size);
 
 /* The end of a box in an array. False: it leaves the array, or the array is mipmapped. */
 bool box_end_in(const struct array *array, uint64_t x, uint64_t y, uint64_t z,

@@ -37,12 +37,14 @@ bool box_extent(uint64_t pitch, uint64_t n_rows, const struct box_size *size, ui
 	       !__builtin_add_overflow(*ret_extent, size->width, ret_extent);
 }
 
-bool box_end_ok(struct session *session, const struct box_end *end, const struct box_size *size)
+bool box_end_find(struct session *session, struct box_end *end, const struct box_size *size)
 {
 	uint64_t bytes;
 
-	return box_extent(end->pitch, end->rows, size, &bytes) &&
-	       memory_check(session, end->at.address, bytes);
+	if (!box_extent(end->pitch, end->rows, size, &bytes))
+		return false;
+	end->at.address = memory_find(session, end->at.address, bytes);
+	return end->at.address != 0;
 }
 
 /*
@@ -273,12 +275,12 @@ CUresult copy_box_staged(struct session *session, struct stream *stream, const s
 CUresult do_copy_box(struct session *session, struct stream *stream, const struct msg_copy_box *msg)
 {
 	const struct box_size size = {msg->width, msg->height, msg->depth};
-	const struct box_end to = {
+	struct box_end to = {
 		.at = end_of(msg->dst), .pitch = msg->dst_pitch, .rows = msg->dst_rows};
-	const struct box_end from = {
+	struct box_end from = {
 		.at = end_of(msg->src), .pitch = msg->src_pitch, .rows = msg->src_rows};
 
-	if (!box_end_ok(session, &to, &size) || !box_end_ok(session, &from, &size))
+	if (!box_end_find(session, &to, &size) || !box_end_find(session, &from, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	return copy_box(session, stream, &to, &from, &size);
 }
@@ -286,11 +288,11 @@ CUresult do_copy_box(struct session *session, struct stream *stream, const struc
 static CUresult copy_rows_staged(struct session *session, struct stream *stream, uint64_t address,
 	uint64_t pitch, uint32_t offset, const struct box_size *size, bool is_out)
 {
-	const struct box_end line = {.at = end_of(address),
+	struct box_end line = {.at = end_of(address),
 		.pitch = size->height > 1 ? pitch : size->width,
 		.rows = size->height};
 
-	return box_end_ok(session, &line, size)
+	return box_end_find(session, &line, size)
 		       ? copy_box_staged(session, stream, &line, offset, size, is_out)
 		       : CUDA_ERROR_INVALID_VALUE;
 }
@@ -323,12 +325,11 @@ CUresult do_copy_array(struct session *session, struct stream *stream, struct ar
 	const struct msg_copy_array *msg)
 {
 	const struct box_size size = {msg->width, msg->height, msg->depth};
-	const struct box_end line = {
-		.at = end_of(msg->address), .pitch = msg->pitch, .rows = msg->rows};
+	struct box_end line = {.at = end_of(msg->address), .pitch = msg->pitch, .rows = msg->rows};
 	struct box_end end;
 
 	if (!box_end_in(array, msg->x, msg->y, msg->z, &size, &end) ||
-		!box_end_ok(session, &line, &size))
+		!box_end_find(session, &line, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	return msg->is_out ? copy_box(session, stream, &line, &end, &size)
 			   : copy_box(session, stream, &end, &line, &size);

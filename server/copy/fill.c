@@ -93,10 +93,11 @@ static CUresult fill_any(struct session *session, bool is_cut, CUdeviceptr dst, 
 CUresult do_fill(struct session *session, struct stream *stream, const struct msg_fill *msg)
 {
 	uint64_t size = fill_extent(msg->width, msg->count, msg->pitch, msg->rows);
+	uint64_t dst = size > 0 ? memory_find(session, msg->dst, size) : 0;
 	CUstream real;
 	CUresult result;
 
-	if (size == 0 || msg->dst % msg->width != 0 || !memory_check(session, msg->dst, size))
+	if (dst == 0 || msg->dst % msg->width != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin_light(session, stream, &real);
 	if (result != CUDA_SUCCESS)
@@ -104,7 +105,7 @@ CUresult do_fill(struct session *session, struct stream *stream, const struct ms
 	counter_add(session, COUNTER_FILLS, 1);
 	return OBSERVED(session, stream,
 		LAUNCHING(session, stream->device,
-			fill_any(session, host_cut(msg->dst, size) < size, msg->dst, msg->value,
-				msg->width, msg->count, msg->pitch, msg->rows, real)),
+			fill_any(session, host_cut(dst, size) < size, dst, msg->value, msg->width,
+				msg->count, msg->pitch, msg->rows, real)),
 		{.kind = TRACE_FILL, .size = msg->count * msg->width * msg->rows});
 }

@@ -484,7 +484,8 @@ static bool uses_ended_variables(struct session *session, const struct graph *gr
 		struct library *library = graph->nodes[i].library;
 
 		if (library && library->is_ended &&
-			(library->placements || library_stays_with(session, library)))
+			(library->placements || library->has_constants ||
+				library_stays_with(session, library)))
 			return true;
 	}
 	return false;

@@ -64,7 +64,7 @@ bool graph_spans_ok(struct session *session, const struct graph *graph)
 
 		for (unsigned k = 0; k < ARRAY_SIZE(node->spans); k++)
 			if (node->spans[k].size > 0 &&
-				!memory_check(session, node->spans[k].address, node->spans[k].size))
+				!memory_find(session, node->spans[k].address, node->spans[k].size))
 				return false;
 		if (!ops_ok(session, node))
 			return false;
@@ -336,14 +336,15 @@ static CUresult box_put(struct session *session, struct graph *graph, struct gra
 }
 
 /*
- * The span of an end. It must lie in one registration, which the driver's copies must not leave.
+ * The span of an end, which gets the address that the driver knows. It must lie in one
+ * registration, which the driver's copies must not leave.
  */
-static bool span_of(struct session *session, const struct box_end *end, const struct box_size *size,
+static bool span_of(struct session *session, struct box_end *end, const struct box_size *size,
 	struct graph_span *ret_span)
 {
 	ret_span->address = end->at.address;
-	return box_extent(end->pitch, end->rows, size, &ret_span->size) &&
-	       memory_check(session, ret_span->address, ret_span->size) &&
+	return box_end_find(session, end, size) &&
+	       box_extent(end->pitch, end->rows, size, &ret_span->size) &&
 	       host_cut(ret_span->address, ret_span->size) == ret_span->size;
 }
 
@@ -359,7 +360,7 @@ static struct box_end line_end(
 
 /* Ends in arrays are checked. `arrays': of dst and src; NULL: the end is not in an array. */
 static CUresult copy_node(struct session *session, struct graph *graph, uint32_t number,
-	const struct box_end *dst, const struct box_end *src, const struct box_size *size,
+	struct box_end *dst, struct box_end *src, const struct box_size *size,
 	struct array *const arrays[2])
 {
 	struct graph_node node;
@@ -382,8 +383,8 @@ CUresult do_graph_copy(
 	struct session *session, struct graph *graph, const struct msg_graph_copy *msg)
 {
 	const struct box_size size = {msg->width, msg->height, msg->depth};
-	const struct box_end to = line_end(msg->dst, msg->dst_pitch, msg->dst_rows, &size);
-	const struct box_end from = line_end(msg->src, msg->src_pitch, msg->src_rows, &size);
+	struct box_end to = line_end(msg->dst, msg->dst_pitch, msg->dst_rows, &size);
+	struct box_end from = line_end(msg->src, msg->src_pitch, msg->src_rows, &size);
 
 	return copy_node(
 		session, graph, msg->node, &to, &from, &size, (struct array *const[2]){NULL, NULL});
@@ -401,7 +402,7 @@ CUresult do_graph_copy_array(struct session *session, struct graph *graph, struc
 	const struct msg_graph_copy_array *msg)
 {
 	const struct box_size size = {msg->width, msg->height, msg->depth};
-	const struct box_end line = line_end(msg->address, msg->pitch, msg->rows, &size);
+	struct box_end line = line_end(msg->address, msg->pitch, msg->rows, &size);
 	struct box_end end;
 
 	if (!box_end_in(array, msg->x, msg->y, msg->z, &size, &end))
@@ -444,23 +445,22 @@ static CUresult fill_put(struct session *session, struct graph *graph, struct gr
 CUresult do_graph_fill(
 	struct session *session, struct graph *graph, const struct msg_graph_fill *msg)
 {
+	uint64_t size = fill_extent(msg->width, msg->count, msg->pitch, msg->rows);
 	const CUDA_MEMSET_NODE_PARAMS fill = {
-		.dst = msg->dst,
+		.dst = size > 0 ? memory_find(session, msg->dst, size) : 0,
 		.pitch = msg->rows > 1 ? msg->pitch : msg->count * msg->width,
 		.value = msg->value,
 		.elementSize = msg->width,
 		.width = msg->count,
 		.height = msg->rows,
 	};
-	uint64_t size = fill_extent(msg->width, msg->count, msg->pitch, msg->rows);
 	struct graph_node node;
 	CUresult result =
 		graph_node_find(session, graph, msg->node, CU_GRAPH_NODE_TYPE_MEMSET, 0, &node);
 
 	node.spans[0] = (struct graph_span){msg->dst, size};
 	if (result == CUDA_SUCCESS &&
-		(size == 0 || msg->dst % msg->width != 0 ||
-			!memory_check(session, msg->dst, size) || host_cut(msg->dst, size) < size))
+		(fill.dst == 0 || msg->dst % msg->width != 0 || host_cut(msg->dst, size) < size))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = fill_put(session, graph, &node, &fill);

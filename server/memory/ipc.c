@@ -311,15 +311,19 @@ CUresult do_ipc_memory_open(struct session *session, const uint64_t token[2], ui
 {
 	struct share *share = NULL;
 	struct opened *opened;
+	struct range range;
 	CUresult result = share_open(session, token, &share);
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	range = (struct range){.address = share->address,
+		.size = share->size,
+		.real = share->address,
+		.owner = share};
 	opened = account_alloc(session->account, sizeof(*opened), 0);
 	result = opened ? share_prepare(session, share) : CUDA_ERROR_OUT_OF_MEMORY;
-	if (result == CUDA_SUCCESS &&
-		(find_opened(session, share->address) ||
-			ranges_add(&session->variables, share->address, share->size, share) < 0))
+	if (result == CUDA_SUCCESS && (find_opened(session, share->address) ||
+					      ranges_add(&session->variables, &range) < 0))
 		result = CUDA_ERROR_MAP_FAILED;
 	if (result != CUDA_SUCCESS) {
 		share_close(session, share);

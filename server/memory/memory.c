@@ -26,21 +26,25 @@
 /* How long a query of free memory waits for the session's own work. */
 #define ENDS_OWN_NS 1000000
 
-bool memory_check(struct session *session, uint64_t address, uint64_t size)
+static bool is_own(struct session *session, struct owner owner, uint64_t address, uint64_t size)
 {
-	struct owner owner = owner_of(address);
 	struct session_device *sdev;
 
-	if (likely(owner.session == session->id)) {
-		if (owner.device == OWNER_HOST)
-			return host_has(session, address, size) ||
-			       alias_has(session, address, size);
-		if (owner.device == OWNER_RESERVED)
-			return virtual_has(session, address, size);
-		sdev = session_device_get(session, owner.device);
-		return sdev && arena_has(&sdev->arena, address, size);
-	}
-	return ranges_have(&session->variables, address, size);
+	if (owner.device == OWNER_HOST)
+		return host_has(session, address, size) || alias_has(session, address, size);
+	if (owner.device == OWNER_RESERVED)
+		return virtual_has(session, address, size);
+	sdev = session_device_get(session, owner.device);
+	return sdev && arena_has(&sdev->arena, address, size);
+}
+
+uint64_t memory_find(struct session *session, uint64_t address, uint64_t size)
+{
+	struct owner owner = owner_of(address);
+
+	if (likely(owner.session == session->id))
+		return is_own(session, owner, address, size) ? address : 0;
+	return ranges_find(&session->variables, address, size);
 }
 
 CUresult do_memory_alloc(

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "constants.h"
 #include "kernel.h"
 #include "machine_code.h"
 #include "managed.h"
@@ -19,6 +20,7 @@
 #include "server/util/log.h"
 #include "server/record/record_notes.h"
 #include "server/session/fault.h"
+#include "server/session/recorded.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
@@ -113,6 +115,7 @@ static void library_done(struct deferred *deferred)
 static void library_discard(struct library *library)
 {
 	placements_end(library->session, library);
+	constants_free(library);
 	for (struct library_charge *charge = library->charges; charge; charge = charge->next)
 		atomic_fetch_add(&charge->memory->closing, charge->size);
 	deferred_add(&library->deferred);
@@ -367,6 +370,33 @@ static CUresult ask_driver(struct session *session, struct library *library,
 									  : result;
 }
 
+/*
+ * The variable that the driver has at `real': *address is what the client knows it by. In a replay,
+ * the client has an address already, and the variable gets the bytes that it had.
+ */
+static CUresult add_variable(struct session *session, struct library *library,
+	struct session_device *sdev, uint64_t real, uint64_t size, uint64_t *address)
+{
+	bool is_again = recorded_is_replay(session);
+	struct range range = {.address = is_again ? recorded_answer(session) : real,
+		.size = size,
+		.real = real,
+		.owner = library,
+		.id = library->id,
+		.device = sdev->device->ordinal};
+	CUresult result =
+		is_again ? constants_restore(session, library, sdev, range.address, size, real)
+			 : CUDA_SUCCESS;
+	int r = result == CUDA_SUCCESS ? ranges_add(&session->variables, &range) : 0;
+
+	library->has_constants = true;
+	/* Before a move, another one had that address, by which the client knows it. */
+	if (r == -EEXIST)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	*address = range.address;
+	return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : result;
+}
+
 static CUresult find_global(struct session *session, struct library *library,
 	struct session_device *sdev, const char *name, uint64_t *ret_address, uint64_t *ret_size)
 {
@@ -382,11 +412,10 @@ static CUresult find_global(struct session *session, struct library *library,
 		return CUDA_SUCCESS;
 	}
 	result = ask_driver(session, library, sdev, placement, name, &address, &size);
-	if (result == CUDA_SUCCESS && ranges_add(&session->variables, address, size, library) < 0)
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	*ret_address = address;
 	*ret_size = size;
-	return result;
+	return result == CUDA_SUCCESS
+		       ? add_variable(session, library, sdev, address, size, ret_address)
+		       : result;
 }
 
 /* From then on the client may use the variable. */
@@ -394,6 +423,7 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 	const char *name, uint64_t *ret_address, uint64_t *ret_size)
 {
 	struct session_device *sdev;
+	uint32_t n = session->variables.n;
 	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
@@ -407,6 +437,9 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 		result = find_global(session, library, sdev, name, ret_address, ret_size);
 	while (placement_refuse(session, library, sdev, result));
 	library->is_used |= result == CUDA_SUCCESS;
+	/* Nothing was added, so nothing has to be made again. */
+	if (result == CUDA_SUCCESS && session->variables.n == n)
+		record_refuse(&session->record);
 	return result;
 }
 
@@ -500,10 +533,8 @@ static const char *libraries_obstacle(struct session *session)
 	while (!reason && (library = handle_next(&session->libraries, &at)))
 		reason = library_stays_with(session, library);
 
-	/* Such as that of a constant: other variables lie in memory of the session. */
-	if (!reason && session->variables.n > 0)
-		reason = "its client has the address of a variable in the driver's memory";
-	return reason;
+	/* Other variables than constants lie in memory of the session. */
+	return reason ? reason : constants_obstacle(session);
 }
 
 /* Where its variables lie. */
@@ -519,6 +550,7 @@ static void libraries_note(struct session *session, struct record_notes *notes)
 			if (address > 0)
 				record_notes_add(notes, RECORD_LIBRARY, library->id, i, address);
 		}
+	constants_note(session, notes);
 }
 
 static bool libraries_recall(struct session *session, const struct record_note *note)
@@ -528,6 +560,8 @@ static bool libraries_recall(struct session *session, const struct record_note *
 	if (note->kind != RECORD_LIBRARY)
 		return true;
 	library = session_library(session, note->id);
+	if (library && constants_is_note(note))
+		return constants_recall(session, library, note);
 	return library && session_device_get(session, note->index) &&
 	       library_place(library, note->index) == 0 &&
 	       library_keep_place(session, library, note->index, note->value);

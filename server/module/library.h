@@ -15,6 +15,7 @@
 #include "wire.h"
 #include "server/schedule/deferred.h"
 
+struct constant;
 struct device;
 struct device_quota;
 struct kernel;
@@ -42,12 +43,15 @@ struct library {
 	bool keeps_managed; /* its variables of __managed__ stay where the driver has them */
 	bool stays;         /* so do all its variables (placement.h) */
 	bool is_unread;     /* ... and it may have none */
+	bool has_constants; /* the client has had the address of one */
 	const char *reason; /* why the session cannot move; NULL: not because of this library */
 	uint64_t loaded_on; /* the GPUs on which its code has been loaded, one bit each */
 	struct kernel *kernels;
 	struct library_charge *charges; /* owned */
 	struct managed *managed;        /* owned; NULL: the client has requested none */
 	struct placement *placements;   /* owned: one for each GPU where its variables are placed */
+	struct constant *constants;     /* owned: of another server, until they are made again */
+	uint64_t recalled_address;      /* of the next one */
 	struct session *session;        /* not owned; not used by the deferred call */
 	struct jit jit; /* passed to the driver, which compiles kernels on request */
 	char log_bytes[];

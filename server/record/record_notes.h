@@ -5,7 +5,7 @@
 /*
  * What the messages of a record do not tell of its objects, when it is saved: where variables of a
  * library lie, when an event was recorded. A replay comes to the notes of an object directly behind
- * its `make'. One thread. A zero-initialised list is empty.
+ * its `make', the last one first. One thread. A zero-initialised list is empty.
  */
 
 #include "record_index.h"

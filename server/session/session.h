@@ -263,4 +263,10 @@ void session_drop(struct session *session);
  */
 CUresult session_send_memory(struct session *session, uint64_t address, uint64_t size, int fd);
 
+/* Whether they are memory of the session, at that address: no constant that has moved. */
+static inline bool memory_check(struct session *session, uint64_t address, uint64_t size)
+{
+	return address && memory_find(session, address, size) == address;
+}
+
 #endif

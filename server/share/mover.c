@@ -113,6 +113,12 @@ CUresult mover_write(struct mover *mover, uint64_t address, const void *bytes, u
 		mover, cuda.cuMemcpyHtoDAsync_v2(address, bytes, size, mover->stream[mover->at]));
 }
 
+CUresult mover_read(struct mover *mover, uint64_t address, void *bytes, uint64_t size)
+{
+	return note_in(
+		mover, cuda.cuMemcpyDtoHAsync_v2(bytes, address, size, mover->stream[mover->at]));
+}
+
 CUresult mover_copy(struct mover *mover, uint64_t address, uint64_t from, uint64_t size)
 {
 	return note_in(

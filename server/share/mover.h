@@ -54,6 +54,9 @@ CUresult mover_in(
 /* Bytes of the server go to the GPU; they stay until mover_wait(). */
 CUresult mover_write(struct mover *mover, uint64_t address, const void *bytes, uint64_t size);
 
+/* Bytes of the GPU come to the server, until mover_wait(). */
+CUresult mover_read(struct mover *mover, uint64_t address, void *bytes, uint64_t size);
+
 /* From other memory of the GPU, until mover_wait(). */
 CUresult mover_copy(struct mover *mover, uint64_t address, uint64_t from, uint64_t size);
 

@@ -32,24 +32,31 @@ static uint32_t find_after(const struct ranges *ranges, uint64_t address)
 	return low;
 }
 
-int ranges_add(struct ranges *ranges, uint64_t address, uint64_t size, const void *owner)
+static bool is_same(const struct range *one, const struct range *other)
 {
-	uint32_t at = find_after(ranges, address);
+	return one->address == other->address && one->size == other->size &&
+	       one->owner == other->owner;
+}
+
+int ranges_add(struct ranges *ranges, const struct range *range)
+{
+	uint32_t at = find_after(ranges, range->address);
 	const struct range *before = at > 0 ? &ranges->list[at - 1] : NULL;
 	struct range *list;
 
-	if (before && before->address == address && before->size == size && before->owner == owner)
+	if (before && is_same(before, range))
 		return 0;
-	if (before && before->size > address - before->address)
+	if (before && before->size > range->address - before->address)
 		return -EEXIST;
-	if (ranges->list && at < ranges->n && size > ranges->list[at].address - address)
+	if (ranges->list && at < ranges->n &&
+		range->size > ranges->list[at].address - range->address)
 		return -EEXIST;
 	if (!account_grow_list(
 		    ranges->account, &ranges->list, ranges->n, &ranges->n_max, sizeof(*list)))
 		return -ENOMEM;
 	list = ranges->list;
 	memmove(list + at + 1, list + at, (ranges->n - at) * sizeof(*list));
-	list[at] = (struct range){address, size, owner};
+	list[at] = *range;
 	ranges->n++;
 	return 0;
 }
@@ -64,10 +71,12 @@ void ranges_remove(struct ranges *ranges, const void *owner)
 	ranges->n = n;
 }
 
-bool ranges_have(const struct ranges *ranges, uint64_t address, uint64_t size)
+uint64_t ranges_find(const struct ranges *ranges, uint64_t address, uint64_t size)
 {
 	uint32_t at = find_after(ranges, address);
+	const struct range *range = at > 0 ? &ranges->list[at - 1] : NULL;
 
-	return at > 0 &&
-	       range_ok(address - ranges->list[at - 1].address, size, ranges->list[at - 1].size);
+	return range && range_ok(address - range->address, size, range->size)
+		       ? range->real + (address - range->address)
+		       : 0;
 }

@@ -10,8 +10,10 @@
 #include "account.h"
 
 struct range {
-	uint64_t address, size;
-	const void *owner; /* the object with which it goes; compared, never dereferenced */
+	uint64_t address, size; /* as the client knows them */
+	uint64_t real;          /* where it lies now; another address after a move */
+	const void *owner;      /* the object with which it goes; compared, never dereferenced */
+	uint32_t id, device;    /* of the owner, for those who add it */
 };
 
 /* Zero-initialised is empty. */
@@ -24,12 +26,12 @@ struct ranges {
 void ranges_fini(struct ranges *ranges);
 
 /* Adding a range again is fine. 0, -ENOMEM, -EEXIST (it overlaps another range). */
-int ranges_add(struct ranges *ranges, uint64_t address, uint64_t size, const void *owner);
+int ranges_add(struct ranges *ranges, const struct range *range);
 
 /* Removes all ranges of `owner'. */
 void ranges_remove(struct ranges *ranges, const void *owner);
 
-/* Whether all these bytes lie in one range. */
-bool ranges_have(const struct ranges *ranges, uint64_t address, uint64_t size);
+/* Where these bytes lie now, if all of them lie in one range; 0: they do not. */
+uint64_t ranges_find(const struct ranges *ranges, uint64_t address, uint64_t size);
 
 #endif

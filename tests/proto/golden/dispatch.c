@@ -135,7 +135,7 @@ static int dispatch_ask(struct session *session, const struct message_head *head
 	thing = session_thing(session, msg->thing);
 	if (!thing)
 		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
-	if (!memory_check(session, msg->source, msg->size))
+	if (!msg->source || memory_find(session, msg->source, msg->size) != msg->source)
 		return refused(reply, CUDA_ERROR_INVALID_VALUE);
 	memset(body, 0, sizeof(*body));
 	reply->result = do_ask(session, thing, msg, (const char *)name, (const void *)data,

@@ -40,7 +40,10 @@ struct part *session_part(struct session *session, uint32_t id);
 void recorded_keep(
 	struct session *session, const struct message_head *head, const struct reply *reply);
 
-/* Whether all `size' bytes from `address' are memory of this session. */
-bool memory_check(struct session *session, uint64_t address, uint64_t size);
+/*
+ * The address that the driver knows, mostly the same one, if all `size' bytes from `address' are
+ * memory of this session. 0: they are not.
+ */
+uint64_t memory_find(struct session *session, uint64_t address, uint64_t size);
 
 #endif
