@@ -24,6 +24,7 @@
 #include "server/share/eviction.h"
 #include "server/share/mover.h"
 #include "server/share/session_device.h"
+#include "server/memory/away.h"
 #include "server/memory/space.h"
 
 /*
@@ -31,6 +32,9 @@
  * results of its linker for the program's next start, as it keeps those of its compiler.
  */
 #define PTX_MAX ((uint64_t)1 << 20)
+
+/* Of the names of virtual tables. */
+#define TABLE_PREFIX "_ZTV"
 
 /* Why a library stays as the program has loaded it. */
 static const char *reason_of(int r)
@@ -241,6 +245,7 @@ struct loading {
 	struct session_device *sdev;
 	const struct placement *placement;
 	struct loaded *all;
+	bool has_others; /* than virtual tables, which nothing changes */
 	CUresult result;
 };
 
@@ -288,6 +293,7 @@ static int find_copy(void *arg, const char *name, uint64_t offset, uint64_t size
 		return -ENOMEM;
 	*loaded = (struct loaded){.copy = copy, .offset = offset, .size = size};
 	LIST_PUSH(loading->all, loaded);
+	loading->has_others |= strncmp(name, TABLE_PREFIX, strlen(TABLE_PREFIX)) != 0;
 	return 0;
 }
 
@@ -303,21 +309,26 @@ static CUresult find_copies(struct loading *loading, uint8_t *marks, int *ret_r)
 								     : CUDA_SUCCESS;
 }
 
-/* `values' are zeros, with space for all variables. */
-static CUresult write_values(struct session *session, struct session_device *sdev,
-	const struct placement *placement, const struct loaded *loaded, uint8_t *values)
+/* `values' are zeros, with space for all variables. `is_kept': the memory has them already. */
+static CUresult write_values(const struct loading *loading, uint8_t *values, bool is_kept)
 {
+	const struct placement *placement = loading->placement;
 	struct mover mover;
 	CUresult result;
 
-	globals_initialise(&placement->globals, values);
-	result = mover_begin(&mover, session, sdev);
+	if (is_kept && !loading->all)
+		return CUDA_SUCCESS;
+	if (is_kept && !away_return(loading->session))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	result = mover_begin(&mover, loading->session, loading->sdev);
 	if (result != CUDA_SUCCESS)
 		return result;
-	(void)mover_write(&mover, placement->address, values, placement->globals.total);
-	for (; loaded; loaded = loaded->next)
-		(void)mover_copy(
-			&mover, placement->address + loaded->offset, loaded->copy, loaded->size);
+	if (!is_kept) {
+		globals_initialise(&placement->globals, values);
+		(void)mover_write(&mover, placement->address, values, placement->globals.total);
+	}
+	for (const struct loaded *one = loading->all; one; one = one->next)
+		(void)mover_copy(&mover, placement->address + one->offset, one->copy, one->size);
 	return mover_end(&mover);
 }
 
@@ -353,51 +364,73 @@ static CUresult load_placed(const struct library *library, struct placement *pla
 	return CUDA_SUCCESS;
 }
 
-/* Takes memory and loads the code for it. *ret_r as in load_placed(). */
-static CUresult place_in(struct session *session, struct library *library,
-	struct session_device *sdev, struct placement *placement, int *ret_r)
+/* Writes the values of code that is loaded. *ret_r as in load_placed(). */
+static CUresult complete(struct loading *loading, bool is_kept, int *ret_r)
 {
-	_cleanup_account_ uint8_t *values =
-		account_alloc(session->account, placement->globals.total, 0);
-	struct loading loading = {session, library, sdev, placement, NULL, CUDA_SUCCESS};
-	CUresult result;
+	const struct globals *globals = &loading->placement->globals;
+	_cleanup_account_ uint8_t *values = NULL;
+	CUresult result = CUDA_SUCCESS;
 
-	*ret_r = values ? 0 : -ENOMEM;
-	if (!values)
+	if (is_kept && !globals->has_loaded)
 		return CUDA_SUCCESS;
-	result = space_take(session, sdev, placement->globals.total, &placement->address);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = load_placed(library, placement, ret_r);
-	if (result == CUDA_SUCCESS && *ret_r == 0 && placement->globals.has_loaded)
-		result = find_copies(&loading, values, ret_r);
+	values = account_alloc(loading->session->account, globals->total, 0);
+	*ret_r = values ? 0 : -ENOMEM;
+	if (values && globals->has_loaded)
+		result = find_copies(loading, values, ret_r);
 	if (result == CUDA_SUCCESS && *ret_r == 0)
-		result = write_values(session, sdev, placement, loading.all, values);
-	if (loading.all && may_try_again(result)) {
+		result = write_values(loading, values, is_kept);
+	if (loading->all && may_try_again(result)) {
 		*ret_r = -EXDEV;
 		result = CUDA_SUCCESS;
 	}
+	return result;
+}
+
+/*
+ * Loads the code for memory that it takes, or that has the values already. *ret_r as in
+ * load_placed().
+ */
+static CUresult place_in(struct session *session, struct library *library,
+	struct session_device *sdev, struct placement *placement, uint64_t kept_at, int *ret_r)
+{
+	struct loading loading = {session, library, sdev, placement, NULL, false, CUDA_SUCCESS};
+	CUresult result = CUDA_SUCCESS;
+
+	placement->address = kept_at;
+	if (!kept_at)
+		result = space_take(session, sdev, placement->globals.total, &placement->address);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = load_placed(library, placement, ret_r);
+	if (result == CUDA_SUCCESS && *ret_r == 0)
+		result = complete(&loading, kept_at != 0, ret_r);
+	placement->keeps_functions = loading.has_others || placement->globals.takes_functions;
 	loading_end(&loading);
-	if (result != CUDA_SUCCESS || *ret_r < 0)
+	if (!kept_at && (result != CUDA_SUCCESS || *ret_r < 0))
 		(void)arena_free(&sdev->arena, placement->address);
 	return result;
+}
+
+/* The code cannot be placed as it was. */
+static bool is_kept_wrongly(
+	struct session *session, const struct placement *placement, uint64_t kept_at, int r)
+{
+	/* The address may be of another process (server/replay.h). */
+	return kept_at && (r < 0 || placement->keeps_functions ||
+				  !memory_check(session, kept_at, placement->globals.total));
 }
 
 /* On failure, `placement' is freed. `kept_at': memory that has the values already; 0: none. */
 static CUresult place(struct session *session, struct library *library, struct session_device *sdev,
 	struct placement *placement, uint64_t kept_at)
 {
-	CUresult result;
-	int r;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	int r = 0;
 
-	/* The address may be of another process (server/replay.h). */
-	if (kept_at && !memory_check(session, kept_at, placement->globals.total)) {
-		placement_free(placement);
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-	placement->address = kept_at;
-	result = kept_at ? load_placed(library, placement, &r)
-			 : place_in(session, library, sdev, placement, &r);
+	if (!is_kept_wrongly(session, placement, kept_at, 0))
+		result = place_in(session, library, sdev, placement, kept_at, &r);
+	if (result == CUDA_SUCCESS && is_kept_wrongly(session, placement, kept_at, r))
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS || r < 0) {
 		library->loaded_on &= ~(UINT64_C(1) << sdev->device->ordinal);
 		placement_free(placement);
@@ -405,14 +438,10 @@ static CUresult place(struct session *session, struct library *library, struct s
 			library_stays(session, library, r);
 		return result;
 	}
-	/* The process that has written the values had the functions at other addresses. */
-	if (kept_at && placement->globals.has_loaded) {
-		placement_free(placement);
-		return CUDA_ERROR_INVALID_VALUE;
-	}
 	LIST_PUSH(library->placements, placement);
-	if (placement->globals.takes_functions || placement->globals.has_loaded)
-		set_reason(session, library, "it has linked code with addresses of functions");
+	if (placement->keeps_functions)
+		set_reason(
+			session, library, "it has linked code that keeps addresses of functions");
 	return CUDA_SUCCESS;
 }
 

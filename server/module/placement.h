@@ -28,7 +28,9 @@ struct placement {
 	struct placement *next;
 	uint32_t device;
 	struct globals globals;
-	uint64_t address; /* of the session's memory, which it owns */
+	uint64_t address;     /* of the session's memory, which it owns */
+	bool keeps_functions; /* memory may have addresses of functions, apart from virtual tables
+			       */
 };
 
 /*

@@ -181,23 +181,59 @@ static void test_stays(void **state)
 	assert_true(is_own("first", (uint64_t[1]){0}));
 }
 
-/* The driver completes a value in its own copy. */
-static void test_loaded(void **state)
+/* The driver completes the value of "second" in its own copy. */
+static struct cubin_file loaded_cubin(bool is_table)
 {
 	struct cubin_file file = plain_cubin();
-	uint64_t second;
-	unsigned n_copies = fake_calls.copies;
 
-	(void)state;
 	file.sections[OF_CONSTANTS].sh_info = INITIAL;
 	file.of_constants[0] = (Elf64_Rela){.r_offset = 8, .r_info = ELF64_R_INFO(0, 2)};
 	file.sections[OF_CONSTANTS].sh_size = sizeof(Elf64_Rela);
+	if (is_table)
+		memcpy(file.names + file.symbols[SECOND].st_name, "_ZTV1a", 6);
+	return file;
+}
+
+static void test_loaded(void **state)
+{
+	struct cubin_file file = loaded_cubin(false);
+	unsigned n_copies = fake_calls.copies;
+	uint64_t second;
+
+	(void)state;
 	load(&file, sizeof(file));
 	assert_true(is_own("second", &second));
 	assert_int_equal(fake_calls.copies, n_copies + 2);
 	assert_non_null(strstr(library_immovable(harness.session), "addresses of functions"));
 	unload();
 	assert_null(library_immovable(harness.session));
+	/* A virtual table gets its functions again in another server. */
+	file = loaded_cubin(true);
+	load(&file, sizeof(file));
+	assert_true(is_own("_ZTV1a", &second));
+	assert_null(library_immovable(harness.session));
+	unload();
+}
+
+static void test_loaded_again(void **state)
+{
+	struct session_device *sdev = session_device_get(harness.session, 0);
+	uint64_t place = 0, address, size;
+
+	(void)state;
+	assert_int_equal(
+		space_take(harness.session, sdev, GLOBALS_ALIGN + (1 << 20), &place), CUDA_SUCCESS);
+	for (unsigned is_table = 0; is_table < 2; is_table++) {
+		struct cubin_file file = loaded_cubin(is_table);
+		unsigned n_copies = fake_calls.copies;
+
+		load(&file, sizeof(file));
+		assert_true(library_keep_place(harness.session, library(), 0, place));
+		assert_int_equal(send_library_global(LIBRARY, 0, "first", &address, &size),
+			is_table ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(fake_calls.copies, n_copies + 1);
+		unload();
+	}
 }
 
 /* A session that is made again: neither new memory, nor initial values. */
@@ -247,6 +283,7 @@ int main(void)
 		TEST(test_kernel_first),
 		TEST(test_end_at_work),
 		TEST(test_loaded),
+		TEST(test_loaded_again),
 		TEST(test_stays),
 		TEST(test_long_text),
 		TEST(test_kept),
