@@ -27,7 +27,7 @@ RESTARTS_MAX = 10 if IS_LONG else 3
 BETWEEN_S = (0.0002, 0.02)
 # One for each kind of object, and programs with several threads.
 PROGRAMS = ("graph_capture", "graph_nodes", "events", "callbacks", "stream_overlap", "transpose",
-            "thread_streams", "green_ended", "constants", "symbols")
+            "thread_streams", "green_ended", "constants")
 REFUSED = re.compile(r"keeps its clients: client \d+ cannot move: (.*)")
 
 
