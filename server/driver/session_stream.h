@@ -49,7 +49,7 @@ struct stream {
 	CUevent event;     /* for joins; NULL until the first */
 	struct green *green;            /* the green context of its SMs; NULL: that of its sdev */
 	struct context_share *share;    /* a reference; NULL: `green' is the client's */
-	struct chain_cache *chains;     /* NULL until needed */
+	struct chain_cache *chains;     /* a list; NULL until needed */
 	struct elastic_stream *elastic; /* NULL: `real' is always `home' */
 };
 

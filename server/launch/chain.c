@@ -176,19 +176,34 @@ static CUresult set_kernels(struct chain *chain, const struct queued_launch *lau
 	return result;
 }
 
-CUresult chain_run(struct session *session, struct chain *chain, const struct stream *stream,
-	const struct queued_launch *launches, unsigned n, const struct seqno_write *seqno)
+/* Sets each node. The context of the nodes' SMs is current. */
+static CUresult chain_set(struct session *session, struct chain *chain,
+	const struct session_device *sdev, const struct queued_launch *launches, unsigned n,
+	const struct seqno_write *seqno)
 {
 	CUresult result;
 
+	if (!chain->exec)
+		return chain_make(session, chain, sdev, launches, n, seqno);
+	result = set_kernels(chain, launches, n);
+	return result == CUDA_SUCCESS && seqno ? set_seqno(chain, sdev, seqno) : result;
+}
+
+CUresult chain_run(struct session *session, struct chain *chain, const struct stream *stream,
+	const struct queued_launch *launches, unsigned n, const struct seqno_write *seqno)
+{
+	const bool is_in_share = elastic_stream_context(stream) != NULL;
+	CUresult result = CUDA_SUCCESS, left;
+
 	if (!chain->exec && ++chain->n_wanted < WANTED_MIN)
 		return CUDA_ERROR_NOT_READY;
-	if (chain->exec) {
-		result = set_kernels(chain, launches, n);
-		if (result == CUDA_SUCCESS && seqno)
-			result = set_seqno(chain, stream->sdev, seqno);
-	} else {
-		result = chain_make(session, chain, stream->sdev, launches, n, seqno);
+	if (unlikely(is_in_share))
+		result = elastic_stream_enter_share(session, stream);
+	if (result == CUDA_SUCCESS)
+		result = chain_set(session, chain, stream->sdev, launches, n, seqno);
+	if (unlikely(is_in_share)) {
+		left = session_device_enter(session, stream->sdev);
+		result = result == CUDA_SUCCESS ? left : result;
 	}
 	if (result != CUDA_SUCCESS)
 		return result;

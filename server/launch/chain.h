@@ -33,7 +33,10 @@ struct queued_launch {
 	size_t params_size;
 };
 
-/* A chain that can be launched; `graph' names its nodes. */
+/*
+ * A chain that can be launched; `graph' names its nodes. They keep to the SMs that the stream had
+ * at the first run: see elastic_stream_context().
+ */
 struct chain {
 	CUgraph graph;
 	CUgraphExec exec; /* NULL: not made yet */
@@ -60,8 +63,8 @@ CUresult launch_in(
 
 /*
  * Launches `n' kernels; then the GPU writes the seqno. A chain always gets the same `n', and
- * always a seqno or always NULL. CUDA_ERROR_NOT_READY: there is no graph yet. After any error
- * nothing was launched.
+ * always a seqno or always NULL, while the stream has the same SMs. CUDA_ERROR_NOT_READY: there is
+ * no graph yet. After any error nothing was launched.
  */
 CUresult chain_run(struct session *session, struct chain *chain, const struct stream *stream,
 	const struct queued_launch *launches, unsigned n, const struct seqno_write *seqno);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launch batches: cached chain graphs, one of each length for a stream. A worker.
+ * Launch batches: cached chain graphs, one of each length for a stream on the SMs that it has. A
+ * worker.
  *
  * A stream has its own graphs, because launches of one graph wait for each other even in
- * different streams.
+ * different streams. A stream of a background session has graphs for each share in which it had
+ * batches, because the nodes of a graph keep to the SMs for which they were made.
  */
 
 #include "launch_batch.h"
@@ -43,12 +45,14 @@ static const unsigned chain_lengths[] = {2, 3, 6, 11, 20, LAUNCH_BATCH_MAX};
 
 #define AWAITED_CLIENTS_MAX 2
 
-/* Streams of a session with graphs: each takes memory of the driver. */
+/* Of a session: each takes memory of the driver. */
 #define CHAIN_CACHES_MAX 64
 
 struct chain_cache {
 	struct chain_cache *next; /* in the list of the session */
+	struct chain_cache *more; /* of the same stream, on other SMs */
 	struct stream *stream;
+	CUcontext context; /* elastic_stream_context() */
 	struct session *session;
 	struct chain chains[LENGTHS];
 	struct chain awaited; /* one kernel and its seqno */
@@ -58,8 +62,11 @@ struct chain_cache {
 
 static struct chain_cache *chain_cache_get(struct session *session, struct stream *stream)
 {
+	CUcontext context = elastic_stream_context(stream);
 	struct chain_cache *store = stream->chains;
 
+	while (store && unlikely(store->context != context))
+		store = store->more;
 	if (likely(store != NULL) || session->n_chain_caches >= CHAIN_CACHES_MAX)
 		return store;
 	store = account_alloc(session->account, sizeof(*store), 0);
@@ -67,33 +74,39 @@ static struct chain_cache *chain_cache_get(struct session *session, struct strea
 		return NULL;
 	store->session = session;
 	store->stream = stream;
+	store->context = context;
 	LIST_PUSH(session->chain_caches, store);
 	session->n_chain_caches++;
+	store->more = stream->chains;
 	stream->chains = store;
 	return store;
 }
 
-/* Ends the stream's graphs. */
-static void chain_cache_free(struct stream *stream, bool device_lost)
+static void chain_cache_free(struct chain_cache *store, bool device_lost)
 {
-	struct chain_cache *store = stream->chains;
+	const struct session_device *sdev = store->stream->sdev;
 
-	if (!store)
-		return;
 	LIST_DROP(store->session->chain_caches, store);
 	store->session->n_chain_caches--;
-	stream->chains = NULL;
+	store->stream->chains = store->more;
 	for (unsigned i = 0; i < LENGTHS; i++)
-		chain_fini(&store->chains[i], stream->sdev, device_lost);
-	chain_fini(&store->awaited, stream->sdev, device_lost);
+		chain_fini(&store->chains[i], sdev, device_lost);
+	chain_fini(&store->awaited, sdev, device_lost);
 	account_free(store);
+}
+
+/* Ends the stream's graphs. */
+static void chain_caches_end(struct stream *stream, bool device_lost)
+{
+	while (stream->chains)
+		chain_cache_free(stream->chains, device_lost);
 }
 
 /* Ends the graphs of all streams, before kernels in them are unloaded. */
 static void chain_caches_free(struct session *session)
 {
 	while (session->chain_caches)
-		chain_cache_free(session->chain_caches->stream, fault_get() != CUDA_SUCCESS);
+		chain_caches_end(session->chain_caches->stream, fault_get() != CUDA_SUCCESS);
 }
 
 /* Whether a chain is left that keeps the stack. */
@@ -194,10 +207,13 @@ static void flush_together(
 		batch->keeps_stack |= chain->keeps_stack;
 
 		/* The failing launch then reports its own error; the launches before it run. */
-		if (result == CUDA_SUCCESS)
+		if (result == CUDA_SUCCESS) {
 			counter_add(session, COUNTER_BATCHES, 1);
-		else
+		} else {
 			flush_one_by_one(session, batch, launches, length);
+			/* A launch that does not fit into a share has moved the stream. */
+			store = chain_cache_get(session, batch->stream);
+		}
 		done += length;
 	}
 	flush_one_by_one(session, batch, &batch->launches[done], n - done);
@@ -210,8 +226,7 @@ static CUresult flush(struct session *session, struct launch_batch *batch, unsig
 	while (done < n) {
 		unsigned n_now = elastic_stream_wait(session, batch->stream, n - done);
 
-		/* The nodes of a chain have all SMs of the session. */
-		if (n_now > 1 && elastic_stream_has_all(batch->stream))
+		if (n_now > 1)
 			flush_together(session, batch, done, done + n_now);
 		else
 			flush_one_by_one(session, batch, &batch->launches[done], n_now);
@@ -293,8 +308,7 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 	if (unlikely(closed_any()))
 		closed_wait(session, stream->device);
 	elastic_stream_wait(session, stream, 1);
-	if (!is_awaited(session, stream) || !elastic_stream_has_all(stream) ||
-		reply_pending_error(session) != CUDA_SUCCESS)
+	if (!is_awaited(session, stream) || reply_pending_error(session) != CUDA_SUCCESS)
 		return false;
 	seqno.word = session->timeline + stream->id * sizeof(uint64_t);
 	store = chain_cache_get(session, stream);
@@ -350,6 +364,6 @@ const struct session_part launch_batches_part = {
 	.begin = launch_batch_begin,
 	.is_settled = launch_batch_is_settled,
 	.trim = launch_batch_trim,
-	.stream_end = chain_cache_free,
+	.stream_end = chain_caches_end,
 	.code_end = chain_caches_free,
 };

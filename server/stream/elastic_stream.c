@@ -21,9 +21,19 @@ struct elastic_stream {
 	unsigned at;                     /* the share of stream::real */
 };
 
-bool elastic_stream_has_all(const struct stream *stream)
+static bool elastic_stream_has_all(const struct stream *stream)
 {
 	return stream->real == stream->home;
+}
+
+CUcontext elastic_stream_share_context(const struct stream *stream)
+{
+	return stream->sdev->elastic.shares[stream->elastic->at].context;
+}
+
+CUresult elastic_stream_enter_share(struct session *session, const struct stream *stream)
+{
+	return elastic_shares_enter(session, stream->sdev, stream->elastic->at);
 }
 
 static struct elastic_stream *elastic_get(struct session *session, struct stream *stream)

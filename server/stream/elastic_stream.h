@@ -14,10 +14,8 @@
  * The session's worker only.
  */
 
-#include "server/driver/driver.h"
+#include "server/driver/session_stream.h"
 #include "server/schedule/classes.h"
-
-struct stream;
 
 /*
  * Before `n' kernels (1 or more) go to the GPU of that stream: sleeps until some may go, and
@@ -55,7 +53,18 @@ static inline void elastic_stream_note(struct session *session, struct stream *s
  */
 bool elastic_stream_has_to_retry(struct session *session, struct stream *stream, CUresult result);
 
-/* Whether the stream's launches go to all SMs of its session. */
-bool elastic_stream_has_all(const struct stream *stream);
+/* The context of the share that the stream's launches go to; NULL: all SMs of its session. */
+CUcontext elastic_stream_share_context(const struct stream *stream);
+
+static inline CUcontext elastic_stream_context(const struct stream *stream)
+{
+	return likely(stream->real == stream->home) ? NULL : elastic_stream_share_context(stream);
+}
+
+/*
+ * Makes that context current, for nodes of graphs that are made or changed before
+ * session_device_enter().
+ */
+CUresult elastic_stream_enter_share(struct session *session, const struct stream *stream);
 
 #endif

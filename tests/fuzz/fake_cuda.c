@@ -225,6 +225,11 @@ static CUresult set_current(CUcontext context)
 	return CUDA_SUCCESS;
 }
 
+bool fake_is_in_green(void)
+{
+	return fake_is_green(current);
+}
+
 static CUresult get_current(CUcontext *context)
 {
 	BEGIN();

@@ -41,9 +41,10 @@ struct fake_calls {
 	unsigned remote_launches; /* in the remote domain of memory synchronisation */
 	unsigned launch_events;   /* recorded by launches */
 	unsigned programmatic_edges;
-	unsigned nodes_set_green;   /* nodes of graphs, in the context of a green context */
-	uint32_t last_param_sum;    /* of the bytes of the last kernel's parameters */
-	uint64_t last_texture_size; /* bytes of the last texture on memory without rows */
+	unsigned nodes_set_green;      /* nodes of graphs, in the context of a green context */
+	unsigned exec_nodes_set_green; /* ... of executable graphs */
+	uint32_t last_param_sum;       /* of the bytes of the last kernel's parameters */
+	uint64_t last_texture_size;    /* bytes of the last texture on memory without rows */
 };
 
 extern struct fake_counts fake_counts;

@@ -101,6 +101,7 @@ static CUresult add_kernel(CUgraphNode *ret, CUgraph handle, const CUgraphNode *
 	struct fake_graph *graph = (struct fake_graph *)handle;
 
 	BEGIN();
+	fake_calls.nodes_set_green += fake_is_in_green();
 	if (graph->n == 1)
 		graph->is_chain = n > 0;
 	must(n == (graph->n > 0 && graph->is_chain), "a graph that is a chain in part");
@@ -318,12 +319,9 @@ static CUresult get_kernel(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *params)
 
 static CUresult set_kernel(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
 {
-	CUcontext context;
-
-	must(cuda.cuCtxGetCurrent(&context) == CUDA_SUCCESS, "a node in no context");
 	BEGIN();
 	must(node && params->func && !params->ctx, "an odd node");
-	fake_calls.nodes_set_green += fake_is_green(context);
+	fake_calls.nodes_set_green += fake_is_in_green();
 	return CUDA_SUCCESS;
 }
 
@@ -344,6 +342,7 @@ static CUresult exec_set_kernel(
 
 	BEGIN();
 	must(exec->is_exec && number >= 1 && number <= exec->n, "a node that is not there");
+	fake_calls.exec_nodes_set_green += fake_is_in_green();
 	node_set(&exec->nodes[number - 1], params);
 	return CUDA_SUCCESS;
 }

@@ -73,6 +73,7 @@ void fake_green_start(void);
 
 /* Whether it is the context of a green context. */
 bool fake_is_green(CUcontext context);
+bool fake_is_in_green(void); /* that of the calling thread */
 void fake_link_start(void);
 void fake_memory_start(void);
 void fake_array_start(void);

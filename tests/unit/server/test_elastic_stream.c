@@ -65,11 +65,11 @@ static void test_graph(void **state)
 
 	(void)state;
 	launch();
-	assert_false(elastic_stream_has_all(own_stream()));
+	assert_non_null(elastic_stream_context(own_stream()));
 	share = elastic_stream_wait_graph(harness.session, own_stream(), 5);
 	assert_int_not_equal(share, elastic_shares_own(elastic));
 	elastic_stream_change(harness.session, own_stream(), elastic_shares_own(elastic));
-	assert_true(elastic_stream_has_all(own_stream()));
+	assert_null(elastic_stream_context(own_stream()));
 	foreground_has_work(false);
 	assert_int_equal(elastic_stream_wait_graph(harness.session, own_stream(), 5),
 		elastic_shares_own(elastic));
@@ -85,7 +85,7 @@ static void test_retry(void **state)
 		harness.session, own_stream(), CUDA_ERROR_ILLEGAL_ADDRESS));
 	assert_true(elastic_stream_has_to_retry(
 		harness.session, own_stream(), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE));
-	assert_true(elastic_stream_has_all(own_stream()));
+	assert_null(elastic_stream_context(own_stream()));
 	assert_false(elastic_stream_has_to_retry(
 		harness.session, own_stream(), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE));
 }
@@ -98,7 +98,7 @@ static void test_retry_while_blocked(void **state)
 	assert_true(block_stream(DEVICES_MAX));
 	assert_true(elastic_stream_has_to_retry(
 		harness.session, own_stream(), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE));
-	assert_true(elastic_stream_has_all(own_stream()));
+	assert_null(elastic_stream_context(own_stream()));
 	unblock_stream();
 }
 
@@ -108,10 +108,10 @@ static void test_errors(void **state)
 	(void)state;
 	assert_int_equal(classes_join(harness.session), CLASS_BACKGROUND);
 	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
-	for (unsigned i = 0; i < 4 && elastic_stream_has_all(own_stream()); i++)
+	for (unsigned i = 0; i < 4 && !elastic_stream_context(own_stream()); i++)
 		launch();
 	fake_switches.fail_next = 0;
-	assert_false(elastic_stream_has_all(own_stream()));
+	assert_non_null(elastic_stream_context(own_stream()));
 }
 
 /* While any stream is blocked, the stream stays: it may wait for what comes after the launch. */
@@ -120,8 +120,50 @@ static void test_blocked(void **state)
 	(void)state;
 	assert_true(block_stream(DEVICES_MAX));
 	launch();
-	assert_true(elastic_stream_has_all(own_stream()));
+	assert_null(elastic_stream_context(own_stream()));
 	unblock_stream();
+}
+
+static void launch_together(unsigned n)
+{
+	static const uint32_t one[3] = {1, 1, 1};
+	static const uint8_t params[FAKE_PARAM_BYTES];
+
+	for (unsigned i = 0; i < n; i++)
+		send_launch(0, 1, one, one, 0, params, sizeof(params));
+	assert_int_equal(harness_serve(), 0);
+	assert_int_equal(harness_late_error(), CUDA_SUCCESS);
+}
+
+/* A launch batch has graphs for the share, and others for all SMs: a node keeps its SMs. */
+static void test_batch(void **state)
+{
+	static const char image[] = ".version 8.0 // an image";
+	const unsigned made = fake_calls.nodes_set_green, set = fake_calls.exec_nodes_set_green;
+	unsigned graphs = fake_calls.graph_launches;
+	int32_t attributes[16];
+
+	(void)state;
+	harness_send_image(image, sizeof(image));
+	assert_int_equal(send_library_load(1, sizeof(image)), CUDA_SUCCESS);
+	assert_int_equal(send_library_kernel(1, 1, "kernel", attributes), CUDA_SUCCESS);
+	/* The fourth batch makes the graph, and the fifth one changes it. */
+	for (unsigned i = 0; i < 5; i++)
+		launch_together(3);
+	assert_non_null(elastic_stream_context(own_stream()));
+	assert_int_equal(fake_calls.graph_launches - graphs, 2);
+	assert_int_equal(fake_calls.nodes_set_green - made, 3);
+	assert_int_equal(fake_calls.exec_nodes_set_green - set, 3);
+	foreground_has_work(false);
+	for (unsigned i = 0; i < 5; i++)
+		launch_together(3);
+	assert_null(elastic_stream_context(own_stream()));
+	assert_int_equal(fake_calls.graph_launches - graphs, 4);
+	assert_int_equal(fake_calls.nodes_set_green - made, 3);
+	assert_int_equal(fake_calls.exec_nodes_set_green - set, 3);
+	foreground_has_work(true);
+	launch_together(3);
+	assert_int_equal(fake_calls.exec_nodes_set_green - set, 6);
 }
 
 int main(void)
@@ -133,6 +175,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_retry_while_blocked, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_errors, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_blocked, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_batch, open_both, close_both),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
