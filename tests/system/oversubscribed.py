@@ -39,9 +39,12 @@ class Oversize:
     def answer(self):
         return self.process.stdout.readline().strip()
 
-    def ask(self, word):
+    def send(self, word):
         self.process.stdin.write(word + "\n")
         self.process.stdin.flush()
+
+    def ask(self, word):
+        self.send(word)
         return self.answer()
 
     def end(self):

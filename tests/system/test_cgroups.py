@@ -94,37 +94,35 @@ class Inside(oversubscribed.Oversize):
             env={"CUDA_MPS_PIPE_DIRECTORY": "/".join((service.pipe, *directory.split()))})
         self.said = self.answer()
 
-    def send(self, word):
-        self.process.stdin.write(word + "\n")
-        self.process.stdin.flush()
 
+class Cgroups:
+    """Cgroups `one' and `two' below another one, and a folder that has files of limits for them."""
 
-class Limited(Pool):
-    """A pool, cgroups `one' and `two' below another one, and a folder that has files of limits for them."""
-
-    def __init__(self, *namespaces, **settings):
+    def __init__(self):
         self.root = tempfile.mkdtemp(prefix="mps-")
+        os.chmod(self.root, 0o755)
         self.made = made_cgroup("mps-test-%d" % os.getpid())
-        super().__init__(*namespaces, MPS_CGROUP_ROOT=self.root, **settings)
+        self.device = None
 
     def __enter__(self):
         self.path, self.name = self.made.__enter__()
         for inner in INNER:
             os.mkdir(os.path.join(self.path, inner))
             os.makedirs(self.folder(inner))
-        super().__enter__()
-        self.device = re.search(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0",
-                                self.command("device", "list", "--format=csv").stdout)[0]
-        self.write("/", dmem_capacity=64 * MIB)
         return self
 
     def __exit__(self, *error):
-        super().__exit__(*error)
         for inner in INNER:
             wait_for("the end", lambda path=os.path.join(self.path, inner): not processes_in(path))
             os.rmdir(os.path.join(self.path, inner))
         self.made.__exit__(*error)
         shutil.rmtree(self.root)
+
+    def find_device(self, service):
+        """... and with it begins the controller."""
+        self.device = re.search(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0",
+                                service.command("device", "list", "--format=csv").stdout)[0]
+        self.write("/", dmem_capacity=64 * MIB)
 
     def folder(self, inner):
         return self.root if inner == "/" else os.path.join(self.root + self.name, inner)
@@ -135,8 +133,29 @@ class Limited(Pool):
             with open(os.path.join(self.folder(inner), name.replace("_", ".")), "w", encoding="ascii") as file:
                 file.write("nvidia/0000%s/vidmem %s\ndrm/0000:ff:00.0/vram0 4096\n" % (self.device, value))
 
+
+class Limited(Pool):
+    """A pool, and cgroups."""
+
+    def __init__(self, *namespaces, **settings):
+        self.cgroups = Cgroups()
+        super().__init__(*namespaces, MPS_CGROUP_ROOT=self.cgroups.root, **settings)
+
+    def __enter__(self):
+        self.cgroups.__enter__()
+        super().__enter__()
+        self.cgroups.find_device(self.service)
+        return self
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.cgroups.__exit__(*error)
+
+    def write(self, inner, **limits):
+        self.cgroups.write(inner, **limits)
+
     def inside(self, inner, directory, mib):
-        return Inside(self.service, os.path.join(self.path, inner), directory, mib)
+        return Inside(self.service, os.path.join(self.cgroups.path, inner), directory, mib)
 
 
 def has(client):
@@ -195,11 +214,12 @@ def test_groups_of_cgroups_end():
         pool.write("one", dmem_max=16 * MIB)
         one = has(pool.inside("one", "pool", 4))
         described = pool.command("memacct", "describe", "--format=csv").stdout
-        contains(described, "pool,cgroup:%s/one,-," % pool.name)
+        contains(described, "pool,cgroup:%s/one,-," % pool.cgroups.name)
         contains(described, ",6M,unlimited,16M,0,0\n")
         one.end()
         wait_for("its end", lambda: "cgroup:" not in pool.command("memacct", "describe").stdout)
         equal(has(pool.inside("one", "pool", 12)).ask("more"), "CUDA_ERROR_OUT_OF_MEMORY")
+        equal(sorted(os.listdir(pool.cgroups.folder("one"))), ["dmem.max"])
 
 
 def test_soft_limits():

@@ -65,6 +65,22 @@ def test_borrowed_memory_leaves():
         borrower.end()
 
 
+def test_full_namespace():
+    """The hard limit of a namespace is like a full card for its clients: borrowed memory leaves, and waits for room."""
+    with Pool(("small", "--pinned-memory-limit=48M"), MPS_SOFT_LIMIT="20M") as pool:
+        # Each client has 2 MiB beside its pieces.
+        borrower = pool.hold("small", 40)
+        entitled = pool.hold("small", 12)
+        assert evictions(pool.service) > 0, pool.service.server_log()
+        equal([entitled.ask("more"), entitled.ask("more")], ["took", "CUDA_ERROR_OUT_OF_MEMORY"])
+        borrower.send("work")
+        wait_for("its wait", lambda: "waits for space" in pool.service.server_log())
+        equal(entitled.ask("work"), "worked")
+        entitled.end()
+        equal([borrower.answer(), borrower.ask("work"), borrower.ask("more")], ["worked", "worked", "took"])
+        borrower.end()
+
+
 def test_nothing_guaranteed():
     """A client beyond its soft limit, or without one, makes nobody leave; nor does one inside it lose anything."""
     with Pool(("small", "--soft-limit=4M"), ("large", "--soft-limit=64M"), ("free",)) as pool:
