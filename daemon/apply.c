@@ -9,6 +9,7 @@
 #include "apply.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -23,12 +24,27 @@
 /* The other end of the connection, and the failure that it has read. */
 struct apply {
 	int fd;
-	const char *rest; /* of the commands */
+	const char *commands;
+	const char *rest; /* of them */
 	char reply[512];  /* the line so far */
 	size_t size;
 	struct error_message *failure;
 	bool has_failed, is_over;
 };
+
+/* A failure begins with the number of its command. */
+static void note_failure(struct apply *apply, const char *reply)
+{
+	const char *command = apply->commands;
+	char *text;
+	unsigned long n = strtoul(reply, &text, 10);
+
+	while (n-- > 1 && strchr(command, '\n'))
+		command = strchr(command, '\n') + 1;
+	apply->has_failed = true;
+	error_message_set(apply->failure, 0, "%.*s: %s", (int)MIN(strcspn(command, "\n"), 200u),
+		command, text + strspn(text, " "));
+}
 
 static void take_byte(struct apply *apply, char byte)
 {
@@ -42,8 +58,7 @@ static void take_byte(struct apply *apply, char byte)
 	/* Failures are marked. */
 	if (apply->reply[0] != COMMAND_NAK || apply->has_failed)
 		return;
-	apply->has_failed = true;
-	error_message_set(apply->failure, 0, "%s", apply->reply + 1);
+	note_failure(apply, apply->reply + 1);
 }
 
 static void read_replies(struct apply *apply)
@@ -100,7 +115,7 @@ static void run_loop(struct daemon *daemon, struct apply *apply)
 int apply_commands(struct daemon *daemon, const char *commands, struct error_message *error)
 {
 	_cleanup_free_ char *text = NULL;
-	struct apply apply = {.failure = error};
+	struct apply apply = {.commands = commands, .failure = error};
 	int pair[2], r;
 
 	if (!*commands)

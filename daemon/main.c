@@ -375,10 +375,9 @@ static int run_front_end(const struct config *config, const struct options *opti
 		return cli_top_run(config, options->command);
 	if (cli_trace_wants(options->command))
 		return cli_trace_run(config, options->command, options->is_strict);
-	/* Of a command of protocol 3 the status tells whether it failed. */
 	return cli_run(config, options->command,
-		options->is_strict ||
-			(*options->command && commands_have_module(*options->command)));
+		options->is_strict || (*options->command && !commands_end_well(*options->command,
+								    options->protocol)));
 }
 
 int main(int argc, char **argv)

@@ -239,6 +239,11 @@ bool commands_have_module(const char *word)
 	return false;
 }
 
+bool commands_end_well(const char *word, unsigned protocol)
+{
+	return !commands_have_module(word) && (protocol == 2 || find_command(word));
+}
+
 static bool is_help(const char *word)
 {
 	return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
@@ -329,12 +334,25 @@ static bool needs_gpus(const struct command *command, const struct tokens *token
 	return !*command->needs_gpus;
 }
 
+static void refuse_count(
+	struct conn *conn, const struct command *command, const struct tokens *tokens)
+{
+	/* Verbs of modules have two words as their name, of which the tokens have one. */
+	if (!strchr(command->name, ' '))
+		command_fail(conn, "Usage: %s%s", command->name, command->usage);
+	else if (tokens->n < command->n_min)
+		command_fail(conn, "Too few words. Usage: %s%s", command->name, command->usage);
+	else
+		command_fail(conn, "\"%s\" is not expected. Usage: %s%s",
+			tokens->item[command->n_max], command->name, command->usage);
+}
+
 /* `line' is the whole command, which runs again if it has to wait for the GPUs. */
 static void run(struct conn *conn, const struct command *command, const struct tokens *tokens,
 	const char *line)
 {
 	if (tokens->n < command->n_min || tokens->n > command->n_max)
-		command_fail(conn, "Usage: %s%s", command->name, command->usage);
+		refuse_count(conn, command, tokens);
 	else if (!needs_gpus(command, tokens) || probe_is_done(conn->daemon, conn, line))
 		command->run(conn, tokens);
 }

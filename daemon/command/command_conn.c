@@ -73,6 +73,7 @@ static void run_command_line(struct conn *conn, char *line)
 		return;
 	}
 	note_command_name(conn, line);
+	conn->n_commands++;
 	if (!conn->is_watching)
 		conn_log(conn, "Cmd:%s", line);
 	/*

@@ -21,6 +21,12 @@ void command_run(struct conn *conn, char *line);
 /* Whether it is a module of protocol 3, after which a verb follows. */
 bool commands_have_module(const char *word);
 
+/*
+ * Whether the exit status is 0 even if the command fails: it is one of protocol 2. With `protocol'
+ * 2, an unknown word is, too.
+ */
+bool commands_end_well(const char *word, unsigned protocol);
+
 /* Prints all commands to standard output. */
 void commands_print(void);
 

@@ -93,6 +93,7 @@ struct conn {
 	bool is_watching;                  /* repeats stats, as top does: not logged again */
 	bool is_for_pages;                 /* of mps-exporter: only `metrics' is permitted */
 	bool is_for_file;                  /* of the file of -a: before all other commands */
+	unsigned n_commands;               /* so far */
 	char command[48];                  /* the name of the running command */
 	char *out;                         /* replies that did not fit into the socket */
 	char *retry;                       /* the command to run again after what it waits for */

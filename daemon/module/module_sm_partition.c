@@ -74,14 +74,18 @@ static bool read_chunks(struct conn *conn, const struct tokens *tokens, const ch
 	const char *text = arguments_get(tokens, key);
 	uint64_t n;
 
-	if (text && parse_number(text, 64, &n) == 0 && n > 0) {
+	if (!text)
+		return command_fail(conn,
+			"sm-partition create needs --%s=N, 1 to %u: a chunk of this GPU has %u SMs",
+			key, device->n_chunks, device->sm_chunk);
+	if (parse_number(text, 64, &n) == 0 && n > 0) {
 		*ret_n = (unsigned)n;
 		return true;
 	}
 	return command_fail(conn,
 		"\"%s\" is not a number of chunks: --%s takes 1 to %u, and a chunk of this GPU has "
 		"%u SMs",
-		text ? text : "", key, device->n_chunks, device->sm_chunk);
+		text, key, device->n_chunks, device->sm_chunk);
 }
 
 static bool read_switch(
@@ -91,7 +95,7 @@ static bool read_switch(
 
 	*ret_is_on = text && strcmp(text, "true") == 0;
 	return !text || *ret_is_on || strcmp(text, "false") == 0 ||
-	       command_fail(conn, "\"%s\" is neither true nor false: see --%s", text, key);
+	       command_fail(conn, "\"%s\" is neither: --%s takes true or false", text, key);
 }
 
 static bool read_wish(struct conn *conn, const struct tokens *tokens,
@@ -114,7 +118,9 @@ static bool read_wish(struct conn *conn, const struct tokens *tokens,
 	if (!read_chunks(conn, tokens, "max-chunks", scope->device, &wish->max_chunks))
 		return false;
 	return wish->max_chunks >= wish->n_chunks ||
-	       command_fail(conn, "--max-chunks is less than --chunks");
+	       command_fail(conn,
+		       "--max-chunks=%u is less than --chunks=%u: it is the most that a client has",
+		       wish->max_chunks, wish->n_chunks);
 }
 
 /* Whether clients of the server may run on all SMs of the GPU, now or when they open it. */

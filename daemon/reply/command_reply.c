@@ -81,7 +81,10 @@ static void put_failure_mark(struct conn *conn, const char *line)
 	if (!conn->wants_marks || conn->is_marked)
 		return;
 	conn->is_marked = true;
-	snprintf(mark, sizeof(mark), "%c%s: ", COMMAND_NAK, conn->command);
+	if (conn->is_for_file)
+		snprintf(mark, sizeof(mark), "%c%u ", COMMAND_NAK, conn->n_commands);
+	else
+		snprintf(mark, sizeof(mark), "%c%s: ", COMMAND_NAK, conn->command);
 	put_reply(conn, mark, strlen(mark));
 	put_reply_line(conn, line);
 }

@@ -190,7 +190,8 @@ def test_namespaces():
         service.command("namespace", "set", "small", "--server=pool", "--pinned-memory-limit=128M")
 
         service.restart_killed()
-        contains(csv(service, "namespace", "list"), "small,pool,Ready,128M,50.00,0,")
+        wait_for("the server's return",
+                 lambda: "small,pool,Ready,128M,50.00,0," in csv(service, "namespace", "list"))
         wait_listed(service, process)
         again = run_in(service, "pool", "large")
         wait_listed(service, again)
@@ -310,7 +311,8 @@ def test_wrong_file():
                            ("[servers.a]\nuid = 1.5\n", "line 2: uid is neither a word nor a number"),
                            ("[servers.a]\nuid = true\n", "line 2: uid is neither"),
                            ("[servers.a]\nallowed_devices = 'a b'\n", "line 2: allowed_devices is neither"),
-                           ("[servers.a.namespaces.b]\ncgroup = 'x'\n", '"x" is not the path of a cgroup'),
+                           ("[servers.a.namespaces.b]\ncgroup = 'x'\n",
+                            'namespace set b --server=a --cgroup=x: "x" is not the path'),
                            ("[servers.a.devices]\nuuid = '0'\n", "line 1: devices is not an array of tables"),
                            ("[[servers.a.devices]]\nuid = '0'\n",
                             "line 2: unknown key uid of devices: did you mean uuid?"),
@@ -321,7 +323,8 @@ def test_wrong_file():
                            ("[[servers.a.devices]]\nuuid = '0'\n[[servers.a.devices.sm_partitions]]\nname = 'x'\n"
                             "shareable = 1\n", "line 5: shareable is neither true nor false"),
                            ("[[servers.a.devices]]\nuuid = '0'\n[[servers.a.devices.sm_partitions]]\nname = 'x'\n"
-                            "chunks = 1000\n", "sm-partition create: "),
+                            "chunks = 1000\n",
+                            'sm-partition create x --server=a --device=0 --chunks=1000: "1000" is not'),
                            ("[[servers.a.namespaces.b.devices]]\nuuid = '0'\nsm_partition = 'none'\n",
                             "SM partition 'none' not found"),
                            ("[servers.a]\nlocality_domains = true\n", "line 2: locality_domains cannot be true"),
@@ -334,7 +337,8 @@ def test_wrong_file():
                             "line 2: default_socket is neither on nor off"),
                            ("[features.memacct]\nenabled = 'no'\n", "line 2: enabled is neither true nor false"),
                            ("schema_version = '2.0'\n", 'schema_version is not "1.0"'),
-                           ("[servers.a]\nallowed_devices = '7'\n", "server create: "),
+                           ("[servers.a]\nallowed_devices = '7'\n",
+                            'server create a --allowed_devices=7: Device "7" not'),
                            ("[servers.a]\nactive_thread_percentage = '101'\n", '"101" is not a percentage')):
             done = daemon.run("-d", "-p", "3", "-a", file_of(daemon.root, text))
             if "built without" in done.stderr:
@@ -363,6 +367,7 @@ def test_exit_status():
         for words in ("server list", "client list --all", "server help", "client get --help"):
             done = daemon.run("-p", "3", *words.split())
             equal((done.returncode, done.stderr), (0, ""), words)
+        equal(daemon.run("-p", "3", "servr", "list").returncode, 1)
         # A failed command of protocol 2 is status 0, as ever.
         equal(daemon.run("-p", "3", "get_client_list", "1").returncode, 0)
         contains(daemon.run("-p", "3", "-h").stdout, "\n  server list ")
