@@ -54,7 +54,10 @@ CUresult mover_in(
 /* Bytes of the server go to the GPU; they stay until mover_wait(). */
 CUresult mover_write(struct mover *mover, uint64_t address, const void *bytes, uint64_t size);
 
-/* Bytes of the GPU come to the server, until mover_wait(). */
+/*
+ * A few bytes of the GPU come to the server's own memory. The driver waits for them: for a session
+ * that is at rest.
+ */
 CUresult mover_read(struct mover *mover, uint64_t address, void *bytes, uint64_t size);
 
 /* From other memory of the GPU, until mover_wait(). */

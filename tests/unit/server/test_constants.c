@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Constants that go to another server, over the counting driver. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "managed_cubin.h"
+#include "open_session.h"
+#include "record_rules.h"
+#include "server/share/session_device.h"
+#include "server/module/constants.h"
+#include "server/module/library.h"
+
+enum {
+	LIBRARY = 3,
+	WORDS = FAKE_GLOBAL_SIZE / 8,
+	ADDRESS = 0x100, /* in a note's index, with the GPU's number, which is 0 */
+	SIZE = 0x200,
+	WORD = 0x300,
+	MIB = 1 << 20,
+};
+
+#define ELSEWHERE 0x700000000000ull
+
+static struct library *library(void)
+{
+	return handle_get(&harness.session->libraries, LIBRARY);
+}
+
+/* A library whose constant the client knows. */
+static uint64_t load(void)
+{
+	struct cubin_file file = plain_cubin();
+	uint64_t address, size;
+
+	harness_send_image(&file, sizeof(file));
+	assert_int_equal(send_library_load(LIBRARY, sizeof(file)), CUDA_SUCCESS);
+	assert_int_equal(
+		send_library_global(LIBRARY, 0, "a constant", &address, &size), CUDA_SUCCESS);
+	assert_int_equal(size, FAKE_GLOBAL_SIZE);
+	return address;
+}
+
+static bool recall(uint32_t index, uint64_t value)
+{
+	const struct record_note note = {RECORD_LIBRARY, LIBRARY, index, 0, value};
+
+	assert_true(constants_is_note(&note));
+	return constants_recall(harness.session, library(), &note);
+}
+
+static CUresult restore(uint64_t address, uint64_t size)
+{
+	return constants_restore(harness.session, library(), session_device_get(harness.session, 0),
+		address, size, address);
+}
+
+static void test_there_and_back(void **state)
+{
+	struct record_notes notes = {0};
+	const struct record_note *note;
+	uint64_t address = load();
+	uint32_t at = 0, n = 0;
+
+	(void)state;
+	assert_null(constants_obstacle(harness.session));
+	constants_note(harness.session, &notes);
+	assert_false(notes.is_short);
+	while ((note = record_notes_next(&notes, RECORD_LIBRARY, LIBRARY, &at))) {
+		assert_true(constants_is_note(note));
+		assert_true(constants_recall(harness.session, library(), note));
+		n++;
+	}
+	assert_int_equal(n, 2 + WORDS);
+	record_notes_fini(&notes);
+	n = fake_calls.copies;
+	assert_int_equal(restore(address, FAKE_GLOBAL_SIZE), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.copies, n + 1);
+	assert_int_equal(restore(address, FAKE_GLOBAL_SIZE), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* The notes are bytes of another process. */
+static void test_wrong_notes(void **state)
+{
+	uint64_t address = load();
+
+	(void)state;
+	assert_false(recall(WORD, 1));
+	assert_true(recall(ADDRESS, address));
+	assert_false(recall(SIZE, MIB + 1));
+	assert_false(recall(SIZE, UINT64_MAX));
+	assert_true(recall(SIZE, 0));
+	assert_false(recall(WORD, 1));
+	assert_true(recall(SIZE, 12));
+	assert_true(recall(WORD, 1));
+	/* Not all of its bytes. */
+	assert_int_equal(restore(address, 12), CUDA_ERROR_INVALID_VALUE);
+	assert_true(recall(WORD, 2));
+	assert_false(recall(WORD, 3));
+	assert_false(recall(WORD + 0x100, 3));
+	assert_int_equal(restore(address, 8), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(restore(address + 8, 12), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(restore(address, 12), CUDA_SUCCESS);
+	/* The rest goes with the library. */
+	assert_true(recall(SIZE, 100));
+}
+
+/* Where the client's address is not that of the driver. */
+static void test_moved(void **state)
+{
+	struct session *session = harness.session;
+	struct range range = {.address = ELSEWHERE, .size = 64, .real = load() + 64};
+
+	(void)state;
+	assert_int_equal(ranges_add(&session->variables, &range), 0);
+	assert_int_equal(memory_find(session, ELSEWHERE + 8, 56), range.real + 8);
+	assert_int_equal(memory_find(session, ELSEWHERE + 8, 57), 0);
+	assert_false(memory_check(session, ELSEWHERE + 8, 56));
+	assert_true(memory_check(session, range.real, 64));
+	/* The driver aborts at addresses that it does not know. */
+	send_copy_device(0, ELSEWHERE, range.real + 64, 16);
+	send_copy_device(0, range.real + 64, ELSEWHERE + 16, 16);
+	harness_serve();
+}
+
+static void test_too_large(void **state)
+{
+	struct range range = {.address = ELSEWHERE, .size = MIB, .real = ELSEWHERE};
+
+	(void)state;
+	load();
+	assert_int_equal(ranges_add(&harness.session->variables, &range), 0);
+	assert_non_null(constants_obstacle(harness.session));
+	ranges_remove(&harness.session->variables, NULL);
+	assert_null(constants_obstacle(harness.session));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_session, close_session)
+	const struct CMUnitTest tests[] = {
+		TEST(test_there_and_back),
+		TEST(test_wrong_notes),
+		TEST(test_moved),
+		TEST(test_too_large),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
