@@ -4,7 +4,8 @@
  * What variables in global memory may hold and be: virtual tables, tables of functions, pointers
  * to other variables and behind their end, string literals, statics of files and of functions,
  * zeros. With the argument `placed', all addresses have to lie where the service has memory of
- * clients. variables_linked.cu is the same, built in another way.
+ * clients. With a second argument, the program pauses between its rounds. variables_linked.cu is
+ * the same, built in another way.
  */
 
 #ifndef NAME
@@ -20,6 +21,7 @@
 enum {
 	THREADS = 32,
 	RESULTS = 16,
+	PAUSE_US = 100000,
 };
 
 struct shape {
@@ -137,7 +139,7 @@ static void expect_placed(unsigned long long address, const char *what)
 }
 
 /* Each GPU has variables of its own. */
-static void use(int device, bool must_be_placed)
+static void use(int device, bool must_be_placed, bool pauses)
 {
 	int got[RESULTS] = {0}, *out = NULL, value = 0;
 	unsigned long long table;
@@ -154,6 +156,8 @@ static void use(int device, bool must_be_placed)
 		CHECK(cudaGetLastError());
 		CHECK(cudaMemcpy(got, out, sizeof(got), cudaMemcpyDeviceToHost));
 		expect(got, round);
+		if (pauses)
+			usleep(PAUSE_US);
 	}
 	CHECK(cudaMemcpyFromSymbol(&value, numbers, sizeof(value), 3 * sizeof(value)));
 	CHECK(cudaMemcpyFromSymbol(&table, address_of_table, sizeof(table)));
@@ -177,7 +181,7 @@ int main(int argc, char **argv)
 	(void)argv;
 	CHECK(cudaGetDeviceCount(&n_devices));
 	for (int device = 0; device < n_devices; device++)
-		use(device, argc > 1);
+		use(device, argc > 1, argc > 2);
 	printf(NAME ": ok\n");
 	return 0;
 }
