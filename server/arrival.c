@@ -208,6 +208,16 @@ static int take_fds(void)
 	return 0;
 }
 
+/* The rest of the pack needs GPUs, which the other server still has. */
+static int check_pack(struct arrival *arrival)
+{
+	struct session *session = arrival->conn->session;
+	int r = arrival->pack.n_fds == arrival->n_fds ? replay_unpack(session, &arrival->pack)
+						      : -EBADMSG;
+
+	return r == 0 ? session_check(session, &arrival->pack) : r;
+}
+
 static int answer(void)
 {
 	struct frame_move_step frame = {.step = MOVE_RECEIVED};
@@ -216,9 +226,7 @@ static int answer(void)
 	if (arrivals.pidfd < 0 || arrivals.n != arrivals.n_expected)
 		return -EBADMSG;
 	for (struct arrival *arrival = arrivals.list; arrival && r == 0; arrival = arrival->next)
-		r = arrival->pack.n_fds == arrival->n_fds
-			    ? replay_unpack(arrival->conn->session, &arrival->pack)
-			    : -EBADMSG;
+		r = check_pack(arrival);
 	if (r < 0)
 		return r;
 	frame_init(&frame, FRAME_MOVE_STEP, 0);
@@ -278,6 +286,8 @@ static void refuse(int r)
 
 	if (r == -EPROTONOSUPPORT)
 		why = "the next server is of another build";
+	else if (r == -EBADMSG)
+		why = "what the next server was sent is wrong";
 	else if (r == -ESTALE)
 		why = "the next server has other GPUs";
 	frame_init(&frame, FRAME_MOVE_STEP, 0);

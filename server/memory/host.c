@@ -437,27 +437,83 @@ static int pin_all_again(
 	return r;
 }
 
+struct packed_region {
+	uint64_t base, size, payer;
+	int fd;
+};
+
 /* The file has to have the size that it is mapped with. */
-static int region_unpack(struct session *session, struct pack *pack)
+static int region_read(
+	const struct session *session, struct pack *pack, struct packed_region *ret_packed)
 {
 	const uint64_t base = pack_get_number(pack, HOST_SPACE_END);
 	const uint64_t size = pack_get_number(pack, HOST_SPACE_END - HOST_SPACE);
 	const uint64_t payer = pack_get_number(pack, DEVICES_MAX);
-	struct session_device *sdev = payer ? session->devices[payer - 1] : NULL;
-	_cleanup_close_ int fd = pack_get_fd(pack);
+
+	*ret_packed = (struct packed_region){base, size, payer, pack_get_fd(pack)};
+	return ret_packed->fd < 0 || base < HOST_SPACE || base % VA_WINDOW || size == 0 ||
+			       size % VA_WINDOW || size > HOST_SPACE_END - base ||
+			       (payer && session->arena_bases[payer - 1] == 0) ||
+			       shm_check(ret_packed->fd, size) < 0
+		       ? -EBADMSG
+		       : 0;
+}
+
+/* The windows of a region are of no other one: `taken' has a bit for each. */
+static int region_check(struct session *session, struct pack *pack, uint64_t *taken)
+{
+	struct packed_region packed;
+	_cleanup_account_ uint8_t *pinned = NULL;
+	size_t bytes;
+	int r = region_read(session, pack, &packed);
+
+	if (r < 0)
+		return r;
+	for (uint64_t at = 0; at < packed.size; at += VA_WINDOW) {
+		uint32_t window = (uint32_t)((packed.base + at - HOST_SPACE) / VA_WINDOW);
+
+		if (bit_get(taken, window))
+			return -EBADMSG;
+		bit_set(taken, window, true);
+	}
+	bytes = BITS_WORDS(packed.size / HOST_PAGE) * sizeof(uint64_t);
+	pinned = account_alloc(session->account, bytes, 0);
+	if (!pinned)
+		return -ENOMEM;
+	return pack_get(pack, pinned, bytes)
+		       ? arena_check(session->account, packed.base, packed.size, true, pack)
+		       : -EBADMSG;
+}
+
+static int host_check(struct session *session, struct pack *pack)
+{
+	uint64_t taken[BITS_WORDS((HOST_SPACE_END - HOST_SPACE) / VA_WINDOW)] = {0};
+	uint64_t n = pack_get_number(pack, (HOST_SPACE_END - HOST_SPACE) / VA_WINDOW);
+	int r = pack->is_bad ? -EBADMSG : 0;
+
+	for (uint64_t i = 0; i < n && r == 0; i++)
+		r = region_check(session, pack, taken);
+	return r;
+}
+
+static int region_unpack(struct session *session, struct pack *pack)
+{
+	struct packed_region packed;
+	int r = region_read(session, pack, &packed);
+	_cleanup_close_ int fd = packed.fd;
+	struct session_device *sdev =
+		r == 0 && packed.payer ? session->devices[packed.payer - 1] : NULL;
 	_cleanup_account_ uint64_t *pinned = NULL;
 	struct host_region *region;
-	int r;
 
-	if (fd < 0 || base < HOST_SPACE || base % VA_WINDOW || size == 0 || size % VA_WINDOW ||
-		size > HOST_SPACE_END - base || (payer && !sdev) || shm_check(fd, size) < 0)
+	if (r < 0 || (packed.payer && !sdev))
 		return -EBADMSG;
-	if (region_new(session, size, base, sdev ? sdev->memory : NULL, TAKE_FD(fd), &region) !=
-		CUDA_SUCCESS)
+	if (region_new(session, packed.size, packed.base, sdev ? sdev->memory : NULL, TAKE_FD(fd),
+		    &region) != CUDA_SUCCESS)
 		return -ENOMEM;
 	LIST_PUSH(session->host_regions, region);
 	pinned = account_alloc(session->account, pinned_bytes(region), 0);
-	if (!pinned || region->arena.base != base)
+	if (!pinned || region->arena.base != packed.base)
 		return pinned ? -EADDRINUSE : -ENOMEM;
 	r = pack_get(pack, pinned, pinned_bytes(region)) ? arena_unpack(&region->arena, pack)
 							 : -EBADMSG;
@@ -476,6 +532,7 @@ static int host_unpack(struct session *session, struct pack *pack)
 
 const struct session_part host_part = {
 	.pack = host_pack,
+	.check = host_check,
 	.unpack = host_unpack,
 	.is_settled = host_is_settled,
 	.trim = host_trim_part,

@@ -82,14 +82,32 @@ int session_pack(struct session *session, struct pack *pack)
 	return r == 0 && pack->is_bad ? -ENOMEM : r;
 }
 
+/* The fixed-size state, and the part of a message that goes to the receiver. */
+static bool moved_get(struct session *session, struct pack *pack, struct moved *ret_moved)
+{
+	return pack_get(pack, ret_moved, sizeof(*ret_moved)) && ret_moved->n_held <= MESSAGE_MAX &&
+	       pack_get(pack, session->receiver.held, ret_moved->n_held);
+}
+
+int session_check(struct session *session, const struct pack *pack)
+{
+	struct pack copy = *pack;
+	struct moved moved;
+	int r;
+
+	if (!moved_get(session, &copy, &moved))
+		return -EBADMSG;
+	r = session_parts_check(session, &copy);
+	return r == 0 && !pack_is_used_up(&copy) ? -EBADMSG : r;
+}
+
 int session_unpack(struct session *session, struct pack *pack)
 {
 	struct ring_receiver *receiver = &session->receiver;
 	struct moved moved;
 	int r;
 
-	if (!pack_get(pack, &moved, sizeof(moved)) || moved.n_held > MESSAGE_MAX ||
-		!pack_get(pack, receiver->held, moved.n_held))
+	if (!moved_get(session, pack, &moved))
 		return -EBADMSG;
 	receiver->head = moved.head;
 	receiver->n_held = moved.n_held;

@@ -24,6 +24,9 @@ const char *session_stays(struct session *session);
 
 /* The worker, whose session is at rest; the other server, before the worker starts. 0 or -errno. */
 int session_pack(struct session *session, struct pack *pack);
+
+/* Whether the next function finds what it reads right. Needs no context, and takes nothing. */
+int session_check(struct session *session, const struct pack *pack);
 int session_unpack(struct session *session, struct pack *pack);
 
 /*

@@ -89,6 +89,16 @@ int session_parts_pack(struct session *session, struct pack *pack)
 	return r;
 }
 
+int session_parts_check(struct session *session, struct pack *pack)
+{
+	int r = 0;
+
+	for (unsigned i = n_parts(); i-- > 0 && r == 0;)
+		if (session_parts[i]->check)
+			r = session_parts[i]->check(session, pack);
+	return r;
+}
+
 int session_parts_unpack(struct session *session, struct pack *pack)
 {
 	int r = 0;

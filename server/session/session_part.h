@@ -93,6 +93,12 @@ struct session_part {
 	 * server, a thread of server/arrival.c takes it out before the worker starts. 0 or -errno.
 	 */
 	int (*pack)(struct session *session, struct pack *pack);
+
+	/*
+	 * The other server's loop, before it has a context, for the copy of a pack, whose
+	 * descriptors stay the pack's: whether unpack() finds what it reads right. 0 or -errno.
+	 */
+	int (*check)(struct session *session, struct pack *pack);
 	int (*unpack)(struct session *session, struct pack *pack);
 
 	/*
@@ -135,6 +141,7 @@ const char *session_parts_stay(const struct session *session);
 
 /* From the last part to the first: what a part needs comes before it. 0 or -errno. */
 int session_parts_pack(struct session *session, struct pack *pack);
+int session_parts_check(struct session *session, struct pack *pack);
 int session_parts_unpack(struct session *session, struct pack *pack);
 
 #endif

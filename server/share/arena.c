@@ -19,9 +19,6 @@
 #include "server/driver/owner.h"
 #include "server/driver/va_space.h"
 
-/* Of a chunk on a GPU: as much as the mover has on its way at a time (mover.c). */
-#define PART ((uint64_t)128 << 20)
-
 static CUresult device_claim(struct arena *arena)
 {
 	return va_space_claim(arena->base, arena->size);
@@ -244,7 +241,7 @@ static const struct arena_backing device_backing = {
 	device_back,
 	device_unback,
 	device_map,
-	.part = PART,
+	.part = ARENA_PART,
 	.kept = KEPT_ALLOCATION + KEPT_MAPPING,
 };
 

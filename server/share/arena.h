@@ -141,6 +141,13 @@ void arena_returned(struct arena *arena, CUresult result);
 int arena_pack(const struct arena *arena, struct pack *pack);
 int arena_unpack(struct arena *arena, struct pack *pack);
 
+/*
+ * Whether arena_unpack() finds its bytes right, and as many descriptors as it needs, for an arena of
+ * `size' bytes on a GPU or in the host space. Does not keep the descriptors. 0 or -errno.
+ */
+int arena_check(
+	struct account *account, uint64_t base, uint64_t size, bool is_host, struct pack *pack);
+
 /* What the room that shares memory between sessions knows about it. */
 struct arena_sharing {
 	/* Whether another session has some of these bytes open. Any thread. */

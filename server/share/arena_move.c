@@ -54,6 +54,7 @@ int arena_pack(const struct arena *arena, struct pack *pack)
 
 		n += chunk && !chunk->is_free;
 	}
+	pack_put_number(pack, arena->page);
 	pack_put_number(pack, n);
 	for (uint32_t i = 0; i < arena->n_pages && r == 0; i++) {
 		const struct chunk *chunk = chunk_at(arena, i);
@@ -78,7 +79,8 @@ static int import_part(struct arena *arena, struct part *part, struct pack *pack
 	return result == CUDA_SUCCESS ? 0 : -ENOMEM;
 }
 
-/* Memory for a new chunk. An arena of the host space has its own. */
+/* Memory for a new chunk. An arena of the host space has its own, and that of arena_check() none.
+ */
 static int import_parts(struct arena *arena, struct chunk *chunk, struct pack *pack)
 {
 	each_part_of(chunk, part)
@@ -87,6 +89,8 @@ static int import_parts(struct arena *arena, struct chunk *chunk, struct pack *p
 
 		if (arena->device)
 			r = import_part(arena, part, pack);
+		else if (arena->backing->part > 0)
+			r = pack_get_fd(pack) < 0 ? -EBADMSG : 0;
 		else if (arena->backing->back(arena, part->address, part->size, &part->handle) !=
 			 CUDA_SUCCESS)
 			r = -ENOMEM;
@@ -175,10 +179,59 @@ static int unpack_chunk(struct arena *arena, struct pack *pack)
 
 int arena_unpack(struct arena *arena, struct pack *pack)
 {
+	uint64_t page = pack_get_number(pack, arena->page);
 	uint64_t n = pack_get_number(pack, arena->n_pages);
-	int r = 0;
+	int r = page == arena->page ? 0 : -EBADMSG;
 
 	for (uint64_t i = 0; i < n && r == 0; i++)
 		r = unpack_chunk(arena, pack);
 	return pack->is_bad ? -EBADMSG : r;
+}
+
+/* ---- without memory */
+
+static CUresult no_back(_unused_ struct arena *arena, _unused_ uint64_t address,
+	_unused_ uint64_t size, _unused_ CUmemGenericAllocationHandle *ret_handle)
+{
+	return CUDA_SUCCESS;
+}
+
+static void no_unback(_unused_ struct arena *arena, _unused_ uint64_t address,
+	_unused_ uint64_t size, _unused_ CUmemGenericAllocationHandle handle)
+{
+}
+
+static void end_check(struct arena *arena)
+{
+	for (uint32_t i = 0; arena->chunk_of && i < arena->n_pages;) {
+		struct chunk *chunk = chunk_at(arena, i);
+
+		i += chunk ? (uint32_t)(chunk->size / arena->page) : 1;
+		if (chunk)
+			chunk_abandon(arena, chunk, 0);
+	}
+	account_free(arena->taken);
+	account_free(arena->chunk_of);
+}
+
+int arena_check(
+	struct account *account, uint64_t base, uint64_t size, bool is_host, struct pack *pack)
+{
+	const struct arena_backing backing = {
+		.back = no_back, .unback = no_unback, .part = is_host ? 0 : ARENA_PART};
+	struct arena arena = {.backing = &backing, .account = account, .base = base, .size = size};
+	const size_t at = pack->at;
+	int r = -ENOMEM;
+
+	arena.page = pack_get_number(pack, size);
+	if (arena.page < ARENA_ALIGN || arena.page % ARENA_ALIGN || size / arena.page > UINT32_MAX)
+		return -EBADMSG;
+	pack->at = at;
+	arena.n_pages = (uint32_t)(size / arena.page);
+	arena.taken = account_alloc(account, BITS_WORDS(arena.n_pages) * sizeof(uint64_t), 0);
+	arena.chunk_of = account_alloc(account, arena.n_pages * sizeof(struct chunk *), 0);
+	if (arena.taken && arena.chunk_of)
+		r = arena_unpack(&arena, pack);
+	end_check(&arena);
+	return r;
 }

@@ -10,6 +10,9 @@
 
 #include "arena.h"
 
+/* Of a chunk on a GPU: as much as the mover has on its way at a time (mover.c). */
+#define ARENA_PART ((uint64_t)128 << 20)
+
 struct part {
 	struct chunk *chunk;
 	uint64_t address, size;

@@ -373,6 +373,38 @@ static int session_devices_pack(struct session *session, struct pack *pack)
 	return r;
 }
 
+static uint64_t heap_size(const struct device *device)
+{
+	return ALIGN_UP(device->facts.total_memory, VA_WINDOW);
+}
+
+/* What the client has asked for, and the addresses that it knows. */
+static int unpack_bases(struct session *session, struct pack *pack)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		const struct device *device = device_get(i);
+		uint64_t base;
+
+		session->memory_asked[i] = pack_get_number(pack, UINT64_MAX);
+		session->arena_bases[i] = base = pack_get_number(pack, DEVICE_SPACE_END);
+		if (base > 0 && (!device || base < DEVICE_SPACE || base % VA_WINDOW ||
+					heap_size(device) > DEVICE_SPACE_END - base))
+			return -EBADMSG;
+	}
+	return pack->is_bad ? -EBADMSG : 0;
+}
+
+static int session_devices_check(struct session *session, struct pack *pack)
+{
+	int r = unpack_bases(session, pack);
+
+	for (unsigned i = 0; i < DEVICES_MAX && r == 0; i++)
+		if (session->arena_bases[i] > 0)
+			r = arena_check(session->account, session->arena_bases[i],
+				heap_size(device_get(i)), false, pack);
+	return r;
+}
+
 /* Opens the GPU with the addresses that the client knows. */
 static int reopen(struct session *session, unsigned ordinal)
 {
@@ -381,8 +413,6 @@ static int reopen(struct session *session, unsigned ordinal)
 
 	if (base == 0)
 		return 0;
-	if (base < DEVICE_SPACE || base >= DEVICE_SPACE_END || base % VA_WINDOW)
-		return -EBADMSG;
 	if (session_device_open(session, ordinal, &sdev) != CUDA_SUCCESS)
 		return -EIO;
 	return sdev->arena.base == base ? 0 : -EADDRINUSE;
@@ -391,14 +421,10 @@ static int reopen(struct session *session, unsigned ordinal)
 /* All GPUs first: each maps the memory of all. */
 static int session_devices_unpack(struct session *session, struct pack *pack)
 {
-	int r = 0;
+	int r = unpack_bases(session, pack);
 
-	for (unsigned i = 0; i < DEVICES_MAX; i++) {
-		session->memory_asked[i] = pack_get_number(pack, UINT64_MAX);
-		session->arena_bases[i] = pack_get_number(pack, UINT64_MAX);
-	}
 	for (unsigned i = 0; i < DEVICES_MAX && r == 0; i++)
-		r = pack->is_bad ? -EBADMSG : reopen(session, i);
+		r = reopen(session, i);
 	for (unsigned i = 0; i < DEVICES_MAX && r == 0; i++) {
 		struct session_device *sdev = session->devices[i];
 
@@ -413,6 +439,7 @@ static int session_devices_unpack(struct session *session, struct pack *pack)
 const struct session_part session_devices_part = {
 	.stays = session_devices_stay,
 	.pack = session_devices_pack,
+	.check = session_devices_check,
 	.unpack = session_devices_unpack,
 	.begin = session_devices_begin,
 	.is_settled = session_devices_are_settled,
