@@ -404,7 +404,12 @@ struct frame_counters {
 	uint32_t stay;              /* enum eviction_stay, of what had to leave and stayed */
 	uint32_t reserved;
 	char kernel[FRAME_TEXT_MAX]; /* launched last; may be empty */
+	/* Why the client cannot move to another server, or MOVES_TEXT; empty: not known. */
+	char restart[MOVE_TEXT_MAX];
 };
+
+#define MOVES_TEXT "yes"
+#define MAY_STAY_TEXT "it may " /* how a reason begins that may not hold */
 
 /* One descriptor: memory of TRACE_SIZE, which the server fills (trace_file.h). */
 struct frame_trace {

@@ -26,6 +26,7 @@
 #include "server/session/fault.h"
 #include "server/session/session_move.h"
 #include "server/session/session_part.h"
+#include "server/share/eviction.h"
 #include "server/memory/away.h"
 #include "server/link/client.h"
 #include "server/link/daemon_link.h"
@@ -92,7 +93,8 @@ static void pack_up(struct session *session)
 /* Another client needs space on a GPU before its own work can end. */
 static void make_space_for_others(struct session *session)
 {
-	if (atomic_load(&session->is_leaving) || !atomic_load(&session->memory_wanted))
+	if (atomic_load(&session->is_leaving) ||
+		!(atomic_load(&session->memory_wanted) & ~WANTED_STAYS))
 		return;
 	pack_fini(&session->pack);
 	away_serve(session);
@@ -122,6 +124,20 @@ void departure_hold(struct session *session)
 	}
 	pack_fini(&session->pack);
 	atomic_store(&session->departure, DEPARTURE_NONE);
+}
+
+void departure_note(struct session *session)
+{
+	const char *why = session_stays(session);
+
+	atomic_fetch_and(&session->memory_wanted, ~WANTED_STAYS);
+	session->stays_at = session->n_messages + 1;
+	atomic_store(&session->told_stays, why ? why : MOVES_TEXT);
+}
+
+bool departure_is_noted(const struct session *session)
+{
+	return session->stays_at == session->n_messages + 1;
 }
 
 /* ---- the thread */

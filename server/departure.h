@@ -40,4 +40,10 @@ void departure_cancel(struct server *server, const char *why);
 /* Returns when the session stays, or ends. At once if it does not move. */
 void departure_hold(struct session *session);
 
+/* Looks whether the session could move, for the daemon. Reads no code for that. */
+void departure_note(struct session *session);
+
+/* Whether that was done since the last message. */
+bool departure_is_noted(const struct session *session);
+
 #endif

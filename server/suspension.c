@@ -126,7 +126,8 @@ void suspension_hold(struct session *session)
 		enum suspension state = suspension_look(session);
 
 		/* Its memory leaves first. Others may ask for what has stayed, later. */
-		if (state == SUSPENSION_AT_REST && atomic_load(&session->memory_wanted))
+		if (state == SUSPENSION_AT_REST &&
+			atomic_load(&session->memory_wanted) & ~WANTED_STAYS)
 			away_serve(session);
 		session_note_suspension(session, state);
 		tracer_poll(session);

@@ -68,6 +68,9 @@
 #define SLEEP_MAX_MS 200
 #define SLEEP_MS 60000
 
+/* After so much rest it looks whether the session could move, and sleeps again. */
+#define SLEEP_NOTE_MS 300
+
 /* MPS_DISABLE=spin: threads spin for SPIN_NS whatever other clients do. Set once. */
 static bool is_spin_fixed;
 
@@ -204,6 +207,8 @@ static __attribute__((noinline)) int worker_fetch_wanted(struct session *session
 	unsigned wanted = atomic_load(&session->memory_wanted);
 	int r;
 
+	if (wanted & WANTED_STAYS)
+		departure_note(session);
 	if (wanted & WANTED_REPLAY) {
 		if (!ring_has_more(&session->receiver)) {
 			away_serve(session);
@@ -314,7 +319,14 @@ static void worker_rest(struct session *session, int *sleep_ms)
 		if (unlikely(replay_is_test()))
 			replay_leave(session);
 		pause_ms = away_warm_store(session);
-		worker_sleep(session, pause_ms < 0 ? SLEEP_MS : pause_ms);
+		pause_ms = pause_ms < 0 ? SLEEP_MS : pause_ms;
+		if (departure_is_noted(session)) {
+			worker_sleep(session, pause_ms);
+			return;
+		}
+		worker_sleep(session, MIN(pause_ms, SLEEP_NOTE_MS));
+		if (!ring_has_more(&session->receiver) && !atomic_load(&session->is_ending))
+			departure_note(session);
 		return;
 	}
 	worker_sleep(session, *sleep_ms);

@@ -122,9 +122,19 @@ static void ps_print_header(struct conn *conn, const struct ps_options *options)
 	command_reply(conn, "%-10s%-10s%-15s%-26s%-15s%s%-15s", "PID", "ID", "SERVER", "DEVICE",
 		"NAMESPACE",
 		options->is_long ? "SMS     MEMORY      PRIORITY  GROUP               STATE       "
-				   "SHARE   SLOWDOWN  "
+				   "SHARE   SLOWDOWN  RESTART "
 				 : "",
 		"COMMAND");
+}
+
+/* Whether a restart of the server would move the client. */
+static const char *restart_word(const struct client *client)
+{
+	if (!client->restart[0])
+		return "-";
+	if (strncmp(client->restart, MAY_STAY_TEXT, strlen(MAY_STAY_TEXT)) == 0)
+		return "maybe";
+	return strcmp(client->restart, MOVES_TEXT) == 0 ? MOVES_TEXT : "no";
 }
 
 /* The limits in effect. */
@@ -142,9 +152,9 @@ static void ps_format_limits(
 		snprintf(slowdown_text, sizeof(slowdown_text), "%.2f", slowdown / 1000.0);
 	if (row->context->memory != MEMORY_ALL)
 		format_size(row->context->memory, memory, sizeof(memory));
-	snprintf(text, size, "%-7u %-11s %-9d %-19s %-11s %-7s %-9s ", row->context->n_sms, memory,
-		row->context->priority, group ? group : "-", client_state_name(row->client),
-		share_text, slowdown_text);
+	snprintf(text, size, "%-7u %-11s %-9d %-19s %-11s %-7s %-9s %-7s ", row->context->n_sms,
+		memory, row->context->priority, group ? group : "-", client_state_name(row->client),
+		share_text, slowdown_text, restart_word(row->client));
 }
 
 static void ps_print_row(struct conn *conn, const struct row *row, const struct ps_options *options)
@@ -173,6 +183,7 @@ static void ps_add_details(json_t **object, const struct row *row)
 	json_set(object, "away_ns", json_amount(counts->counters[COUNTER_AWAY]));
 	json_set(object, "moves", json_amount(counts->counters[COUNTER_MOVES]));
 	json_set(object, "stays", json_text_or_null(client_stays(row->client)));
+	json_set(object, "restart", json_text_or_null(row->client->restart));
 }
 
 static json_t *ps_row_json(

@@ -100,6 +100,7 @@ static json_t *client_json(
 	for (unsigned i = 0; i < client->n_contexts; i++)
 		json_add(&gpus, context_json(server, client, &client->contexts[i]));
 	json_set(&object, "stays", json_text_or_null(client_stays(client)));
+	json_set(&object, "restart", json_text_or_null(client->restart));
 	json_set(&object, "gpus", gpus);
 	return object;
 }

@@ -70,6 +70,7 @@ struct client {
 	unsigned n_contexts;
 	struct counts counts;        /* as of the server's last report, as is the next */
 	char kernel[FRAME_TEXT_MAX]; /* launched last, "" if none */
+	char restart[MOVE_TEXT_MAX]; /* as in struct frame_counters */
 	enum termination_state termination;
 	struct client_suspension suspension;
 	bool is_moving;   /* another server has it: see successor.h */

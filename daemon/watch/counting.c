@@ -91,6 +91,8 @@ void counting_on_frame(struct server *server, const struct frame_counters *frame
 	client->counts.stay = frame->stay < EVICTION_STAYS ? frame->stay : STAY_NOTHING;
 	if (frame_text_ok(frame->kernel, sizeof(frame->kernel)))
 		memcpy(client->kernel, frame->kernel, sizeof(frame->kernel));
+	if (frame_text_ok(frame->restart, sizeof(frame->restart)))
+		memcpy(client->restart, frame->restart, sizeof(frame->restart));
 }
 
 static void counting_fail(struct server *server)

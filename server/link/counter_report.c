@@ -7,6 +7,8 @@
 
 #include "counter_report.h"
 
+#include <stdio.h>
+
 #include "client.h"
 #include "clock.h"
 #include "daemon_link.h"
@@ -99,6 +101,7 @@ void counters_report_client(const struct client_conn *conn)
 	struct session *session = conn->session;
 	struct frame_counters frame = {.head = frame_head(FRAME_COUNTERS, 0), .client = conn->id};
 	uint64_t granted = atomic_load(&session->granted), now = now_ns();
+	const char *stays;
 
 	for (unsigned i = 0; i < COUNTERS; i++)
 		frame.counters[i] = counter_read(session, i);
@@ -116,6 +119,9 @@ void counters_report_client(const struct client_conn *conn)
 		frame.memory[i] = quota_used(&quota->quota);
 		frame.memory_peak[i] = atomic_load_explicit(&quota->peak, memory_order_relaxed);
 	}
+	stays = atomic_load(&session->told_stays);
+	snprintf(frame.restart, sizeof(frame.restart), "%s", stays ? stays : "");
+	atomic_fetch_or(&session->memory_wanted, WANTED_STAYS);
 	last_launch_copy(&session->last_launch, frame.kernel);
 	daemon_link_send(&frame);
 }

@@ -509,17 +509,26 @@ static bool may_have_variables(const struct session *session, const struct libra
 	return has_any;
 }
 
+static void read_variables(struct session *session, struct library *library)
+{
+	library->is_unread = false;
+	if (may_have_variables(session, library)) {
+		library->reason = "it has code whose variables the driver has placed";
+		return;
+	}
+	if (!library->is_ended)
+		reason_end(session, library);
+	library->reason = NULL;
+}
+
 const char *library_stays_with(struct session *session, struct library *library)
 {
-	if (library->reason && library->is_unread) {
-		library->is_unread = false;
-		if (!may_have_variables(session, library)) {
-			if (!library->is_ended)
-				reason_end(session, library);
-			library->reason = NULL;
-		}
-	}
-	if (image_allocates(library->deferred.image, library))
+	/* That takes long: only a client that moves waits for it. */
+	const bool may_read = atomic_load(&session->is_moving);
+
+	if (may_read && library->reason && library->is_unread)
+		read_variables(session, library);
+	if (image_allocates(library->deferred.image, library, may_read))
 		return "its kernels may have memory of the device heap";
 	return library->reason;
 }

@@ -77,7 +77,10 @@ bool library_is_loaded(const struct library *library, const struct device *devic
 /* Why libraries of the session keep it from moving; NULL: they do not. Any thread. */
 const char *library_immovable(const struct session *session);
 
-/* Why the session cannot move with this library, which it looks for in the code. NULL: it can. */
+/*
+ * Why the session cannot move with this library. NULL: it can. Reads code that nobody has read if
+ * the session is about to move.
+ */
 const char *library_stays_with(struct session *session, struct library *library);
 
 /* A node of a graph begins or ends using a kernel of it. */

@@ -230,13 +230,13 @@ bool machine_code_would_mention(const struct image *image, const char *word)
 	return fatbin_mentions(image->data, image->size, word) > 0;
 }
 
-bool image_allocates(struct image *image, void *payer)
+bool image_allocates(struct image *image, void *payer, bool may_look)
 {
 	const unsigned looked = 8, found = 16;
 	unsigned seen = atomic_load_explicit(&image->abilities, memory_order_relaxed);
 	uint64_t size;
 
-	if (seen & looked || image->size > IMAGE_LOOK_MAX)
+	if (seen & looked || !may_look || image->size > IMAGE_LOOK_MAX)
 		return seen & found;
 	size = machine_code_unpacked(image);
 	if (!account_keep(payer, size))

@@ -55,9 +55,9 @@ bool machine_code_would_mention(const struct image *image, const char *word);
 
 /*
  * Whether the image's code calls malloc(), as far as its names tell, and as image_abilities()
- * looks. True if there is no memory to look.
+ * looks. True if there is no memory to look; false if nobody may look, or has.
  */
-bool image_allocates(struct image *image, void *payer);
+bool image_allocates(struct image *image, void *payer, bool may_look);
 
 /* What code of an image can do. */
 #define IMAGE_PRINTS 2u   /* it calls vprintf */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "disable.h"
+#include "frame.h"
 #include "kernel.h"
 #include "library.h"
 #include "machine_code.h"
@@ -57,7 +58,7 @@ static const char *reason_of(int r)
 	case -ENOEXEC:
 		return "the driver refused code whose variables were placed";
 	case -ECANCELED:
-		return "it has code whose variables the driver has placed";
+		return MAY_STAY_TEXT "have code whose variables the driver has placed";
 	default:
 		return "it has code that refers to its variables in an unknown way";
 	}

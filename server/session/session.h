@@ -117,6 +117,8 @@ struct session {
 	atomic_bool is_leaving;       /* set by the loop: its pack is on its way; nothing changes */
 	_Atomic uint32_t departure;   /* set by the worker: enum departure */
 	const char *stays;            /* ... and the loop reads these two afterwards */
+	const char
+		*_Atomic told_stays; /* set by the worker: as session_stays(), MOVES_TEXT or NULL */
 	struct pack pack;
 	struct watchdog watchdog;            /* the call that the worker is in */
 	_Atomic uint64_t counters[COUNTERS]; /* see server/session/counting.h */
@@ -140,6 +142,7 @@ struct session {
 	bool can_do_without;                /* what is charged now: a bound is no error */
 	bool is_full_store_logged;          /* the log says that evicted bytes have no space */
 	uint64_t n_messages;                /* served so far */
+	uint64_t stays_at;                  /* n_messages + 1 when `told_stays' was set */
 	uint32_t n_at_work;                 /* as in the page */
 	int64_t pause_ns;                   /* between two runs of messages, on average */
 	struct yielder yielder;             /* of the worker */

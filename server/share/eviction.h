@@ -28,6 +28,7 @@ struct session;
 #define WANTED_TURN_END 8u /* the session has got the space that it has waited for */
 #define WANTED_REPLAY                                                                              \
 	16u              /* its objects have to be made again. Only the worker sets and clears it */
+#define WANTED_STAYS 32u /* the daemon has asked whether the session can move (departure.h) */
 #define WANTED_RETURN 4u /* some of its memory is away. Only the worker sets and clears it */
 
 #define EVICTION_ALL UINT64_MAX

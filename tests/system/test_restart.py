@@ -4,6 +4,7 @@
 """restart_server: the clients move to another process, and notice only a pause."""
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -135,6 +136,31 @@ def test_who_stays():
         code.stdin = None
         contains(service.finish(code)[2], "the server has ended")
         resident.end()
+
+
+def restart_of(service, client):
+    """What `ps' says of the client: the word, and the JSON."""
+    rows = json.loads(service.command("ps", "-l", "--json").stdout)["clients"]
+    line = [line for line in service.command("ps", "-l").stdout.splitlines()
+            if line.startswith("%d " % client.pid)][0]
+    return line.split()[-2], [row["restart"] for row in rows if row["pid"] == client.pid][0]
+
+
+def test_told():
+    """ps shows who can move, and why another client cannot, before anybody tries."""
+    with mps.Service() as service:
+        resident = Resident(service)
+        virtual = service.popen("working_set", "4", "--requests", stdin=subprocess.PIPE)
+        equal(virtual.stdout.readline(), "working_set: ready\n")
+        busy = service.popen("stuck", "busy")
+        equal(busy.stdout.readline(), "stuck: running\n")
+        for client, word, text in (
+                (resident.process, "yes", "yes"),
+                (virtual, "no", "it has memory of a pool that is shared, or of cuMemCreate"),
+                (busy, "maybe", "it may have code whose variables the driver has placed")):
+            wait_for(text, lambda client=client, both=(word, text):
+                     restart_of(service, client) == both)
+        busy.kill()
 
 
 def test_other_gpus():
