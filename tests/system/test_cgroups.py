@@ -3,6 +3,7 @@
 # time limit: 120 s
 """Cgroups: the namespace of a client, and its limits of memory."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -246,6 +247,57 @@ def test_soft_limits():
         equal(borrower.ask("more"), "took")
         outside.end()
         borrower.end()
+
+
+def test_room_in_another_server():
+    """What left comes back when the clients of another server have ended, whose lease has the room."""
+    with Limited() as pool:
+        pool.write("", dmem_max=48 * MIB)
+        pool.write("one", dmem_max="max", dmem_min=30 * MIB)
+        pool.write("two", dmem_max="max", dmem_min=16 * MIB)
+        borrower = has(pool.inside("two", "pool", 40))
+        has(pool.inside("one", "pool", 12)).end()
+        assert evictions(pool.service) > 0
+        other = has(pool.inside("two", "", 8))
+        borrower.send("work")
+        wait_for("its wait", lambda: "waits for space" in pool.service.server_log())
+        equal(other.ask("work"), "worked")
+        other.end()
+        equal([borrower.answer(), borrower.ask("work")], ["worked"] * 2)
+        borrower.end()
+
+
+@contextlib.contextmanager
+def nested(cgroups, *names):
+    """Further cgroups, each in the one before."""
+    made = []
+    try:
+        for name in names:
+            made.append("/".join((*made[-1:], name)))
+            os.mkdir(os.path.join(cgroups.path, made[-1]))
+            os.mkdir(cgroups.folder(made[-1]))
+        yield made
+    finally:
+        for inner in reversed(made):
+            path = os.path.join(cgroups.path, inner)
+            wait_for("the end", lambda path=path: not processes_in(path))
+            os.rmdir(path)
+
+
+def test_too_many_levels():
+    with Limited() as pool, nested(pool.cgroups, "x", "a b", "c", "d") as made:
+        for inner in made:
+            pool.write(inner, dmem_max=32 * MIB)
+        one = has(pool.inside(made[-1], "pool", 4))
+        described = pool.command("memacct", "describe", "--format=csv").stdout
+        equal(len(re.findall(r"^pool,cgroup:", described, re.M)), 4)
+        # A name with a space would be several words.
+        equal(len(re.findall(r"^pool,cgroup:\d+,-,", described, re.M)), 3)
+        one.end()
+        pool.write("", dmem_max=48 * MIB)
+        refused = pool.inside(made[-1], "pool", 4)
+        contains(pool.service.finish(refused.process)[2], "more than 4 cgroups above it have limits")
+        has(pool.inside(made[-2], "pool", 4)).end()
 
 
 if __name__ == "__main__":
