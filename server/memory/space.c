@@ -280,12 +280,31 @@ bool space_make(struct session *session, struct session_device *sdev, uint64_t s
 	return session_device_enter(session, sdev) == CUDA_SUCCESS;
 }
 
+/*
+ * Nothing has left for the driver. A client ends only if the GPU is full: the driver returns the
+ * same error for other reasons.
+ */
+static bool end_borrower_for_driver(struct session *session, struct session_device *sdev)
+{
+	struct eviction_lack lack = {.device = sdev->device->ordinal};
+	size_t n_free, n_total;
+
+	if (atomic_load(&session->is_ending) || !soft_limit_holds(session, lack.device) ||
+		session_device_enter(session, sdev) != CUDA_SUCCESS ||
+		cuda.cuMemGetInfo_v2(&n_free, &n_total) != CUDA_SUCCESS || n_free >= DRIVER_BYTES)
+		return false;
+	lack.bytes = DRIVER_BYTES - n_free;
+	return (session->eviction->found != STAY_AT_WORK || is_store_too_small(lack.bytes)) &&
+	       borrowers_end_one(session, &lack);
+}
+
 bool space_make_for_driver(
 	struct session *session, struct session_device *sdev, CUresult result, unsigned round)
 {
 	return result == CUDA_ERROR_OUT_OF_MEMORY &&
 	       eviction_may_ask(session, sdev->device->ordinal, 0) && round < DRIVER_ROUNDS &&
-	       evict_others(session, sdev, DRIVER_BYTES, true) &&
+	       (evict_others(session, sdev, DRIVER_BYTES, true) ||
+		       end_borrower_for_driver(session, sdev)) &&
 	       session_device_enter(session, sdev) == CUDA_SUCCESS;
 }
 

@@ -21,7 +21,8 @@ bool space_make(
 
 /*
  * Call this when attempt number `round' of a call in which the driver itself allocates, for code or
- * a graph, has returned `result'. Returns whether to try again: idle sessions have evicted memory.
+ * a graph, has returned `result'. Returns whether to try again: idle sessions have evicted memory,
+ * or a borrower has ended.
  */
 bool space_make_for_driver(
 	struct session *session, struct session_device *sdev, CUresult result, unsigned round);

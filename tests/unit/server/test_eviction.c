@@ -16,6 +16,7 @@
 
 #include "clock.h"
 #include "open_session.h"
+#include "server/share/borrowers.h"
 #include "server/share/eviction.h"
 #include "server/share/session_devices.h"
 #include "server/memory/away.h"
@@ -418,6 +419,7 @@ static struct candidate {
 
 static char asked[16]; /* "20": the numbers of those that were asked, in order */
 static atomic_bool is_over;
+static bool is_store_full;
 
 /* All workers: each gives what it is asked for, or all it has. */
 static void *answer_all(void *arg)
@@ -434,9 +436,10 @@ static void *answer_all(void *arg)
 				!eviction_take_request(&one->session, &request))
 				continue;
 			asked[strlen(asked)] = (char)('0' + i);
-			has = MIN(has, request.bytes);
+			has = is_store_full ? 0 : MIN(has, request.bytes);
 			one->eviction.away[0] += has;
-			eviction_answer(&one->session, has, STAY_NOTHING);
+			eviction_answer(
+				&one->session, has, is_store_full ? STAY_STORE : STAY_NOTHING);
 		}
 		usleep(100);
 	}
@@ -581,6 +584,49 @@ static void test_for_the_driver(void **state)
 	eviction_leave(&candidates[0].session);
 }
 
+/* As the loop does at the news that it has to. */
+static void end_candidate(void *arg)
+{
+	borrowers_note_end(arg);
+}
+
+/* ... or a borrower ends, whose memory cannot leave: only if the GPU is full. */
+static void test_end_for_the_driver(void **state)
+{
+	struct session_device *sdev = harness.session->devices[0];
+	struct session *borrower = &candidates[0].session;
+	size_t n_free, total;
+	pthread_t thread;
+
+	(void)state;
+	alloc(4 * MIB);
+	make_candidate(0, BORROWS);
+	candidates[0].quota.quota.used = 64 * MIB;
+	borrower->on_news = end_candidate;
+	borrower->on_news_arg = borrower;
+	harness.session->limits.oversubscribe = OVERSUBSCRIBE_NO;
+	is_store_full = true;
+	atomic_store(&is_over, false);
+	assert_int_equal(pthread_create(&thread, NULL, answer_all, NULL), 0);
+	for (unsigned is_full = 0; is_full < 2; is_full++)
+		for (unsigned is_inside = 0; is_inside < 2; is_inside++) {
+			atomic_store(&borrower->has_to_end, false);
+			harness.session->eviction->ended_at = 0;
+			fake_switches.memory = FAKE_MEMORY;
+			assert_int_equal(cuda.cuMemGetInfo_v2(&n_free, &total), CUDA_SUCCESS);
+			fake_switches.memory -= is_full ? n_free - MIB : 0;
+			harness.session->limits.soft[0] = is_inside ? 64 * MIB : 0;
+			assert_int_equal(space_make_for_driver(harness.session, sdev,
+						 CUDA_ERROR_OUT_OF_MEMORY, 0),
+				is_full && is_inside);
+			assert_int_equal(borrower->has_to_end, is_full && is_inside);
+		}
+	is_store_full = false;
+	atomic_store(&is_over, true);
+	pthread_join(thread, NULL);
+	eviction_leave(borrower);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_big_session, close_session)
@@ -602,6 +648,7 @@ int main(void)
 		TEST(test_refusals),
 		TEST(test_choice),
 		TEST(test_for_the_driver),
+		TEST(test_end_for_the_driver),
 		cmocka_unit_test(test_ends_before_a_message),
 	};
 
