@@ -205,9 +205,11 @@ int fatbin_find_cubin(
 
 	if (r < 0)
 		return r;
-	if (!choice.cubin.payload || choice.cubin.unpacked_size > FATBIN_LOOK_MAX ||
-		choice.cubin.payload_size > FATBIN_LOOK_MAX)
+	if (!choice.cubin.payload)
 		return -ENOEXEC;
+	if (choice.cubin.unpacked_size > FATBIN_LOOK_MAX ||
+		choice.cubin.payload_size > FATBIN_LOOK_MAX)
+		return -EFBIG;
 	return entry_unpack(&choice.cubin, ret_bytes, ret_size);
 }
 

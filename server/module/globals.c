@@ -113,6 +113,29 @@ static bool takes_function(
 	       (type == RELOCATE_LOW_32 || type == RELOCATE_HIGH_32) && relocation->r_addend == 0;
 }
 
+static int find_function(void *arg, const struct cubin_file *file, const struct cubin_table *table,
+	const Elf64_Rela *relocation, _unused_ uint64_t *ret_address)
+{
+	uint64_t number = ELF64_R_SYM(relocation->r_info);
+	bool *takes = arg;
+	Elf64_Sym symbol;
+
+	if (number >= cubin_file_n_symbols(file))
+		return -EBADMSG;
+	cubin_file_symbol(file, (uint32_t)number, &symbol);
+	*takes |= takes_function(table, relocation, &symbol);
+	return 0;
+}
+
+bool globals_takes_functions(uint8_t *bytes, size_t size)
+{
+	struct cubin_file file;
+	bool takes = false;
+
+	return cubin_file_open(bytes, size, &file) < 0 ||
+	       cubin_file_resolve(&file, find_function, &takes) < 0 || takes;
+}
+
 static int find_address(void *arg, const struct cubin_file *file, const struct cubin_table *table,
 	const Elf64_Rela *relocation, uint64_t *ret_address)
 {

@@ -61,6 +61,12 @@ int globals_read(uint8_t *bytes, size_t size, struct globals *ret_globals);
  */
 int globals_place(struct globals *globals, uint64_t address);
 
+/*
+ * Whether linked code stores addresses of functions, which differ by process, in memory or in
+ * registers. Also if the bytes are not understood. Changes nothing in them.
+ */
+bool globals_takes_functions(uint8_t *bytes, size_t size);
+
 /* Writes the initial values into `memory', which has the total size and holds zeros. */
 void globals_initialise(const struct globals *globals, uint8_t *memory);
 

@@ -492,33 +492,34 @@ CUresult do_library_names(struct session *session, struct library *library, uint
 		       : result;
 }
 
-/* Whether the code has variables for a GPU of the session; also if there is no memory to look. */
-static bool may_have_variables(const struct session *session, const struct library *library)
+/* Why the code, whose variables are not placed, keeps its session here; NULL: it does not. */
+static const char *look(const struct session *session, const struct library *library)
 {
 	struct image *image = library->deferred.image;
 	void *block = (void *)(uintptr_t)library;
 	uint64_t unpacked = MAX(machine_code_unpacked(image), image->size);
-	bool has_any = false;
+	int r = 0;
 
 	if (!account_keep(block, unpacked))
-		return true;
-	for (unsigned i = 0; i < DEVICES_MAX && !has_any; i++)
-		has_any = session->devices[i] &&
-			  machine_code_variables(image, session->devices[i]->device) > 0;
+		return PLACED_BY_DRIVER;
+	for (unsigned i = 0; i < DEVICES_MAX && r == 0; i++)
+		if (session->devices[i])
+			r = machine_code_stays(image, session->devices[i]->device);
 	account_unkeep(block, unpacked);
-	return has_any;
+	if (r == -EXDEV)
+		return KEEPS_FUNCTIONS;
+	return r < 0 ? PLACED_BY_DRIVER : NULL;
 }
 
-static void read_variables(struct session *session, struct library *library)
+void library_set_reason(struct session *session, struct library *library, const char *reason)
 {
-	library->is_unread = false;
-	if (may_have_variables(session, library)) {
-		library->reason = "it has code whose variables the driver has placed";
-		return;
-	}
-	if (!library->is_ended)
+	if (!library->is_ended) {
 		reason_end(session, library);
-	library->reason = NULL;
+		session->n_immovable += reason != NULL;
+		if (reason)
+			atomic_store_explicit(&session->immovable, reason, memory_order_relaxed);
+	}
+	library->reason = reason;
 }
 
 const char *library_stays_with(struct session *session, struct library *library)
@@ -526,8 +527,12 @@ const char *library_stays_with(struct session *session, struct library *library)
 	/* That takes long: only a client that moves waits for it. */
 	const bool may_read = atomic_load(&session->is_moving);
 
-	if (may_read && library->reason && library->is_unread)
-		read_variables(session, library);
+	/* Code that has not run has left nothing behind. */
+	if (may_read && library->loaded_on && !library->placements && !library->is_looked &&
+		(!library->reason || library->is_unread)) {
+		library->is_looked = true;
+		library_set_reason(session, library, look(session, library));
+	}
 	if (image_allocates(library->deferred.image, library, may_read))
 		return "its kernels may have memory of the device heap";
 	return library->reason;

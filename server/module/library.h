@@ -43,6 +43,7 @@ struct library {
 	bool keeps_managed; /* its variables of __managed__ stay where the driver has them */
 	bool stays;         /* so do all its variables (placement.h) */
 	bool is_unread;     /* ... and it may have none */
+	bool is_looked;     /* library_stays_with() has looked at it */
 	bool has_constants; /* the client has had the address of one */
 	const char *reason; /* why the session cannot move; NULL: not because of this library */
 	uint64_t loaded_on; /* the GPUs on which its code has been loaded, one bit each */
@@ -73,6 +74,13 @@ bool library_load_begin(
 void library_load_end(struct library *library, struct device *device, CUresult result);
 
 bool library_is_loaded(const struct library *library, const struct device *device);
+
+/* The session cannot move because of the library, or (NULL) can. */
+void library_set_reason(struct session *session, struct library *library, const char *reason);
+
+/* Reasons. */
+#define PLACED_BY_DRIVER "it has code whose variables the driver has placed"
+#define KEEPS_FUNCTIONS "it has linked code that keeps addresses of functions"
 
 /* Why libraries of the session keep it from moving; NULL: they do not. Any thread. */
 const char *library_immovable(const struct session *session);

@@ -14,6 +14,7 @@
 
 #include "cubin.h"
 #include "fatbin.h"
+#include "globals.h"
 #include "jit.h"
 #include "ptx_variables.h"
 #include "server/util/image.h"
@@ -217,6 +218,27 @@ uint64_t machine_code_variables(const struct image *image, const struct device *
 			    total, variables_of_text(part, size, false, device), &total))
 			return UINT64_MAX;
 	return total;
+}
+
+int machine_code_stays(const struct image *image, const struct device *device)
+{
+	uint8_t *bytes = NULL;
+	size_t size;
+	int r = machine_code_find(image, device, &bytes, &size);
+
+	if (r == -ENOEXEC && machine_code_variables(image, device) > 0)
+		return -ENOTSUP;
+	/* The driver links it from its parts. It compiles one text to code that is not linked. */
+	if (r == -ENOEXEC)
+		return image->linked ? -EXDEV : 0;
+	if (r < 0)
+		return -ENOTSUP;
+	if (cubin_variables(bytes, size) > 0)
+		r = -ENOTSUP;
+	else if (globals_takes_functions(bytes, size))
+		r = -EXDEV;
+	free(bytes);
+	return r;
 }
 
 bool machine_code_would_mention(const struct image *image, const char *word)

@@ -50,6 +50,13 @@ uint64_t machine_code_kept(const struct image *image);
  */
 uint64_t machine_code_variables(const struct image *image, const struct device *device);
 
+/*
+ * Whether the image, used as it is, keeps something that has another address in another process.
+ * 0: nothing; -ENOTSUP: variables; -EXDEV: linked code has addresses of functions. If the image
+ * cannot be read, it may have variables.
+ */
+int machine_code_stays(const struct image *image, const struct device *device);
+
 /* Whether the PTX of an image contains that word. Does not compile it. */
 bool machine_code_would_mention(const struct image *image, const char *word);
 

@@ -64,20 +64,11 @@ static const char *reason_of(int r)
 	}
 }
 
-/* The session cannot move because of the library. */
-static void set_reason(struct session *session, struct library *library, const char *reason)
-{
-	if (!library->reason)
-		session->n_immovable++;
-	library->reason = reason;
-	atomic_store_explicit(&session->immovable, reason, memory_order_relaxed);
-}
-
 /* The library is used as the program has loaded it: `r' is for reason_of(). */
 static void library_stays(struct session *session, struct library *library, int r)
 {
 	library->stays = true;
-	set_reason(session, library, reason_of(r));
+	library_set_reason(session, library, reason_of(r));
 	if (r != -ECANCELED && session->n_refusals++ < REFUSALS_LOGGED)
 		log_line("Client " SESSION_NAME ": its variables stay in the driver's memory: %s",
 			SESSION_NAME_ARGS(session), reason_of(r));
@@ -441,8 +432,7 @@ static CUresult place(struct session *session, struct library *library, struct s
 	}
 	LIST_PUSH(library->placements, placement);
 	if (placement->keeps_functions)
-		set_reason(
-			session, library, "it has linked code that keeps addresses of functions");
+		library_set_reason(session, library, KEEPS_FUNCTIONS);
 	return CUDA_SUCCESS;
 }
 

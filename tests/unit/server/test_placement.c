@@ -275,6 +275,34 @@ static void test_none(void **state)
 	assert_int_equal(n_libraries(), 1);
 }
 
+/* Linked code that stores the address of a function, and has no variables. */
+static void test_functions(void **state)
+{
+	struct cubin_file file = plain_cubin();
+	uint64_t address;
+
+	(void)state;
+	file.sections[INITIAL].sh_size = file.sections[ZEROS].sh_size = 0;
+	for (unsigned takes = 0; takes < 2; takes++) {
+		file.symbols[SECOND].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+		file.symbols[SECOND].st_shndx = CODE;
+		file.of_code[0].r_addend = file.of_code[1].r_addend = takes ? 0 : 16;
+		load(&file, sizeof(file));
+		atomic_store(&harness.session->is_moving, true);
+		/* Before its first use, nothing has run. */
+		assert_null(library_stays_with(harness.session, library()));
+		assert_false(is_own("a constant", &address));
+		if (takes)
+			assert_string_equal(
+				library_stays_with(harness.session, library()), KEEPS_FUNCTIONS);
+		else
+			assert_null(library_stays_with(harness.session, library()));
+		assert_int_equal(library_immovable(harness.session) != NULL, takes);
+		unload();
+		assert_null(library_immovable(harness.session));
+	}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_session, close_session)
@@ -288,6 +316,7 @@ int main(void)
 		TEST(test_long_text),
 		TEST(test_kept),
 		TEST(test_none),
+		TEST(test_functions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
