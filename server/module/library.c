@@ -528,8 +528,8 @@ const char *library_stays_with(struct session *session, struct library *library)
 	const bool may_read = atomic_load(&session->is_moving);
 
 	/* Code that has not run has left nothing behind. */
-	if (may_read && library->loaded_on && !library->placements && !library->is_looked &&
-		(!library->reason || library->is_unread)) {
+	if (may_read && !library->placements && !library->is_looked &&
+		(library->reason ? library->is_unread : library->loaded_on != 0)) {
 		library->is_looked = true;
 		library_set_reason(session, library, look(session, library));
 	}

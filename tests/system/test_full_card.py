@@ -64,7 +64,9 @@ def test_any_kind_of_memory():
             code, out, err = made.run("limited_memory", way, "2048")
             equal(code, 0, out + err)
             got = int(out.partition("got ")[2].split()[0])
-            assert got * 1024 > LARGE_MIB * MIB * 0.9, "%s: %s" % (way, out)
+            # Of a variable, the driver's loader makes a copy, too.
+            taken = got * 1024 * (2 if way == "kernel" else 1)
+            assert taken > LARGE_MIB * MIB * 0.9, "%s: %s" % (way, out)
             idle.ask()
         idle.end()
         is_empty(made, small)
