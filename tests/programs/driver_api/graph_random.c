@@ -6,12 +6,21 @@
  * nodes of a graph are a chain, and the result depends on the order of all nodes and launches.
  * After each wait the results must be those that this program calculates itself: launches of one
  * executable graph are in order, whatever their streams. Another graph has another result.
+ * After a wrong result the program prints what has led to it, since the graph was made.
  *
- *   graph_random [SEED [ROUNDS]]
+ * Each kernel reads its result up to LOOKS times before it writes: work that does not wait for the
+ * kernel comes between.
+ *
+ * `fills' also disables fills. Natively, driver 580 then executes work behind the fill too early,
+ * or fails (server/driver/driver_facts.h).
+ *
+ *   graph_random [SEED [ROUNDS [LOOKS [fills]]]]
  */
 
+#include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NAME "graph_random"
 #include "../helpers/driver_program.h"
@@ -24,15 +33,18 @@ enum {
 	SOURCES = 64
 };
 
-/* *cell = *cell * 3 + v, by one thread of the last block; `too' multiplies by 5. */
+/* *cell = *cell * 3 + v, by one thread of the last block, after some looks; `too': times 5. */
 #define STEP_ENTRY(name, times)                                                                    \
-	".visible .entry " name "(.param .u64 cell, .param .u32 v)\n{\n"                           \
-	"	.reg .b32 %r<6>;\n	.reg .b64 %rd<3>;\n	.reg .pred %p;\n"                                 \
+	".visible .entry " name "(.param .u64 cell, .param .u32 v, .param .u32 looks)\n{\n"        \
+	"	.reg .b32 %r<7>;\n	.reg .b64 %rd<3>;\n	.reg .pred %p;\n"                                 \
 	"	mov.u32 %r3, %ctaid.x;\n	mov.u32 %r4, %nctaid.x;\n	sub.u32 %r4, "                        \
 	"%r4, 1;\n"                                                                                \
 	"	setp.ne.u32 %p, %r3, %r4;\n	@%p ret;\n"                                                  \
 	"	ld.param.u64 %rd1, [cell];\n	ld.param.u32 %r1, [v];\n"                                   \
+	"	ld.param.u32 %r5, [looks];\n"                                                            \
 	"	cvta.to.global.u64 %rd2, %rd1;\n	ld.volatile.global.u32 %r2, [%rd2];\n"                  \
+	"AGAIN:\n	setp.eq.u32 %p, %r5, 0;\n	@%p bra END;\n	sub.u32 %r5, %r5, 1;\n"                 \
+	"	ld.volatile.global.u32 %r6, [%rd2];\n	bra AGAIN;\nEND:\n"                                \
 	"	mad.lo.s32 %r2, %r2, " times ", %r1;\n	st.volatile.global.u32 [%rd2], %r2;\n"      \
 	"	ret;\n}\n"
 
@@ -53,13 +65,16 @@ static struct cell {
 	volatile uint32_t *value;
 	CUdeviceptr address;
 	uint32_t expected;
-	int is_used; /* since the last wait */
+	int is_used;   /* since the last wait */
+	char *past;    /* lines of text: what has led to `expected' */
+	size_t n_past; /* characters */
 } cells[CELLS];
 
 struct item {
 	enum kind kind;
 	uint32_t v;      /* COPY: which source */
 	unsigned blocks; /* of a kernel */
+	uint32_t looks;
 	int is_too, is_disabled;
 	CUgraphNode node;
 	struct graph *graph;
@@ -84,8 +99,8 @@ static CUfunction step, too;
 static CUdeviceptr sources;
 static uint32_t source_values[SOURCES];
 static CUevent event;
-static unsigned state;
-static int round_now;
+static unsigned state, looks_state, looks_max;
+static int round_now, disables_fills;
 
 /* What calls of captured and executable graphs get; never freed, as a launch may be queued. */
 struct call {
@@ -97,6 +112,51 @@ static unsigned draw(unsigned n)
 {
 	state = state * 1103515245 + 12345;
 	return (state >> 16) % n;
+}
+
+/* Apart, so that the same seed makes the same graphs. */
+static uint32_t draw_looks(void)
+{
+	looks_state = looks_state * 1103515245 + 12345;
+	return looks_max ? (looks_state >> 16) % looks_max : 0;
+}
+
+/* ---- what has led to a result */
+
+static void past_clear(struct cell *cell)
+{
+	free(cell->past);
+	cell->past = NULL;
+	cell->n_past = 0;
+}
+
+__attribute__((format(printf, 2, 3))) static void past_add(struct cell *cell, const char *form, ...)
+{
+	char line[160];
+	va_list args;
+	int n;
+
+	va_start(args, form);
+	n = vsnprintf(line, sizeof(line), form, args);
+	va_end(args);
+	MUST(n > 0 && n < (int)sizeof(line));
+	cell->past = realloc(cell->past, cell->n_past + (size_t)n + 1);
+	MUST(cell->past != NULL);
+	memcpy(cell->past + cell->n_past, line, (size_t)n + 1);
+	cell->n_past += (size_t)n;
+}
+
+static const char *item_text(const struct item *item)
+{
+	static const char *const names[KINDS] = {
+		"kernel *3 +", "fill ", "copy ", "write ", "call *7 +"};
+	static char text[64];
+	uint32_t v = item->kind == COPY ? source_values[item->v] : item->v;
+
+	snprintf(text, sizeof(text), "%s%u%s",
+		item->kind == KERNEL && item->is_too ? "kernel *5 +" : names[item->kind], v,
+		item->is_disabled ? ", disabled" : "");
+	return text;
 }
 
 /* ---- nodes */
@@ -116,12 +176,13 @@ static CUDA_HOST_NODE_PARAMS call_params(const struct item *item)
 	return (CUDA_HOST_NODE_PARAMS){on_call, call};
 }
 
-static CUDA_KERNEL_NODE_PARAMS kernel_params(struct item *item, void *params[2])
+static CUDA_KERNEL_NODE_PARAMS kernel_params(struct item *item, void *params[3])
 {
 	CUDA_KERNEL_NODE_PARAMS node = node_of(item->is_too ? too : step);
 
 	params[0] = &item->graph->cell->address;
 	params[1] = &item->v;
+	params[2] = &item->looks;
 	node.gridDimX = item->blocks;
 	node.kernelParams = params;
 	return node;
@@ -165,7 +226,7 @@ static void add(struct item *item, CUgraph graph, const CUgraphNode *before)
 	CUDA_HOST_NODE_PARAMS call;
 	CUstreamBatchMemOpParams op;
 	CUDA_MEMCPY3D copy;
-	void *params[2];
+	void *params[3];
 	size_t n = before != NULL;
 
 	switch (item->kind) {
@@ -199,7 +260,7 @@ static void change(struct item *item, CUgraphExec exec)
 	CUDA_HOST_NODE_PARAMS call;
 	CUstreamBatchMemOpParams op;
 	CUDA_MEMCPY3D copy;
-	void *params[2];
+	void *params[3];
 
 	switch (item->kind) {
 	case KERNEL:
@@ -232,7 +293,7 @@ static void capture(struct item *item, CUstream stream)
 	const CUgraphEdgeData *edges;
 	const CUgraphNode *last;
 	CUDA_HOST_NODE_PARAMS call;
-	void *params[2];
+	void *params[3];
 	cuuint64_t id;
 	CUgraph graph;
 	size_t n;
@@ -276,16 +337,28 @@ static uint32_t after(const struct item *item, uint32_t value)
 
 /* ---- results */
 
+/* A result that is right a moment later has not been waited for. */
+static void fail(int i)
+{
+	uint32_t value = *cells[i].value;
+
+	printf(NAME ": round %d: result %d is %u, not %u\n", round_now, i, value,
+		cells[i].expected);
+	usleep(100000);
+	printf("and %u a moment later; what has led to it:\n%s", *cells[i].value, cells[i].past);
+	exit(1);
+}
+
 static void wait_for_all(void)
 {
 	CHECK(cuCtxSynchronize());
 	for (int i = 0; i < CELLS; i++) {
-		if (*cells[i].value != cells[i].expected) {
-			printf(NAME ": round %d: result %d is %u, not %u\n", round_now, i,
-				*cells[i].value, cells[i].expected);
-			exit(1);
-		}
+		if (*cells[i].value != cells[i].expected)
+			fail(i);
 		cells[i].is_used = 0;
+		if (i < STREAMS)
+			past_clear(&cells[i]);
+		past_add(&cells[i], "  round %d: waited, %u\n", round_now, cells[i].expected);
 	}
 	for (int i = 0; i < GRAPHS; i++)
 		if (graphs[i].cell)
@@ -299,6 +372,7 @@ static struct cell *cell_take(void)
 		for (int i = STREAMS; i < CELLS; i++)
 			if (!cells[i].is_used) {
 				cells[i].is_used = 1;
+				past_clear(&cells[i]);
 				return &cells[i];
 			}
 		wait_for_all();
@@ -312,6 +386,7 @@ static void draw_values(struct item *item)
 	item->v = item->kind == COPY ? draw(SOURCES) : draw(1000);
 	item->is_too = (int)draw(2);
 	item->blocks = 1 + draw(40);
+	item->looks = draw_looks();
 }
 
 static void make_chain(struct graph *graph, CUgraph *made)
@@ -348,6 +423,9 @@ static void make(struct graph *graph)
 	}
 	make_chain(graph, &graph->graph);
 	CHECK(cuGraphInstantiate(&graph->exec, graph->graph, 0));
+	past_add(graph->cell, "  round %d: graph %td of %d nodes, %s; from %u\n", round_now,
+		graph - graphs, graph->n, graph->is_captured ? "captured" : "made",
+		graph->cell->expected);
 }
 
 static void end(struct graph *graph)
@@ -358,19 +436,27 @@ static void end(struct graph *graph)
 
 static void launch(struct graph *graph)
 {
-	CHECK(cuGraphLaunch(graph->exec, lines[draw(STREAMS)].stream));
-	for (int i = 0; i < graph->n; i++)
+	unsigned line = draw(STREAMS);
+
+	CHECK(cuGraphLaunch(graph->exec, lines[line].stream));
+	past_add(graph->cell, "  round %d: launch in stream %u\n", round_now, line);
+	for (int i = 0; i < graph->n; i++) {
 		graph->cell->expected = after(&graph->items[i], graph->cell->expected);
+		past_add(graph->cell, "    %s: %u\n", item_text(&graph->items[i]),
+			graph->cell->expected);
+	}
 }
 
 static void toggle(struct graph *graph)
 {
 	struct item *item = &graph->items[draw((unsigned)graph->n)];
 
-	if (item->kind == WRITE || item->kind == CALL)
+	if (item->kind == WRITE || item->kind == CALL || (item->kind == FILL && !disables_fills))
 		return;
 	item->is_disabled = !item->is_disabled;
 	CHECK(cuGraphNodeSetEnabled(graph->exec, item->node, !item->is_disabled));
+	past_add(graph->cell, "  round %d: node %td is %s\n", round_now, item - graph->items,
+		item_text(item));
 }
 
 /* Nodes of another graph of the same shape; changes name the nodes of the first. */
@@ -392,6 +478,7 @@ static void update(struct graph *graph)
 	CHECK(cuGraphDestroy(other));
 	for (int i = 0; i < graph->n; i++)
 		graph->items[i].node = nodes[i];
+	past_add(graph->cell, "  round %d: update\n", round_now);
 }
 
 static void act_on_graph(struct graph *graph)
@@ -413,9 +500,12 @@ static void act_on_graph(struct graph *graph)
 	case 4:
 		draw_values(item);
 		change(item, graph->exec);
+		past_add(graph->cell, "  round %d: node %td becomes %s\n", round_now,
+			item - graph->items, item_text(item));
 		break;
 	case 5:
 		CHECK(cuGraphUpload(graph->exec, lines[draw(STREAMS)].stream));
+		past_add(graph->cell, "  round %d: upload\n", round_now);
 		break;
 	default:
 		launch(graph);
@@ -427,12 +517,14 @@ static void act_on_graph(struct graph *graph)
 static void act_on_stream(unsigned i)
 {
 	unsigned other = draw(STREAMS);
-	uint32_t v = draw(1000);
-	void *params[] = {&lines[i].cell->address, &v};
+	uint32_t v = draw(1000), looks = draw_looks();
+	void *params[] = {&lines[i].cell->address, &v, &looks};
 
 	if (draw(3) > 0) {
 		CHECK(cuLaunchKernel(step, 1, 1, 1, 1, 1, 1, 0, lines[i].stream, params, NULL));
 		lines[i].cell->expected = lines[i].cell->expected * 3 + v;
+		past_add(lines[i].cell, "  round %d: kernel *3 +%u: %u\n", round_now, v,
+			lines[i].cell->expected);
 		return;
 	}
 	CHECK(cuEventRecord(event, lines[i].stream));
@@ -489,6 +581,8 @@ int main(int argc, char **argv)
 	int n_rounds = argc > 2 ? atoi(argv[2]) : 1000;
 	CUmodule module;
 
+	disables_fills = argc > 4 && !strcmp(argv[4], "fills");
+	looks_max = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
 	state = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 1;
 	CHECK(cuInit(0));
 	CHECK(cuDevicePrimaryCtxRetain(&context, 0));
