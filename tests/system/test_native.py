@@ -53,6 +53,13 @@ def test_programs():
         equal((code, out) == (0, name + ": ok\n"), name not in GAPS, (name, code, out, err))
 
 
+def test_disabled_fill():
+    """As on a GPU with driver 580: work behind a disabled fill is too early."""
+    code, out, err = native("graph_random", "1", "1000", "40", "fills")
+    wrong = re.match(r"graph_random: round \d+: result \d+ is \d+, not \d+\n", out)
+    assert code == 1 and wrong, (code, out, err)
+
+
 def test_graph_memory():
     equal(native("graph_memory", "unordered")[:2], (0, "graph_memory: ok\n"))
     code, out, err = native("graph_memory", "footprint")

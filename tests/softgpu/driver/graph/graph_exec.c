@@ -502,16 +502,34 @@ static CUresult assign_submit(const struct exec *exec, struct stream *stream)
 	return result == CUDA_SUCCESS ? stream_push(stream, &work) : result;
 }
 
+static bool is_disabled_row(const struct step *step)
+{
+	return step->is_disabled && step->work.kind == WORK_FILL && step->work.fill.height == 1;
+}
+
+/*
+ * As driver 580: what is behind a disabled fill of one row does not wait for what is before the
+ * fill. Here it comes first.
+ */
+static size_t find_first(const struct exec *exec)
+{
+	for (size_t i = exec->n_steps; i-- > 0;)
+		if (is_disabled_row(&exec->steps[i]))
+			return i;
+	return 0;
+}
+
 static CUresult steps_submit(const struct exec *exec, struct stream *stream)
 {
 	const bool frees_itself = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
 	const uint64_t launch = ++driver.last_id;
+	const size_t first = find_first(exec);
 	CUresult result = CUDA_SUCCESS;
 
 	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
 		result = graph_memory_check(&exec->steps[i].work, launch, frees_itself);
 	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
-		result = step_submit(&exec->steps[i], exec, stream);
+		result = step_submit(&exec->steps[(first + i) % exec->n_steps], exec, stream);
 	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
 		graph_memory_used(&exec->steps[i].work, stream);
 	return result;
