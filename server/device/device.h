@@ -43,7 +43,8 @@ struct device {
 	_Atomic uint64_t unused;  /* bytes of arenas that are mapped and unused */
 	_Atomic uint64_t closing; /* of these, of sessions that have ended */
 	struct lock giving_back;  /* held while memory goes back to the driver */
-	CUdeviceptr scratch;      /* two values that are never read (blocked_streams.c); 0: none */
+	CUdeviceptr scratch; /* two values that are never read (blocked_streams.c, graph_switch.h);
+				0: none */
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 if the driver refuses */
 };
 

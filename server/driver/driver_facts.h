@@ -76,6 +76,15 @@ const struct driver_facts *driver_facts_all(size_t *ret_n);
  * do so beside copies, alone in its context, or in the one run with kernels of 20 us in its body.
  * IF and SWITCH nodes never did so. H100, driver 580.159.04. (graph_loops.cu)
  *
+ * A disabled fill of one row orders nothing: nodes behind it, and work of the stream behind the
+ * graph, do not wait for the nodes before it. So a graph may run on after a wait for its stream,
+ * and after it was destroyed: then the context ended with CUDA_ERROR_LAUNCH_FAILED in some runs, or
+ * a later wait did not end. So it was natively with fills of 1 byte to 1 KiB of device, mapped and
+ * pinned memory, disabled before the first launch or after one. Fills of 1 MiB and of several rows
+ * keep the order while they are disabled, and so do kernels and copies. A fill that writes
+ * elsewhere instead keeps it, too: so the server disables fills of one row (graph_switch.h). H200,
+ * driver 580.159.04. (graph_random.c)
+ *
  * The driver leaks 1.6 MiB of host memory with each green context that is made and ended.
  * (driver_growth.c)
  *

@@ -38,6 +38,9 @@ struct graph_node {
 	struct memory_op *ops;       /* owned; NULL: none */
 	uint32_t n_ops;
 	uint64_t kept;               /* by the driver: charged to graph::ending */
+	uint64_t fill_dst;           /* of a fill: where the driver knows the memory */
+	uint32_t fill_value;         /* of a fill */
+	uint32_t fill_unit;          /* of a fill of one row: bytes of an element; else 0 */
 	uint32_t body;               /* of which it is a node; 0: of the graph itself */
 	bool is_followed, is_joined; /* another node continues its branch; it continues one */
 	bool is_disabled;            /* in the executable graph */

@@ -9,6 +9,7 @@
 
 #include "graph_change.h"
 
+#include "graph_switch.h"
 #include "graph_twin.h"
 #include "server/session/session.h"
 #include "server/share/graph_end.h"
@@ -69,6 +70,8 @@ static CUresult change_twin(struct session *session, const struct graph *graph,
 		result = elastic_shares_enter(session, graph->sdev, twin->share);
 	if (result == CUDA_SUCCESS)
 		result = change_exec(twin->ending, twin->exec, in_twin, change);
+	if (result == CUDA_SUCCESS)
+		result = graph_switch_again(graph, twin->exec, in_twin, node);
 	if (has_sms_of_twin && session_device_enter(session, graph->sdev) != CUDA_SUCCESS)
 		result = CUDA_ERROR_INVALID_CONTEXT;
 	return result;
@@ -92,6 +95,8 @@ CUresult graph_change(struct session *session, struct graph *graph, const struct
 {
 	CUresult result = change_exec(graph->ending, graph->real, node->real, change);
 
+	if (result == CUDA_SUCCESS)
+		result = graph_switch_again(graph, graph->real, node->real, node);
 	if (result != CUDA_SUCCESS || !graph_twins_may_be(graph))
 		return result;
 	if (change_model(node->real, change) != CUDA_SUCCESS)
@@ -103,7 +108,7 @@ CUresult graph_change(struct session *session, struct graph *graph, const struct
 
 CUresult graph_change_enabled(struct graph *graph, struct graph_node *node, bool is_enabled)
 {
-	CUresult result = cuda.cuGraphNodeSetEnabled(graph->real, node->real, is_enabled);
+	CUresult result = graph_switch(graph, graph->real, node->real, node, is_enabled);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -111,7 +116,7 @@ CUresult graph_change_enabled(struct graph *graph, struct graph_node *node, bool
 	for (unsigned i = 0; graph->twins && i < GRAPH_TWINS_MAX; i++) {
 		struct graph_twin *twin = &graph->twins->list[i];
 
-		if (twin->exec && graph_twin_enable(twin, node, is_enabled) != CUDA_SUCCESS)
+		if (twin->exec && graph_twin_enable(graph, twin, node, is_enabled) != CUDA_SUCCESS)
 			twin->is_old = true;
 	}
 	return CUDA_SUCCESS;

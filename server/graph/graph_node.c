@@ -454,11 +454,19 @@ CUresult do_graph_fill(
 		.width = msg->count,
 		.height = msg->rows,
 	};
+	const bool is_row = msg->rows == 1;
 	struct graph_node node;
 	CUresult result =
 		graph_node_find(session, graph, msg->node, CU_GRAPH_NODE_TYPE_MEMSET, 0, &node);
 
 	node.spans[0] = (struct graph_span){msg->dst, size};
+	node.fill_dst = fill.dst;
+	node.fill_value = msg->value;
+	node.fill_unit = is_row ? msg->width : 0;
+	/* One row is disabled in another way than several (graph_switch.h). */
+	if (result == CUDA_SUCCESS && graph->real &&
+		(graph->nodes[msg->node].fill_unit > 0) != is_row)
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS &&
 		(fill.dst == 0 || msg->dst % msg->width != 0 || host_cut(msg->dst, size) < size))
 		result = CUDA_ERROR_INVALID_VALUE;

@@ -10,6 +10,7 @@
 #include "graph_twin.h"
 
 #include "clock.h"
+#include "graph_switch.h"
 #include "graph_wait.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -100,14 +101,24 @@ static CUresult twin_set_kernel(const struct graph_twin *twin, const struct grap
 	return cuda.cuGraphKernelNodeSetParams_v2(in_twin, &params);
 }
 
-CUresult graph_twin_enable(
-	const struct graph_twin *twin, const struct graph_node *node, bool is_enabled)
+CUresult graph_twin_enable(const struct graph *graph, const struct graph_twin *twin,
+	const struct graph_node *node, bool is_enabled)
 {
 	CUgraphNode in_twin;
 	CUresult result = cuda.cuGraphNodeFindInClone(&in_twin, node->real, twin->model);
 
-	return result == CUDA_SUCCESS ? cuda.cuGraphNodeSetEnabled(twin->exec, in_twin, is_enabled)
+	return result == CUDA_SUCCESS ? graph_switch(graph, twin->exec, in_twin, node, is_enabled)
 				      : result;
+}
+
+static CUresult twin_disable_nodes(const struct graph *graph, const struct graph_twin *twin)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < graph->n_nodes && result == CUDA_SUCCESS; i++)
+		if (graph->nodes[i].is_disabled)
+			result = graph_twin_enable(graph, twin, &graph->nodes[i], false);
+	return result;
 }
 
 /* The context of the share is current. */
@@ -127,9 +138,6 @@ static CUresult twin_make_exec(
 	if (result == CUDA_SUCCESS)
 		result = graph_end_make(twin->ending, session, graph->sdev->device, &part, 1,
 			twin->model, graph->flags, &twin->exec);
-	for (uint32_t i = 0; i < graph->n_nodes && result == CUDA_SUCCESS; i++)
-		if (graph->nodes[i].is_disabled)
-			result = graph_twin_enable(twin, &graph->nodes[i], false);
 	return result;
 }
 
@@ -152,7 +160,7 @@ static CUresult twin_make_within(
 		result = twin_make_exec(session, graph, twin);
 	if (session_device_enter(session, graph->sdev) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return result;
+	return result == CUDA_SUCCESS ? twin_disable_nodes(graph, twin) : result;
 }
 
 static CUresult twin_make(

@@ -83,8 +83,8 @@ void graph_twins_keep(struct session *session, struct graph *graph, uint64_t mor
 void graph_twin_refuse(struct graph *graph, struct graph_twin *twin);
 
 /* Enables or disables the node in the twin. */
-CUresult graph_twin_enable(
-	const struct graph_twin *twin, const struct graph_node *node, bool is_enabled);
+CUresult graph_twin_enable(const struct graph *graph, const struct graph_twin *twin,
+	const struct graph_node *node, bool is_enabled);
 
 /* Ends the twins of the session that do not run, because memory is short. Whether there were any.
  */

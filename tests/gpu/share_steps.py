@@ -156,7 +156,7 @@ def speeds_in_share(service):
 
 
 def step_background():
-    """Graphs of a background client run within its share, and compute the same in each share."""
+    """Graphs of a background client run within its share."""
     with mps.Service(library=None) as service:
         everything, found, speeds = speeds_in_share(service)
         for way in SHARED_WAYS:
@@ -165,15 +165,19 @@ def step_background():
         for way in WAYS:
             row("... its speed / alone, %s" % way, "%.2f" % speeds[way])
         save(service, "background")
+
+
+def step_random_graphs():
+    """Random graphs in each mode, with disabled nodes of all kinds."""
     dice = harness.dice()
-    with mps.Service(test_graph_shares.SHARES, library=None) as service:
-        for _ in range(5):
-            seed, process = test_graph_shares.at_random(
-                service, dice, "5000", test_graph_shares.BACKGROUND)
-            code, out, err = service.finish(process)
-            need("random graphs while the share changes, seed %s" % seed,
-                 (code, out) == (0, "graph_random: ok\n"), out + err)
-        save(service, "background_random")
+    for mode, (settings, env) in test_graph_shares.MODES.items():
+        with mps.Service(settings, library=None) as service:
+            for _ in range(5):
+                seed, process = test_graph_shares.at_random(service, dice, "5000", env)
+                code, out, err = service.finish(process)
+                need("random graphs %s, seed %s" % (mode, seed),
+                     (code, out) == (0, "graph_random: ok\n"), out + err)
+            save(service, "random_graphs_" + mode.split()[0])
 
 
 # ---- memory
@@ -304,5 +308,6 @@ def step_sleeps():
     return None
 
 
-STEPS = [(step_shares, 120), (step_background, 120), (step_memory_limits, 200), (step_footprint, 120),
+STEPS = [(step_shares, 120), (step_background, 120), (step_random_graphs, 120),
+         (step_memory_limits, 200), (step_footprint, 120),
          (step_sleeps, 240)]

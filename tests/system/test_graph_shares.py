@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 240 s
-"""Graphs of background clients whose share of the SMs changes at each launch."""
+"""Graphs of background clients whose share of the SMs changes at each launch, and random graphs."""
 
 import os
 import time
@@ -14,6 +14,12 @@ from test_priorities import sms_of
 
 SHARES = {"MPS_TEST": "shares"}
 BACKGROUND = {"CUDA_MPS_CLIENT_PRIORITY": "2"}
+# Settings of a service, and the environment of a client.
+MODES = {
+    "plainly": ({}, {}),
+    "while the share changes": (SHARES, BACKGROUND),
+    "evicted at every rest": ({"MPS_TEST": "evict", "MPS_OVERSUBSCRIBE": "1"}, {}),
+}
 # Programs that make graphs or capture them, also through a header.
 GRAPHS = r"(?m)(cu|cuda)Graph[A-Z]|#include .*(graph_driver|driver_graphs|conditional)\.h"
 ROUNDS = "6000" if os.environ.get("MPS_TEST_LONG") else "1500"
@@ -32,9 +38,19 @@ def test_programs():
 
 
 def at_random(service, dice, rounds, env):
-    """A client with random graphs, and its seed."""
+    """A client with random graphs, in which it disables nodes of all kinds, and its seed."""
     seed = str(dice.randrange(1 << 31))
-    return seed, service.popen("graph_random", seed, rounds, env=env)
+    return seed, service.popen("graph_random", seed, rounds, "40", "fills", env=env)
+
+
+def test_modes():
+    """Random graphs in each mode."""
+    dice = harness.dice()
+    for mode, (settings, env) in MODES.items():
+        with mps.Service(settings) as service:
+            seed, process = at_random(service, dice, ROUNDS, env)
+            code, out, err = service.finish(process)
+            equal((code, out), (0, "graph_random: ok\n"), "%s, seed %s: %s" % (mode, seed, err))
 
 
 def test_random():
