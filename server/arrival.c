@@ -31,8 +31,11 @@
 /* How long a client may take to make room for a frame: it has none to read. */
 #define SEND_MS 100
 
-/* The other process ends at once. This is the time of its driver's clean-up, at most. */
-#define END_MS 60000
+/*
+ * The other process ends at once. This is the time of its driver's clean-up, at most, and again of
+ * the calls that open GPUs and map memory: in MPS_GRACE_MS.
+ */
+#define OPEN_GRACES 6
 
 struct arrival {
 	struct arrival *next;
@@ -58,6 +61,7 @@ static struct {
 	uv_poll_t poll;
 	pthread_t thread;
 	uv_async_t ended; /* the thread has */
+	uv_timer_t late;  /* ... not, for too long */
 	struct arrival *list, **last;
 	unsigned n_expected, n;
 } arrivals = {.sock = -EBADF, .pidfd = -EBADF, .last = &arrivals.list};
@@ -107,7 +111,7 @@ static void await_end(void)
 {
 	struct pollfd pfd = {.fd = arrivals.pidfd, .events = POLLIN};
 
-	while (poll(&pfd, 1, END_MS) < 0 && errno == EINTR)
+	while (poll(&pfd, 1, OPEN_GRACES * arrivals.server->grace_ms) < 0 && errno == EINTR)
 		;
 }
 
@@ -235,6 +239,14 @@ static int answer(void)
 
 static void on_ended(uv_async_t *async);
 
+/* A driver call does not return. With this process, the clients' calls end. */
+static void on_late(_unused_ uv_timer_t *timer)
+{
+	log_line("The GPUs are not open after %d ms: the clients end",
+		2 * OPEN_GRACES * arrivals.server->grace_ms);
+	_exit(1);
+}
+
 /* From here on the clients are this server's. */
 static void commit(void)
 {
@@ -244,6 +256,9 @@ static void commit(void)
 	arrivals_notify(arrivals.server);
 	arrivals.server->is_opening = true;
 	uv_async_init(&arrivals.server->loop, &arrivals.ended, on_ended);
+	uv_timer_init(&arrivals.server->loop, &arrivals.late);
+	uv_timer_start(&arrivals.late, on_late,
+		2ull * OPEN_GRACES * (uint64_t)arrivals.server->grace_ms, 0);
 	if (thread_start(&arrivals.thread, "mps-arrival", run_thread, NULL) < 0) {
 		log_line("Cannot start a thread: the clients end");
 		_exit(1);
@@ -391,6 +406,7 @@ static void on_ended(uv_async_t *async)
 	struct server *server = arrivals.server;
 
 	uv_close((uv_handle_t *)async, NULL);
+	uv_close((uv_handle_t *)&arrivals.late, NULL);
 	pthread_join(arrivals.thread, NULL);
 	arrivals.phase = HERE;
 	server->is_opening = false;

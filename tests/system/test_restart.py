@@ -15,7 +15,7 @@ import time
 import card
 import harness
 import mps
-from harness import contains, equal, wait_for
+from harness import SLOW, contains, equal, wait_for
 
 CARD_MIB = 256
 
@@ -175,6 +175,19 @@ def test_other_gpus():
         wait_for("the successor to end", lambda: service.servers() == [old])
         client.ask()
         client.end()
+
+
+def test_driver_that_stalls():
+    """The successor has the clients, and its driver does not open the GPU: their calls end."""
+    with mps.Service({"MPS_GRACE_MS": str(100 * SLOW)}) as service:
+        client = Resident(service)
+        old = service.server()
+        service.switch.set(1, mps.Switch.STALL, 60000, only="cuDevicePrimaryCtxRetain")
+        service.command("restart_server", str(old))
+        equal(goes_on(client), False)
+        service.wait_for_log("The GPUs are not open after")
+        service.switch.set(0)
+        service.run_ok("resident")
 
 
 def test_work_without_a_pause():
