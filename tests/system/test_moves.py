@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# time limit: 200 s
+# time limit: 600 s
 """Programs compute the same while their server is restarted at random moments.
 
 A program that cannot move goes on in its server, and the reply says why. MPS_TEST_LONG=1 runs all
-programs, until a thousand restarts have moved one.
+programs, until 200 restarts have moved one, and kills a process during 100 moves; MPS_TEST_LONG=5
+does so five times as often.
 """
 
 import collections
@@ -17,17 +18,22 @@ import time
 import card
 import harness
 import mps
+import test_restart
 from harness import wait_for
 
-IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
+LONG = int(os.environ.get("MPS_TEST_LONG") or 0)
 CARD_MIB = 1024
-MOVES = 1000 if IS_LONG else 0
+MOVES = 200 * LONG
 # Restarts of one run, at most, and how long a program runs between two of them.
-RESTARTS_MAX = 10 if IS_LONG else 3
+RESTARTS_MAX = 10 if LONG else 3
 BETWEEN_S = (0.0002, 0.02)
 # One for each kind of object, and programs with several threads.
 PROGRAMS = ("graph_capture", "graph_nodes", "events", "callbacks", "stream_overlap", "transpose",
             "thread_streams", "green_ended", "constants")
+# With many objects, so that a kill often meets the replay.
+KILLED = ("graph_capture", "graph_update", "graph_random", "alloc_threads", "programmatic",
+          "green_contexts")
+KILLS = 100 * LONG or 3
 REFUSED = re.compile(r"keeps its clients: client \d+ cannot move: (.*)")
 
 
@@ -48,11 +54,23 @@ def restart(service, client):
     return None
 
 
+def pause_s(dice):
+    return math.exp(dice.uniform(*map(math.log, BETWEEN_S)))
+
+
+def start(service, name):
+    """Starts the program, and waits until it has used a GPU, or has ended."""
+    client = service.popen(name)
+    active = "Status of client {PID: %d, " % client.pid
+    wait_for("work", lambda: active in service.server_log() or client.poll() is not None)
+    return client
+
+
 def restart_at_random(service, client, dice):
     """Mostly the client does not run meanwhile, as it would be over."""
     found = []
     for _ in range(RESTARTS_MAX):
-        time.sleep(math.exp(dice.uniform(*map(math.log, BETWEEN_S))))
+        time.sleep(pause_s(dice))
         if client.poll() is not None:
             break
         is_stopped = dice.random() < 0.75
@@ -67,9 +85,7 @@ def restart_at_random(service, client, dice):
 
 
 def run_moving(service, name, dice):
-    client = service.popen(name)
-    active = "Status of client {PID: %d, " % client.pid
-    wait_for("work", lambda: active in service.server_log() or client.poll() is not None)
+    client = start(service, name)
     results = restart_at_random(service, client, dice)
     code, out, err = service.finish(client, 120)
     if (code, out) != (0, name + ": ok\n"):
@@ -84,7 +100,7 @@ def test_programs():
         # The first server: programs are over soon.
         service.command("start_server", "-uid", str(os.getuid()))
         while True:
-            for name in mps.PROGRAMS_ONCE if IS_LONG else PROGRAMS:
+            for name in mps.PROGRAMS_ONCE if LONG else PROGRAMS:
                 for result in run_moving(service, name, dice):
                     if result:
                         reasons[name + ": " + result] += 1
@@ -97,7 +113,46 @@ def test_programs():
     print("    %d moves of %d programs" % (sum(moves.values()), len(moves)))
     for reason, n in sorted(reasons.items()):
         print("    stayed %d times: %s" % (n, reason))
-    assert len(moves) > (len(PROGRAMS) if IS_LONG else len(PROGRAMS) / 2), moves
+    assert len(moves) > (len(PROGRAMS) if LONG else len(PROGRAMS) / 2), moves
+
+
+def restart_and_kill(service, client, victim, delay_s):
+    old = service.server()
+    command = test_restart.begin_restart(service, old)
+    time.sleep(delay_s)
+    test_restart.kill_one(service, victim, old)
+    if victim == "daemon":
+        service.start()
+    client.send_signal(signal.SIGCONT)
+    command.wait(60)
+
+
+def killed_meanwhile(name, victim, dice):
+    """Whether the program goes on. Otherwise it has the error that the end of a server brings."""
+    with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
+        client = start(service, name)
+        time.sleep(pause_s(dice))
+        client.send_signal(signal.SIGSTOP)
+        if client.poll() is None and service.servers():
+            restart_and_kill(service, client, victim, dice.uniform(0, 0.12))
+        client.send_signal(signal.SIGCONT)
+        code, out, err = service.finish(client, 120)
+        is_well = (code, out) == (0, name + ": ok\n")
+        assert is_well or victim != "daemon" and re.search("server has ended|80[56]", out + err), (
+            name, victim, code, out, err)
+        wait_for("one server at most", lambda: len(test_restart.servers_of(service)) <= 1)
+        wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
+        return is_well
+
+
+def test_killed():
+    """The old server, the next one or the daemon ends at any moment of a move."""
+    dice = harness.dice()
+    went_on = collections.Counter()
+    for i in range(KILLS):
+        victim = ("old", "new", "daemon")[i % 3]
+        went_on[victim] += killed_meanwhile(dice.choice(KILLED), victim, dice)
+    print("    %d kills; went on: %s" % (KILLS, dict(went_on)))
 
 
 if __name__ == "__main__":
