@@ -298,6 +298,14 @@ static void hold(struct session *session, bool is_moving)
 	ring_interrupt(&session->receiver);
 }
 
+/* Also clients that have come from the server before since the last call. */
+static void hold_all(struct server *server)
+{
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (!conn->is_inactive && !atomic_load(&conn->session->is_moving))
+			hold(conn->session, true);
+}
+
 /* Every client goes on in this server. `pid' is that of the one that could not move, or 0. */
 static void stay(struct server *server, pid_t pid, const char *text)
 {
@@ -334,8 +342,7 @@ void departure_begin(struct server *server, const struct frame_restart *order, i
 	departure.deadline_ms = uv_now(&server->loop) + MIN(order->timeout_ms, (uint64_t)INT32_MAX);
 	departure.phase = WORK_ENDS;
 	log_line("The clients move to the next server");
-	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
-		hold(conn->session, !conn->is_inactive);
+	hold_all(server);
 	if (server->is_stopping)
 		departure_cancel(server, "the server is stopping");
 }
@@ -366,6 +373,13 @@ static bool are_ready(struct server *server)
 	struct client_conn *conn;
 	const char *why;
 
+	/* Clients of the server before are on the list when their GPUs are open. */
+	if (server->is_opening) {
+		if (is_late)
+			stay(server, 0, "the server is still opening GPUs for its clients");
+		return false;
+	}
+	hold_all(server);
 	if (server->newcomers || !daemon_link_is_flushed()) {
 		if (is_late)
 			stay(server, 0, "the server has clients that wait for their welcome");

@@ -177,6 +177,18 @@ def test_other_gpus():
         client.end()
 
 
+def test_twice_at_once():
+    """The second restart begins while the successor of the first one still opens the GPU."""
+    with mps.Service() as service:
+        client = Resident(service)
+        old = service.server()
+        service.switch.set(1, mps.Switch.STALL, 500, only="cuDevicePrimaryCtxRetain")
+        contains(service.command("restart_server", str(old)).stdout, "moved its 1 clients")
+        contains(restart(service), "moved its 1 clients")
+        client.ask()
+        client.end()
+
+
 def test_driver_that_stalls():
     """The successor has the clients, and its driver does not open the GPU: their calls end."""
     with mps.Service({"MPS_GRACE_MS": str(100 * SLOW)}) as service:
