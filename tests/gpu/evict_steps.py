@@ -213,6 +213,7 @@ def step_evict_copies():
         # The way back includes the time in which others make space; now there is space.
         pair[1].ask()
         pair[1].end()
+        service.wait_for_log("Client process %d disconnected" % pair[1].process.pid)
         pair[0].ask()
         pair[0].end()
         log = service.server_log()
