@@ -270,37 +270,32 @@ static uint32_t run_of(uint32_t slot, uint32_t n_left)
 	return n;
 }
 
-static CUresult copy(
-	const struct stored *stored, uint64_t address, uint64_t size, bool is_out, CUstream stream)
+static CUresult copy_run(const struct store_copy *copy, uint64_t bytes, CUstream stream)
 {
-	uint32_t slot = stored->first, n;
-	CUresult result = CUDA_SUCCESS;
+	void *memory = store.base + copy->slot * SLOT;
 
-	for (uint32_t i = 0; i < stored->n && result == CUDA_SUCCESS; i += n) {
-		void *memory = store.base + slot * SLOT;
-		uint64_t bytes;
+	return copy->is_out ? cuda.cuMemcpyDtoHAsync_v2(memory, copy->address, bytes, stream)
+			    : cuda.cuMemcpyHtoDAsync_v2(copy->address, memory, bytes, stream);
+}
 
-		n = run_of(slot, stored->n - i);
-		bytes = MIN(n * SLOT, size - i * SLOT);
-		result = is_out ? cuda.cuMemcpyDtoHAsync_v2(
-					  memory, address + i * SLOT, bytes, stream)
-				: cuda.cuMemcpyHtoDAsync_v2(
-					  address + i * SLOT, memory, bytes, stream);
-		slot = store.next[slot + n - 1];
+CUresult host_store_copy_next(struct store_copy *copy, uint64_t bytes, CUstream stream)
+{
+	uint32_t n_left = MAX(1u, (uint32_t)(MIN(bytes, copy->size) / SLOT));
+
+	while (n_left > 0 && copy->n > 0) {
+		uint32_t n = run_of(copy->slot, MIN(n_left, copy->n));
+		uint64_t size = MIN(n * SLOT, copy->size);
+		CUresult result = copy_run(copy, size, stream);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		copy->address += size;
+		copy->size -= size;
+		copy->slot = store.next[copy->slot + n - 1];
+		copy->n -= n;
+		n_left -= n;
 	}
-	return result;
-}
-
-CUresult host_store_copy_out(
-	const struct stored *stored, uint64_t address, uint64_t size, CUstream stream)
-{
-	return copy(stored, address, size, true, stream);
-}
-
-CUresult host_store_copy_in(
-	const struct stored *stored, uint64_t address, uint64_t size, CUstream stream)
-{
-	return copy(stored, address, size, false, stream);
+	return CUDA_SUCCESS;
 }
 
 /* Under the lock. False: there is none, or bytes are in the store. */

@@ -36,11 +36,21 @@ bool host_store_warm(uint64_t size, bool (*goes_on)(void *), void *arg);
 /* No copy of these bytes is under way. Does nothing if there are none. */
 void host_store_give(struct stored *stored);
 
-/* Puts copies of the bytes on a stream, from the GPU's memory or to it. */
-CUresult host_store_copy_in(
-	const struct stored *stored, uint64_t address, uint64_t size, CUstream stream);
-CUresult host_store_copy_out(
-	const struct stored *stored, uint64_t address, uint64_t size, CUstream stream);
+/* A copy between stored bytes and the GPU's memory, which goes on from slice to slice. */
+struct store_copy {
+	uint64_t address, size; /* what is left */
+	uint32_t slot, n;       /* ... of the chain */
+	bool is_out;            /* from the GPU's memory */
+};
+
+static inline struct store_copy host_store_copy(
+	const struct stored *stored, uint64_t address, uint64_t size, bool is_out)
+{
+	return (struct store_copy){address, size, stored->first, stored->n, is_out};
+}
+
+/* Puts `bytes' on a stream, about: at least one slot, and no more than is left. */
+CUresult host_store_copy_next(struct store_copy *copy, uint64_t bytes, CUstream stream);
 
 /*
  * No session needs the store now: gives its memory back to the system, unless bytes are in it.

@@ -4,8 +4,9 @@
 
 /*
  * A mover copies chunks of a session between a GPU and the store, on streams of the server's own.
- * Work of the session does not use them meanwhile. Chunks that leave go in batches: while the bytes
- * of one batch are on their way, the chunks of the batch before it are given back.
+ * Work of the session does not use them meanwhile. Copies go in batches: while the bytes of one
+ * batch are on their way, those of the next one are queued, and no more. A chunk that leaves is
+ * given back at the end of the batch with its last byte.
  *
  * The session's worker only.
  */
@@ -34,7 +35,7 @@ struct mover {
 	struct {
 		struct moved of[MOVER_BATCH];
 		unsigned n;
-		uint64_t bytes;
+		uint64_t bytes;  /* on the stream */
 		CUresult result; /* of the first copy that the driver refused */
 	} batch[2];
 	CUresult in_result; /* of the first copy to the GPU that the driver refused */

@@ -38,8 +38,9 @@ struct fake_switches {
 struct fake_calls {
 	unsigned launches, graph_launches, copies, fills, waits, write_values, synchronizations,
 		limits_set, accesses_set, green_creates;
-	unsigned remote_launches; /* in the remote domain of memory synchronisation */
-	unsigned launch_events;   /* recorded by launches */
+	uint64_t queued, most_queued; /* bytes of copies between two queries of streams */
+	unsigned remote_launches;     /* in the remote domain of memory synchronisation */
+	unsigned launch_events;       /* recorded by launches */
 	unsigned programmatic_edges;
 	unsigned nodes_set_green;      /* nodes of graphs, in the context of a green context */
 	unsigned exec_nodes_set_green; /* ... of executable graphs */

@@ -222,6 +222,13 @@ static bool is_private(uint64_t address)
 }
 
 /* Values of variables come from the server's own memory. */
+static void note_copy(size_t size)
+{
+	fake_calls.copies++;
+	fake_calls.queued += size;
+	fake_calls.most_queued = MAX(fake_calls.most_queued, fake_calls.queued);
+}
+
 static CUresult copy_in(CUdeviceptr dst, const void *src, size_t size, CUstream stream)
 {
 	uint64_t address = (uint64_t)(uintptr_t)src, end;
@@ -231,7 +238,7 @@ static CUresult copy_in(CUdeviceptr dst, const void *src, size_t size, CUstream 
 	must_be_device(dst, size);
 	if (table_has_byte(&registered, address, &end) || !is_private(address))
 		must_be_pinned(address, size, "a copy of pageable memory");
-	fake_calls.copies++;
+	note_copy(size);
 	return CUDA_SUCCESS;
 }
 
@@ -246,7 +253,7 @@ static CUresult copy_out(void *dst, CUdeviceptr src, size_t size, CUstream strea
 	if (table_has_byte(&registered, (uint64_t)(uintptr_t)dst, &end) ||
 		!is_private((uint64_t)(uintptr_t)dst))
 		must_be_pinned((uint64_t)(uintptr_t)dst, size, "a copy to pageable memory");
-	fake_calls.copies++;
+	note_copy(size);
 	return CUDA_SUCCESS;
 }
 

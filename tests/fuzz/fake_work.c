@@ -275,6 +275,7 @@ static CUresult stream_query(CUstream stream)
 {
 	BEGIN();
 	must(stream != NULL, "asking for no stream");
+	fake_calls.queued = 0;
 	return fake_switches.is_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 

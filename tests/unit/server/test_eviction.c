@@ -23,12 +23,12 @@
 #include "server/memory/space.h"
 
 #define MIB ((uint64_t)1 << 20)
-#define STORE_MIB 256
+#define STORE_MIB "512"
 
 static int start(void **state)
 {
 	(void)state;
-	setenv("MPS_OVERSUBSCRIBE_HOST", "256", 1);
+	setenv("MPS_OVERSUBSCRIBE_HOST", STORE_MIB, 1);
 	fake_cuda_start();
 	eviction_init();
 	return 0;
@@ -110,6 +110,23 @@ static void test_allocations(void **state)
 	assert_int_equal(fake_counts.allocations, before + 1);
 	assert_int_equal(fake_counts.mappings, mappings + 2);
 	assert_true(memory_check(harness.session, address, 8 * MIB));
+}
+
+/* A stream with more copies than it takes holds up all launches: few are queued at a time. */
+static void test_few_are_queued(void **state)
+{
+	uint64_t address;
+
+	(void)state;
+	create_and_map(1, 400 * MIB, &address);
+	fake_calls.most_queued = fake_calls.queued = 0;
+	away_leave(harness.session);
+	assert_int_equal(away(), 400 * MIB);
+	assert_true(fake_calls.most_queued <= 256 * MIB);
+	fake_calls.most_queued = fake_calls.queued = 0;
+	assert_true(away_return(harness.session));
+	assert_int_equal(away(), 0);
+	assert_true(fake_calls.most_queued <= 256 * MIB);
 }
 
 /* Others may have it: a token, or a descriptor. */
@@ -349,10 +366,10 @@ static void test_ends_before_a_message(void **state)
 static void test_full_store(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < 6; i++)
 		alloc(100 * MIB);
 	away_leave(harness.session);
-	assert_int_equal(away(), 200 * MIB);
+	assert_int_equal(away(), 500 * MIB);
 	assert_int_equal(harness.session->memory_wanted & WANTED_RETURN, WANTED_RETURN);
 	assert_true(away_return(harness.session));
 }
@@ -633,6 +650,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_leaves_and_returns),
 		TEST(test_allocations),
+		TEST(test_few_are_queued),
 		TEST(test_stays),
 		TEST(test_only_as_much),
 		TEST(test_large_in_parts),
