@@ -209,7 +209,8 @@ def step_evict_copies():
         while neighbour.poll() is None:
             for worker in pair:
                 worker.ask()
-        worst = finished(service, neighbour)["worst_ms"]
+        noticed = finished(service, neighbour)
+        worst = noticed["worst_ms"]
         # The way back includes the time in which others make space; now there is space.
         pair[1].ask()
         pair[1].end()
@@ -225,6 +226,8 @@ def step_evict_copies():
         row("a neighbour's slowest launch + wait meanwhile: ms", "%.2f" % worst,
             "< %g (alone %.2f)" % (NEIGHBOUR_MS, alone),
             worst < NEIGHBOUR_MS if bed.is_real else None)
+        row("... how many took longer than 2 ms; after how many ms the slowest", "%d; %d" % (
+            noticed["slow"], noticed["worst_at_ms"]))
         save(service, "evict_copies")
 
 

@@ -11,7 +11,8 @@
  * A launch adds 1 to one of so many WORDS (a power of 2). A stretch has so many launches, or takes
  * so many seconds; at most `--ahead' launches are queued at a time. With --requests, it answers
  * each line of its standard input. It prints milliseconds: the whole time (total), the slowest
- * launch until it has run (worst), and the slowest first one of a stretch or request (first).
+ * launch until it has run (worst), when that was (worst_at), and the slowest first one of a stretch
+ * or request (first); and how many launches took longer than 2 ms (slow).
  *
  * Runs: for a test of its own
  */
@@ -31,7 +32,8 @@ enum {
 	PARTS = 4,
 	BLOCK = 128,
 	BLOCKS_MAX = 4096,
-	AHEAD_MAX = 64
+	AHEAD_MAX = 64,
+	SLOW_MS = 2
 };
 
 #define PARAMETERS                                                                                 \
@@ -75,7 +77,8 @@ static CUdeviceptr sum;
 static CUfunction bump, total;
 static CUstream stream;
 static CUevent events[AHEAD_MAX];
-static double worst_ms, first_ms;
+static double begun_ms, worst_ms, worst_at_ms, first_ms;
+static unsigned n_slow;
 
 static double now_ms(void)
 {
@@ -209,34 +212,38 @@ static void launch_next(unsigned n)
 		return;
 	CHECK(cuEventSynchronize(events[i]));
 	ms = now_ms() - begun[i];
-	worst_ms = ms > worst_ms ? ms : worst_ms;
+	n_slow += ms > SLOW_MS;
+	if (ms > worst_ms) {
+		worst_ms = ms;
+		worst_at_ms = begun[i] - begun_ms;
+	}
 }
 
-static void first_done(double begun_ms)
+static void first_done(double since_ms)
 {
-	double ms = now_ms() - begun_ms;
+	double ms = now_ms() - since_ms;
 
 	first_ms = ms > first_ms ? ms : first_ms;
 }
 
-static int is_over(unsigned n_done, double begun_ms)
+static int is_over(unsigned n_done, double since_ms)
 {
-	return options.seconds > 0 ? now_ms() - begun_ms > options.seconds * 1e3
+	return options.seconds > 0 ? now_ms() - since_ms > options.seconds * 1e3
 				   : n_done >= options.n_launches;
 }
 
 static void stretch(void)
 {
 	static unsigned n;
-	double begun_ms = now_ms();
+	double since_ms = now_ms();
 
-	for (unsigned i = 0; !is_over(i, begun_ms); i++) {
+	for (unsigned i = 0; !is_over(i, since_ms); i++) {
 		launch_next(n++);
 		if (i > 0)
 			continue;
 		if (options.pause_ms > 0)
 			CHECK(cuStreamSynchronize(stream));
-		first_done(begun_ms);
+		first_done(since_ms);
 	}
 	if (options.pause_ms == 0)
 		return;
@@ -246,15 +253,15 @@ static void stretch(void)
 
 static void answer(unsigned number)
 {
-	double begun_ms = now_ms();
+	double since_ms = now_ms();
 
 	for (unsigned part = 0; part < PARTS; part++) {
 		launch(bump, &parts[part]);
 		parts[part].n_bumps++;
 	}
 	check_sum();
-	first_done(begun_ms);
-	printf(NAME ": answer %u after %.1f ms\n", number, now_ms() - begun_ms);
+	first_done(since_ms);
+	printf(NAME ": answer %u after %.1f ms\n", number, now_ms() - since_ms);
 	fflush(stdout);
 }
 
@@ -327,7 +334,6 @@ static void read_options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	double begun_ms;
 	CUdevice device;
 
 	read_options(argc, argv);
@@ -340,8 +346,8 @@ int main(int argc, char **argv)
 		for (unsigned i = 0; i < options.n_stretches; i++)
 			stretch();
 	CHECK(cuStreamSynchronize(stream));
-	printf("total_ms=%.1f\nworst_ms=%.2f\nfirst_ms=%.2f\n", now_ms() - begun_ms, worst_ms,
-		first_ms);
+	printf("total_ms=%.1f\nworst_ms=%.2f\nworst_at_ms=%.0f\nslow=%u\nfirst_ms=%.2f\n",
+		now_ms() - begun_ms, worst_ms, worst_at_ms, n_slow, first_ms);
 	check_sum();
 	if (options.every > 1)
 		check_all();
