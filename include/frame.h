@@ -166,7 +166,7 @@ struct frame_limits {
 	uint64_t partitioned;            /* a bit of each GPU: its SMs are those of `partition' */
 	uint64_t partition[DEVICES_MAX]; /* chunks of each GPU, one bit each; 0: none */
 	uint32_t oversubscribe;          /* enum oversubscribe */
-	uint32_t reserved;
+	uint32_t probation_ms; /* of a client: its program is on probation; 0: it is not */
 };
 
 /* One descriptor: the client's connection, which the daemon accepted. */
@@ -351,7 +351,9 @@ struct frame_client_note {
 	uint32_t program; /* from its HELLO, as is `command' */
 	char command[FRAME_TEXT_MAX];
 	uint64_t partition[DEVICES_MAX]; /* as in its limits */
-	char group[GROUP_NAME_MAX];      /* empty: no group */
+	uint32_t probation_ms;           /* the same: what is left */
+	uint32_t reserved;
+	char group[GROUP_NAME_MAX]; /* empty: no group */
 };
 
 /* How the client that caused a fault was identified. */

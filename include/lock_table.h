@@ -25,7 +25,8 @@
 	LOCK(PLACING, "a wait that goes to its queue: server/schedule/blocked_streams.c")          \
 	LOCK(PENDING_WAITS, "a session's waits: server/stream/pending_wait.h")                     \
 	LOCK(BLOCKED_STREAMS, "blocked streams: server/schedule/blocked_streams.c")                \
-	LOCK(CLOSED_GPUS, "closed GPUs, workers that launch: server/schedule/closed_gpu.c")        \
+	LOCK(CLOSED_GPUS, "closed GPUs: server/schedule/closed_gpu.c")                             \
+	LOCK(PROBATION, "whose turn a GPU is: server/schedule/probation.c")                        \
 	LOCK(CHANNEL_BUDGETS, "free channels: server/schedule/channel_budget.c")                   \
 	LOCK(STREAM_POOLS, "unused streams: server/schedule/stream_pool.c")                        \
 	LOCK(CLASSES, "sessions by class: server/schedule/classes.c")                              \
@@ -41,6 +42,7 @@
 	LOCK(RECEIVER, "the process that receives descriptors: server/session/receiver.c")         \
 	LOCK(DEFERRED, "calls that are made later: server/schedule/deferred.c")                    \
 	LOCK(FAULT, "which fault came first: server/session/fault.c")                              \
+	LOCK(LAUNCHING, "workers that may launch: server/schedule/launching.c")                    \
 	LOCK(PRINTF, "what kernels print: server/stream/printf_capture.c")                         \
 	LOCK(LAST_LAUNCH, "the name of a session's last launch: server/session/last_launch.h")     \
 	LOCK(SERVER_LOG, "lines that wait for the daemon: server/util/log.c")                      \

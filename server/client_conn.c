@@ -30,6 +30,7 @@
 #include "server/driver/driver.h"
 #include "server/device/device_quota.h"
 #include "server/device/priority.h"
+#include "server/schedule/probation.h"
 #include "server/share/grant.h"
 #include "server/link/counter_report.h"
 #include "server/link/daemon_link.h"
@@ -66,6 +67,7 @@ void client_conn_notify(const struct client_conn *conn, enum frame_type type)
 		.id = conn->id, .pid = (uint64_t)conn->pid, .program = conn->program};
 
 	note.uid = session ? (uint32_t)session->uid : 0;
+	note.probation_ms = session ? probation_left_ms(session) : 0;
 	send_note(&note, type, conn->command, session ? &session->limits : NULL,
 		session ? session->group : NULL);
 }
@@ -251,6 +253,8 @@ static void init_session(struct client_conn *conn, const struct frame_client *cl
 	session->uid = (uid_t)client->uid;
 	session->account_uid = (uid_t)client->account;
 	session->command = conn->command;
+	session->program = conn->program;
+	probation_set(session, client->limits.probation_ms);
 	session->connection = conn->connection;
 	session->on_news = client_conn_on_news;
 	session->on_news_arg = conn->server;

@@ -26,6 +26,7 @@
 #include "server/session/fault.h"
 #include "server/session/session_move.h"
 #include "server/session/session_part.h"
+#include "server/schedule/probation.h"
 #include "server/share/eviction.h"
 #include "server/memory/away.h"
 #include "server/link/client.h"
@@ -201,6 +202,7 @@ static struct frame_client describe_client(const struct client_conn *conn)
 		.hello = {.program = conn->program},
 	};
 
+	client.limits.probation_ms = probation_left_ms(session);
 	memcpy(client.hello.command, conn->command, sizeof(client.hello.command));
 	return client;
 }

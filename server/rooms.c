@@ -39,6 +39,7 @@ const struct session_part *const session_parts[] = {
 	&virtual_part,
 	&ipc_part,
 	&session_devices_part,
+	&probation_part,
 	&launching_part,
 	NULL,
 };
@@ -51,6 +52,7 @@ const struct device_part *const device_parts[] = {
 	&copy_kernel_part,
 	&channel_budget_part,
 	&stream_pool_part,
+	&probation_device_part,
 	&quiet_part, /* has events of the context, so nothing fails after it */
 	NULL,
 };

@@ -106,14 +106,14 @@ static const char *client_group_name(const struct conn *conn, const struct clien
 	return group ? group->name : NULL;
 }
 
-static const char *client_state_name(const struct client *client)
+static const char *client_state_name(const struct conn *conn, const struct client *client)
 {
 	const struct client_suspension *suspension = &client->suspension;
 
 	if (client->termination != TERMINATION_NONE)
 		return "TERMINATED";
 	if (!suspension->is_wanted)
-		return "ACTIVE";
+		return client_is_on_probation(client, conn->daemon) ? "PROBATION" : "ACTIVE";
 	return suspension->state >= SUSPENSION_AT_REST ? "SUSPENDED" : "SUSPENDING";
 }
 
@@ -153,8 +153,9 @@ static void ps_format_limits(
 	if (row->context->memory != MEMORY_ALL)
 		format_size(row->context->memory, memory, sizeof(memory));
 	snprintf(text, size, "%-7u %-11s %-9d %-19s %-11s %-7s %-9s %-7s ", row->context->n_sms,
-		memory, row->context->priority, group ? group : "-", client_state_name(row->client),
-		share_text, slowdown_text, restart_word(row->client));
+		memory, row->context->priority, group ? group : "-",
+		client_state_name(conn, row->client), share_text, slowdown_text,
+		restart_word(row->client));
 }
 
 static void ps_print_row(struct conn *conn, const struct row *row, const struct ps_options *options)
@@ -204,7 +205,8 @@ static json_t *ps_row_json(
 		"memory_limit",
 		context->memory == MEMORY_ALL ? json_null() : json_amount(context->memory),
 		"priority", json_integer(context->priority), "group",
-		client_group_name(conn, row->client), "state", client_state_name(row->client));
+		client_group_name(conn, row->client), "state",
+		client_state_name(conn, row->client));
 	if (options->is_long)
 		ps_add_details(&object, row);
 	return object;

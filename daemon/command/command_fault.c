@@ -16,6 +16,8 @@
 #include "daemon/text/demangle.h"
 #include "daemon/text/tokenize.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/quarantine.h"
+#include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/watch/faults.h"
 #include "daemon/reply/command_reply.h"
@@ -41,6 +43,27 @@ static void format_address(const struct fault *fault, char text[ADDRESS_TEXT])
 		snprintf(text, ADDRESS_TEXT, "0x%" PRIx64, fault->address);
 	else
 		snprintf(text, ADDRESS_TEXT, "not known");
+}
+
+/* What the fault means for the program that caused it. */
+struct program_state {
+	const char *text; /* NULL: nothing, or no more */
+	uint32_t left_s;
+};
+
+static struct program_state fault_program_state(const struct conn *conn, const struct fault *fault)
+{
+	const struct fault_client *culprit = &fault->clients[0];
+	const struct tenant *tenant = tenant_find(conn->daemon, culprit->uid);
+	uint32_t ms = 0;
+
+	if (tenant && fault_is_certain(fault) && may_see_client(conn, culprit))
+		ms = quarantine_probation_ms(tenant, culprit->program);
+	if (ms == 0)
+		return (struct program_state){0};
+	return (struct program_state){.left_s = (ms + 999) / 1000,
+		.text = quarantine_holds(tenant, culprit->program) ? "quarantined"
+								   : "on probation"};
 }
 
 /* ---- text */
@@ -73,6 +96,7 @@ static void reply_fault_device(struct conn *conn, const struct fault *fault)
 
 static void reply_fault(struct conn *conn, const struct fault *fault)
 {
+	const struct program_state state = fault_program_state(conn, fault);
 	char time[LOG_TIME_MAX], address[ADDRESS_TEXT];
 	struct demangled function;
 	struct quoted kernel;
@@ -95,6 +119,8 @@ static void reply_fault(struct conn *conn, const struct fault *fault)
 	else
 		command_reply(conn, "Kernel    not known");
 	command_reply(conn, "Address   %s", address);
+	if (state.text)
+		command_reply(conn, "Program   %s for %u s", state.text, state.left_s);
 }
 
 /* ---- JSON */
@@ -120,6 +146,7 @@ static json_t *fault_device_json(const struct fault *fault)
 
 static json_t *fault_json(const struct conn *conn, const struct fault *fault)
 {
+	const struct program_state state = fault_program_state(conn, fault);
 	char time[LOG_TIME_MAX], address[ADDRESS_TEXT];
 	json_t *clients = json_array();
 
@@ -127,15 +154,16 @@ static json_t *fault_json(const struct conn *conn, const struct fault *fault)
 	format_address(fault, address);
 	for (unsigned i = 0; i < fault->n; i++)
 		json_add(&clients, fault_client_json(conn, &fault->clients[i]));
-	return json_pack("{s:s s:o s:o s:o s:s s:o s:o s:b s:o s:o s:s s:o s:s?}", "time", time,
-		"result", json_integer(fault->result), "result_name", json_text(fault->result_name),
-		"server", json_integer(fault->server), "server_name", fault->server_name,
-		"server_uid", json_integer(fault->server_uid), "device", fault_device_json(fault),
-		"certain", (int)fault_is_certain(fault),
+	return json_pack("{s:s s:o s:o s:o s:s s:o s:o s:b s:o s:o s:s s:o s:s? s:s? s:o}", "time",
+		time, "result", json_integer(fault->result), "result_name",
+		json_text(fault->result_name), "server", json_integer(fault->server), "server_name",
+		fault->server_name, "server_uid", json_integer(fault->server_uid), "device",
+		fault_device_json(fault), "certain", (int)fault_is_certain(fault),
 		fault_is_certain(fault) ? "clients" : "suspects", clients, "n_suspects",
 		json_integer(fault->n_suspects), "known_by", fault_how_text(fault), "kernel",
 		json_text_or_null(fault_kernel(conn, fault)), "address",
-		fault->address ? address : NULL);
+		fault->address ? address : NULL, "program", state.text, "program_s",
+		json_number_or_null(state.left_s));
 }
 
 /* ---- the command */

@@ -74,10 +74,11 @@
 
 /*
  * A program that has caused this many faults within FAULT_MEMORY_MS gets a
- * server of its own, until it has caused no fault for a longer while.
+ * server of its own. Until it has caused no fault for PROBATION_MS, it stays
+ * there; after fewer faults it is on probation so long.
  */
 #define QUARANTINE_FAULTS 2u
-#define QUARANTINE_MS 600000u
+#define PROBATION_MS 600000u
 
 /* Isolated programs of one account, each with a server and its contexts. */
 #define ISOLATED_MAX 8

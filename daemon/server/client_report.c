@@ -15,6 +15,7 @@
 #include "membership.h"
 #include "server.h"
 #include "daemon/text/process.h"
+#include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/tenant.h"
 #include "daemon/state/tenant_log.h"
@@ -74,6 +75,7 @@ static void restore_membership(
 		client->group = group->id;
 	cgroup_groups_join_process(server->daemon, client->pid, client->cgroups);
 	memcpy(client->partition, note->partition, sizeof(client->partition));
+	client_set_probation(client, server->daemon, MIN(note->probation_ms, PROBATION_MS));
 }
 
 /* A client that this daemon has not handed over. */

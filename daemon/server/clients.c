@@ -20,6 +20,7 @@
 #include "server_watch.h"
 #include "daemon/config/allowances.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/quarantine.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 
@@ -32,6 +33,16 @@ const char *client_stays(const struct client *client)
 	enum eviction_stay stay = (enum eviction_stay)client->counts.stay;
 
 	return stay == STAY_NOTHING ? "" : eviction_stay_text(stay);
+}
+
+void client_set_probation(struct client *client, const struct daemon *daemon, uint32_t ms)
+{
+	client->probation_end_ms = ms > 0 ? uv_now(&daemon->loop) + ms : 0;
+}
+
+bool client_is_on_probation(const struct client *client, const struct daemon *daemon)
+{
+	return uv_now(&daemon->loop) < client->probation_end_ms;
 }
 
 struct client *clients_find(const struct server *server, uint64_t id)
@@ -357,6 +368,11 @@ static int send_client(struct server *server, struct conn *conn, struct client *
 		r = send_cgroups(server, conn);
 	if (r < 0)
 		return r;
+	/* A program beside which no other one runs needs no probation. */
+	if (!server->slot->is_isolated)
+		frame.limits.probation_ms =
+			quarantine_probation_ms(conn->tenant, conn->in.hello.program);
+	client_set_probation(client, server->daemon, frame.limits.probation_ms);
 	memcpy(client->partition, frame.limits.partition, sizeof(client->partition));
 	memcpy(client->soft, frame.limits.soft, sizeof(client->soft));
 	return conn_send(server->conn, &frame, conn->fd);

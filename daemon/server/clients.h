@@ -73,9 +73,14 @@ struct client {
 	char restart[MOVE_TEXT_MAX]; /* as in struct frame_counters */
 	enum termination_state termination;
 	struct client_suspension suspension;
-	bool is_moving;   /* another server has it: see successor.h */
+	uint64_t probation_end_ms; /* by the loop's clock; 0: it is not on probation */
+	bool is_moving;            /* another server has it: see successor.h */
 	bool is_reported; /* its server has it on its present connection: see client_report.h */
 };
+
+/* Sets the time that its probation still lasts; whether it lasts. */
+void client_set_probation(struct client *client, const struct daemon *daemon, uint32_t ms);
+bool client_is_on_probation(const struct client *client, const struct daemon *daemon);
 
 /* Why memory of the client stays on a GPU that it had to leave; "": it does not. */
 const char *client_stays(const struct client *client);

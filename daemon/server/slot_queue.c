@@ -287,6 +287,20 @@ static void slot_progress(struct slot *slot)
 
 /* ---- what comes */
 
+static void log_probation(const struct slot *slot, struct conn *conn)
+{
+	uint32_t ms = quarantine_probation_ms(conn->tenant, conn->in.hello.program);
+	struct quoted command;
+
+	if (ms > 0 && !slot->is_isolated)
+		conn_log(conn,
+			"Client %d of user %u is on probation for %u s, because its program, %s, "
+			"has "
+			"caused a GPU fault",
+			conn->cred.pid, conn->cred.uid, (ms + 999) / 1000,
+			quote(&command, conn->in.hello.command));
+}
+
 static void log_new_client(const struct slot *slot, struct conn *conn)
 {
 	bool is_ready = slot->server && server_is_ready(slot->server);
@@ -302,6 +316,7 @@ static void log_new_client(const struct slot *slot, struct conn *conn)
 			"faults",
 			conn->cred.pid, conn->cred.uid, (unsigned long long)wait_ms,
 			quote(&command, conn->in.hello.command));
+	log_probation(slot, conn);
 	if (slot->is_isolated)
 		conn_log(conn, "Client %d of user %u gets a server of its own: %s", conn->cred.pid,
 			conn->cred.uid,

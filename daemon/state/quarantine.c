@@ -19,9 +19,7 @@ static uint64_t ms_since_fault(const struct tenant *tenant, const struct faulty 
 
 static bool is_fault_remembered(const struct tenant *tenant, const struct faulty *faulty)
 {
-	uint64_t memory_ms = faulty->is_quarantined ? QUARANTINE_MS : FAULT_MEMORY_MS;
-
-	return faulty->n_faults > 0 && ms_since_fault(tenant, faulty) < memory_ms;
+	return faulty->n_faults > 0 && ms_since_fault(tenant, faulty) < PROBATION_MS;
 }
 
 /* NULL: the program has caused no fault, or none recently. */
@@ -51,6 +49,28 @@ static struct faulty *get_faulty(struct tenant *tenant, uint32_t program)
 	return found;
 }
 
+static void begin_probation(struct tenant *tenant)
+{
+	usage_count(tenant->daemon, tenant->uid, USAGE_PROBATION);
+	log_control(&tenant->daemon->logs,
+		"A program of user %u has caused a GPU fault: it is on probation for %u s, in "
+		"which its "
+		"clients have a GPU while no other program has work there. After another fault "
+		"within "
+		"%u s it gets a server of its own, as MPS_ISOLATE=1 gives it one at its next start",
+		tenant->uid, PROBATION_MS / 1000, FAULT_MEMORY_MS / 1000);
+}
+
+static void begin_quarantine(struct tenant *tenant, struct faulty *faulty)
+{
+	faulty->is_quarantined = true;
+	usage_count(tenant->daemon, tenant->uid, USAGE_QUARANTINE);
+	log_control(&tenant->daemon->logs,
+		"A program of user %u has caused %u GPU faults within %u s: it is quarantined on a "
+		"server of its own until it has caused no fault for %u s",
+		tenant->uid, faulty->n_faults, FAULT_MEMORY_MS / 1000, PROBATION_MS / 1000);
+}
+
 void quarantine_note_fault(struct tenant *tenant, uint32_t program)
 {
 	struct faulty *faulty = get_faulty(tenant, program);
@@ -58,14 +78,12 @@ void quarantine_note_fault(struct tenant *tenant, uint32_t program)
 
 	faulty->n_faults = is_soon ? faulty->n_faults + 1 : 1;
 	faulty->last_ms = uv_now(&tenant->daemon->loop);
-	if (faulty->n_faults < QUARANTINE_FAULTS || faulty->is_quarantined)
+	if (faulty->is_quarantined)
 		return;
-	faulty->is_quarantined = true;
-	usage_count(tenant->daemon, tenant->uid, USAGE_QUARANTINE);
-	log_control(&tenant->daemon->logs,
-		"A program of user %u has caused %u GPU faults within %u s: it is quarantined on a "
-		"server of its own until it has caused no fault for %u s",
-		tenant->uid, faulty->n_faults, FAULT_MEMORY_MS / 1000, QUARANTINE_MS / 1000);
+	if (faulty->n_faults >= QUARANTINE_FAULTS)
+		begin_quarantine(tenant, faulty);
+	else
+		begin_probation(tenant);
 }
 
 uint64_t quarantine_wait_ms(const struct tenant *tenant, uint32_t program)
@@ -78,6 +96,13 @@ uint64_t quarantine_wait_ms(const struct tenant *tenant, uint32_t program)
 	wait_ms = MIN(FAULT_WAIT_MS << MIN(faulty->n_faults, 8u) >> 1, FAULT_WAIT_MAX_MS);
 	passed_ms = ms_since_fault(tenant, faulty);
 	return passed_ms < wait_ms ? wait_ms - passed_ms : 0;
+}
+
+uint32_t quarantine_probation_ms(const struct tenant *tenant, uint32_t program)
+{
+	const struct faulty *faulty = find_faulty(tenant, program);
+
+	return faulty ? (uint32_t)(PROBATION_MS - ms_since_fault(tenant, faulty)) : 0;
 }
 
 bool quarantine_holds(const struct tenant *tenant, uint32_t program)

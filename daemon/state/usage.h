@@ -23,6 +23,7 @@ enum usage_event {
 	USAGE_SERVER_START,
 	USAGE_SERVER_FAILURE, /* a server ended by itself, other than by a client's fault */
 	USAGE_FAULT,          /* a GPU fault has ended a server */
+	USAGE_PROBATION,      /* a program was put on probation */
 	USAGE_QUARANTINE,     /* a program was quarantined */
 	USAGE_CLIENT,         /* a client came to a server */
 	USAGE_REFUSAL,        /* a client was refused */

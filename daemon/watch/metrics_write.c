@@ -233,6 +233,8 @@ static const struct event {
 	[USAGE_SERVER_FAILURE] = {"server_failures_total",
 		"servers that ended by themselves, other than by a GPU fault"},
 	[USAGE_FAULT] = {"gpu_faults_total", "GPU faults, each of which ended a server"},
+	[USAGE_PROBATION] = {"probations_total",
+		"programs that were put on probation because of a GPU fault"},
 	[USAGE_QUARANTINE] = {"quarantines_total",
 		"programs that were quarantined because of their GPU faults"},
 	[USAGE_CLIENT] = {"accepted_clients_total", "clients that came to a server"},

@@ -21,6 +21,7 @@
 
 struct channel_budget;
 struct closed_gpu;
+struct probation_gpu;
 struct quiet;
 struct raised_limits;
 struct stream_pool;
@@ -36,6 +37,7 @@ struct device {
 	/* Of the files of higher rooms: see device_part. Not owned. */
 	struct channel_budget *channels;
 	struct closed_gpu *closed;
+	struct probation_gpu *probation;
 	struct quiet *quiet;
 	struct raised_limits *raised;
 	struct stream_pool *stream_pool;
@@ -77,7 +79,8 @@ extern const struct device_part *const device_parts[];
 
 /* Its entries, each defined by the file of its name. */
 extern const struct device_part channel_budget_part, closed_gpu_part, copy_kernel_part,
-	cu_limit_part, greens_device_part, quiet_part, sm_share_part, stream_pool_part;
+	cu_limit_part, greens_device_part, probation_device_part, quiet_part, sm_share_part,
+	stream_pool_part;
 
 /* Calls cuInit() and reads every fact. Returns the result of cuInit(), which clients see. */
 CUresult devices_init(void);

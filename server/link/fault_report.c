@@ -30,10 +30,23 @@ static bool is_known(const struct fault_report *report)
 	return report->frame.how != FAULT_SUSPECTS;
 }
 
-static bool may_have_caused_it(const struct client_conn *conn)
+static bool had_work(const struct client_conn *conn)
 {
-	return !conn->is_inactive &&
-	       (atomic_load(&conn->session->has_work) || conn->session->id == fault_session());
+	return !conn->is_inactive && atomic_load(&conn->session->had_work);
+}
+
+static bool any_had_work(const struct client_conn *conns)
+{
+	for (const struct client_conn *conn = conns; conn; conn = conn->next)
+		if (had_work(conn))
+			return true;
+	return false;
+}
+
+/* Any worker may be the first to see the fault. */
+static bool has_seen_it(const struct client_conn *conn)
+{
+	return !conn->is_inactive && conn->session->id == fault_session();
 }
 
 /* The GPU, if all of them use only this one. */
@@ -82,6 +95,8 @@ static void log_suspects(const struct fault_report *report)
 
 void fault_report_begin(struct fault_report *report, const struct client_conn *conns)
 {
+	bool (*const may_have_caused_it)(const struct client_conn *conn) =
+		any_had_work(conns) ? had_work : has_seen_it;
 	uint64_t devices = 0;
 
 	*report = (struct fault_report){

@@ -12,17 +12,13 @@
 #include "clock.h"
 #include "gate.h"
 #include "lock.h"
+#include "probation.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_part.h"
 #include "server/device/device.h"
 
-atomic_uint closed_n;
-
 static struct lock lock = LOCK_INIT(CLOSED_GPUS);
-
-static struct launching *workers; /* under the lock */
 
 static CUresult closed_gpu_begin(struct device *device)
 {
@@ -38,7 +34,7 @@ void closed_begin(struct closed_gpu *closed, uint64_t until_ns)
 {
 	lock_take(&lock);
 	if (closed->n++ == 0)
-		atomic_fetch_add(&closed_n, 1);
+		atomic_fetch_add(&launching_n_reasons, 1);
 	if (atomic_load(&closed->until_ns) < until_ns)
 		atomic_store(&closed->until_ns, until_ns);
 	lock_release(&lock);
@@ -49,7 +45,7 @@ static void count_opened(struct closed_gpu *closed)
 {
 	if (--closed->n == 0) {
 		atomic_store(&closed->until_ns, 0);
-		atomic_fetch_sub(&closed_n, 1);
+		atomic_fetch_sub(&launching_n_reasons, 1);
 	}
 }
 
@@ -137,76 +133,61 @@ static void say_lone(struct gate_wait *wait, const struct closed_gpu *closed)
 		gate_say_held_up(wait, (int)(client >> 32), (uint32_t)client);
 }
 
+#define PROBATION_TEXT                                                                             \
+	"waits until other programs have no work on the GPU: it is on probation, because its "     \
+	"program has caused a GPU fault"
+
+static void wait_for_turn(
+	struct gate_wait *wait, struct session *session, struct device *device, uint64_t since_ns)
+{
+	gate_next(wait, GATE_PROBATION, 0);
+	while (probation_has_no_turn(session, device, since_ns)) {
+		if (!gate_again(wait)) {
+			probation_give_up(session, device);
+			return;
+		}
+		gate_say(wait, PROBATION_TEXT);
+	}
+}
+
 void closed_wait(struct session *session, struct device *device)
 {
 	_cleanup_(gate_end) struct gate_wait wait = gate_wait(GATE_CLOSED, session);
+	const uint64_t start_ns = now_ns();
 
 	look(device->closed);
-	while (is_closed_for(session, device->closed, now_ns()) && gate_again(&wait)) {
+	while ((is_closed_for(session, device->closed, now_ns()) ||
+		       probation_holds(session, device)) &&
+		gate_again(&wait)) {
 		look(device->closed);
 		say_lone(&wait, device->closed);
 	}
+	probation_end_hold(session);
+	wait_for_turn(&wait, session, device, start_ns);
+}
+
+void closed_wait_again(struct session *session, struct device *device)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	closed_wait(session, device);
 }
 
 /* The order of these atomics and those of closed_begin() matters: one of both sees the other. */
 bool launching_begin_late(struct launching *launching, struct device *device)
 {
-	while (is_closed_for(launching->session, device->closed, now_ns())) {
-		if (waits_no_more(launching->session))
+	struct session *session = launching->session;
+	const uint64_t start_ns = now_ns();
+
+	while (is_closed_for(session, device->closed, now_ns()) ||
+		probation_holds(session, device) ||
+		probation_has_no_turn(session, device, start_ns)) {
+		if (waits_no_more(session)) {
+			probation_end_hold(session);
 			return false;
+		}
 		atomic_store(&launching->is_on, false);
-		closed_wait(launching->session, device);
+		closed_wait(session, device);
 		atomic_store(&launching->is_on, true);
 	}
 	return true;
-}
-
-/* ---- who is launching */
-
-static void launching_init(struct session *session, void *memory)
-{
-	session->launching = memory;
-	session->launching->session = session;
-}
-
-void launching_join(struct session *session)
-{
-	struct launching *launching = session->launching;
-
-	if (launching->is_listed)
-		return;
-	lock_take(&lock);
-	LIST_PUSH(workers, launching);
-	lock_release(&lock);
-	launching->is_listed = true;
-}
-
-static void launching_leave(struct session *session, _unused_ bool device_lost)
-{
-	struct launching **link = &workers;
-
-	if (!session->launching->is_listed)
-		return;
-	lock_take(&lock);
-	while (*link != session->launching)
-		link = &(*link)->next;
-	*link = session->launching->next;
-	lock_release(&lock);
-}
-
-const struct session_part launching_part = {
-	.size = sizeof(struct launching),
-	.begin = launching_init,
-	.end = launching_leave,
-};
-
-bool launching_any(const struct session *but)
-{
-	bool is_any = false;
-
-	lock_take(&lock);
-	for (const struct launching *one = workers; one && !is_any; one = one->next)
-		is_any = one->session != but && atomic_load(&one->is_on);
-	lock_release(&lock);
-	return is_any;
 }

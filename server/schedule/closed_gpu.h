@@ -6,7 +6,7 @@
  * Closed GPUs. Workers give a closed GPU no new work: it is closed for quiet calls and for lone
  * work (quiet.h). It opens by itself when its time is over.
  *
- * A worker is launching while it is in a driver call that gives kernels to the GPU.
+ * A GPU is closed for other programs during the turn of a program on probation (probation.h), too.
  */
 
 #include <stdatomic.h>
@@ -14,19 +14,11 @@
 #include <stdint.h>
 
 #include "base.h"
+#include "launching.h"
 #include "server/driver/driver.h"
 
 struct device;
 struct session;
-
-/* A session's part: whether its worker is launching. */
-struct launching {
-	struct session *session;
-	struct launching *next; /* in the list of all, under the lock of closed_gpu.c */
-	bool is_listed;
-	atomic_bool is_on; /* the worker gives kernels to a GPU that it found open */
-	bool is_lone;      /* ... or that it has closed itself. The worker's */
-};
 
 /* A GPU's part. Zero-initialised is open. */
 struct closed_gpu {
@@ -41,13 +33,10 @@ struct closed_gpu {
 /* For how long a GPU is closed at most. */
 #define CLOSED_MAX_NS UINT64_C(10000000000)
 
-/* How many GPUs are closed. */
-extern atomic_uint closed_n;
-
 /* Whether any GPU may be closed now; that may change at any time. */
 static inline bool closed_any(void)
 {
-	return atomic_load(&closed_n) > 0;
+	return atomic_load(&launching_n_reasons) > 0;
 }
 
 /*
@@ -75,11 +64,11 @@ bool closed_end_lone(struct closed_gpu *closed, uint64_t number);
 /* Worker, before new work for the GPU: sleeps while it is closed. */
 void closed_wait(struct session *session, struct device *device);
 
-/* Worker, when the session has opened a GPU: launching_any() looks at it from now on. */
-void launching_join(struct session *session);
-
-/* Whether a worker is launching now, other than that of session `but'. */
-bool launching_any(const struct session *but);
+/*
+ * The same once the mark of the work is published (at_work.h): a worker that looks for work now
+ * sees the mark, or this one finds the GPU closed.
+ */
+void closed_wait_again(struct session *session, struct device *device);
 
 /* The second half of launching_begin(), if a GPU is closed. */
 bool launching_begin_late(struct launching *launching, struct device *device);

@@ -33,6 +33,7 @@ static const struct gate_row {
 	[GATE_DRAIN] = {LOOKS(20 * US, 2 * MS), .cause = "a stream of which waits for a semaphore"},
 	[GATE_CLOSED] = {LOOKS(20 * US, 20 * US), .is_for_others = true,
 		.cause = "a graph of which has a loop on the GPU"},
+	[GATE_PROBATION] = {LOOKS(20 * US, 200 * US), .is_for_others = true},
 	/* A kernel prints beside others then, and both may get lines of the other. */
 	[GATE_PRINT] = {LOOKS(200 * US, 200 * US), .most_ns = 200 * MS},
 	[GATE_LOOP] = {LOOKS(20 * US, MS), .is_for_others = true,

@@ -32,6 +32,7 @@ enum gate {
 	GATE_PARKED,     /* a host function of the stream runs (server/stream/park.h) */
 	GATE_DRAIN,      /* while a stream is blocked: the stream is far ahead of the GPU */
 	GATE_CLOSED,     /* the GPU is closed for a quiet call or lone work (closed_gpu.h) */
+	GATE_PROBATION,  /* it is not the turn of the session's program (probation.h) */
 	GATE_PRINT,      /* other clients print (server/stream/printf_capture.h) */
 	GATE_LOOP,       /* a loop of another client is on the GPU (loop_turn.h) */
 	GATE_BLOCKED,    /* no more streams may be blocked (blocked_streams.h) */

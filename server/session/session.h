@@ -88,6 +88,7 @@ struct session {
 	uid_t account_uid;   /* of the account that pays: a user may have many UIDs */
 	int connection;      /* not owned */
 	const char *command; /* not owned: argv[0]; may be NULL */
+	uint32_t program;    /* from its HELLO */
 	struct group *group; /* a reference; NULL: none */
 	struct group *cgroups[CGROUP_LEVELS_MAX]; /* the same, then NULL; the nearest one first */
 	uint32_t group_threads;                   /* active threads of that group, together */
@@ -107,6 +108,7 @@ struct session {
 	atomic_bool has_to_end;       /* set by another worker, with on_news (borrowers.h) */
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
+	atomic_bool had_work;         /* set when a GPU fault was noted: it had work on a GPU */
 	atomic_uint memory_wanted;    /* bits of eviction.h: what its worker has to look at */
 	atomic_bool waits_for_others; /* set by the worker: it waits for work of other sessions */
 	atomic_bool is_held;          /* set by the loop: one of the next two is set */
@@ -197,6 +199,7 @@ struct session {
 	struct background *background;    /* what it has on a GPU, of a background session */
 	struct foreground *foreground;    /* what it feels, of a foreground session */
 	struct launching *launching;      /* whether its worker is launching */
+	struct probation *probation;      /* whether its program is on probation */
 	struct launch_batch *batch;       /* launches that wait for the next one */
 	struct chain_cache *chain_caches; /* of its streams */
 	unsigned n_chain_caches;

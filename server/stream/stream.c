@@ -218,6 +218,8 @@ CUresult stream_begin(struct session *session, struct stream *stream, CUstream *
 		closed_wait(session, stream->device);
 	*ret_real = stream->real;
 	at_work_mark(session, stream->id, MARK_WORK);
+	if (unlikely(closed_any()))
+		closed_wait_again(session, stream->device);
 	if (stream->is_null) {
 		turns->serial++;
 		return turns->unjoined ? join_blocking(session, turns) : CUDA_SUCCESS;
@@ -285,11 +287,22 @@ static void free_real(struct stream *stream, bool device_lost)
 	context_share_unref(TAKE_PTR(stream->share), device_lost);
 }
 
+/* A destroyed stream and a later one of the same ID have one mark. */
+static void unmark(struct session *session, const struct stream *stream)
+{
+	const struct stream *other = session->n_closed > 0 ? session->busy : NULL;
+
+	for (; other; other = other->next_busy)
+		if (other->id == stream->id)
+			return;
+	at_work_mark(session, stream->id, 0);
+}
+
 /* The stream is at rest, or the context is lost. It is not on the busy list. */
 static void stream_rest(struct session *session, struct stream *stream, bool device_lost)
 {
 	stream->is_busy = false;
-	at_work_mark(session, stream->id, 0);
+	unmark(session, stream);
 	unlink_unjoined(stream);
 	/* The seqno of a NULL stream includes the blocking streams, which end before it does. */
 	if ((!stream->is_null || stream->is_closed) && !device_lost)

@@ -317,6 +317,37 @@ def test_dead_client_that_waits_for_a_kernel():
         equal([c["pid"] for c in fault["clients"]], [runner.pid])
 
 
+def test_probation():
+    """After one fault, a program has the GPU while no other program has work."""
+    with mps.Service({"SOFTGPU_LAUNCH_US": "1000"}) as service:
+        once = ("once", service.folder + "/once", "2")
+        service.run_ok(*once)
+        wait_for("the end of its server", lambda: not service.servers())
+        contains(service.control_log(), "A program of user %d has caused a GPU fault: it is on "
+                                        "probation for 600 s" % os.getuid())
+        equal(field(service.command("get_last_fault").stdout, "Program")[:12], "on probation")
+        with open(service.folder + "/other", "w", encoding="utf-8"):
+            neighbour = service.popen("once", service.folder + "/other", "60")
+        service.wait_for_active(neighbour)
+        process = service.popen(*once)
+        service.wait_for_log("Client {PID: %d, Context ID: 2} is on probation for" % process.pid)
+        contains(service.command("ps", "-l").stdout, " PROBATION ")
+        before = service.stats(service.server())["launches"]
+        code, out, err = service.finish(process)
+        equal(code, 0, out + err)
+        # Both have had their turns: an eighth and three quarters of the time.
+        launches = int(re.search(r"(\d+) launches", out)[1])
+        others = service.stats(service.server())["launches"] - before - launches
+        assert launches > 20 and others > launches, (launches, others)
+        # Another fault, of the same program on probation: the neighbour had no work at that time.
+        os.unlink(service.folder + "/once")
+        service.run_ok(*once)
+        equal(service.finish(neighbour)[0], 1)
+        fault = wait_for("the report", lambda: len(last_faults(service, 2)) == 2 and last_fault(service))
+        equal((fault["certain"], fault["known_by"], fault["program"]),
+              (True, "no other client had work on the GPU", "quarantined"))
+
+
 def test_the_last_ones():
     with mps.Service() as service:
         for n in range(18):
@@ -359,7 +390,7 @@ def test_reports_with_one_server():
         contains(said[7001], '%d "' % culprit.pid)
         contains(said[7001], "of user 7001, group secret")
         contains(said[7002], "%d of user 7001" % culprit.pid)
-        for word in ("/fault", "storePi", "secret"):
+        for word in ('/fault"', "storePi", "secret"):
             assert word not in said[7002], said[7002]
         equal(said[7003], "No fault is known\n")
 

@@ -129,8 +129,8 @@ def test_daemon():
         assert abs(age_s) < 600, age_s
         for kind, labels in (("mps", {}), ("mps_user", {"uid": str(os.getuid())})):
             equal([families["%s_%s_total" % (kind, name)].value(**labels) for name in
-                   ("server_starts", "server_failures", "gpu_faults", "quarantines",
-                    "accepted_clients", "refused_clients")], [1, 0, 0, 0, 1, 0])
+                   ("server_starts", "server_failures", "gpu_faults", "probations", "quarantines",
+                    "accepted_clients", "refused_clients")], [1, 0, 0, 0, 0, 1, 0])
         equal(families["mps_servers"].value(state="active"), 1)
         equal(families["mps_clients"].value(), 1)
         equal(families["mps_waiting_clients"].value(), 0)
@@ -158,12 +158,13 @@ def test_failures_and_refusals():
 
 
 def test_faults():
-    """A program that faults twice is quarantined."""
+    """A program that faults is on probation; after the second fault it is quarantined."""
     with mps.Service() as service:
         for _ in range(2):
             service.run_ok("fault")
             wait_for("the end of its server", lambda: not service.servers())
-        equal(totals(service, "gpu_faults", "quarantines", "server_failures"), [2, 1, 0])
+        equal(totals(service, "gpu_faults", "probations", "quarantines", "server_failures"),
+              [2, 1, 1, 0])
         uid = str(os.getuid())
         families = metrics(service)
         equal([families["mps_user_%s_total" % name].value(uid=uid)

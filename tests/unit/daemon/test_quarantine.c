@@ -5,6 +5,12 @@
  * (daemon/state/quarantine.c).
  */
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
 #include "base.h"
 #include "scene.h"
 
@@ -66,9 +72,15 @@ static const struct scene_row rows[] = {
 		ONE_FAULT " 61s A2:7 S2+ S2:fault=A2 S2:crash A3:7 S3+ 250ms",
 		"S3 of A: A3; closed A1 A2", NULL},
 
+	/* ---- probation */
+	{"after one fault the program keeps its server, on probation", ONE_FAULT BOTH,
+		"S2 of A starting; waiting A8 A9; closed A1",
+		"has caused a GPU fault: it is on probation for 600 s"},
+	{"... which its clients are told of", ONE_FAULT " 59s" BOTH,
+		"S2 of A starting; waiting A8 A9; closed A1",
+		"is on probation for 541 s, because its program, "},
+
 	/* ---- a server of its own */
-	{"one fault is forgiven", ONE_FAULT BOTH, "S2 of A starting; waiting A8 A9; closed A1",
-		NULL},
 	{"two faults within a minute are not", TWO_FAULTS BOTH,
 		"S3 of A starting; S4 of A starting; waiting A8 A9; closed A1 A2",
 		"has caused 2 GPU faults within 60 s: it is quarantined"},
@@ -110,7 +122,42 @@ static const struct scene_row rows[] = {
 		"S11 of A starting; waiting A12 A13; closed A1..A9 A11", NULL},
 };
 
+/* What the server of a client is told. */
+static const struct probation_row {
+	const char *rule, *script, *client;
+	uint32_t left_ms;
+} probations[] = {
+	{"a program that has caused no fault is not on probation", "A1:7 S1+", "A1", 0},
+	{"one that has caused a fault is", ONE_FAULT " 1s A8:7 S2+", "A8", 599000},
+	{"... for ten minutes", ONE_FAULT " 599s A8:7 S2+", "A8", 1000},
+	{"... and no longer", ONE_FAULT " 600s A8:7 S2+", "A8", 0},
+	{"other programs are not", ONE_FAULT " 1s A9:8 S2+", "A9", 0},
+	{"nor the same program of another user", ONE_FAULT " 1s B1:7 S2+", "B1", 0},
+	{"nor one whose server has no other programs", ONE_FAULT " 1s A8!7 S2+", "A8", 0},
+	{"nor one that is quarantined", TWO_FAULTS " 1s A8:7 S3+", "A8", 0},
+	{"a fault in more than a minute renews it",
+		ONE_FAULT " 300s A2:7 S2+ S2:fault=A2 S2:crash 1s A8:7 S3+", "A8", 599000},
+	{"a fault whose cause is unknown puts no program on probation",
+		"A1:7 S1+ S1:fault S1:crash 1s A8:7 S2+", "A8", 0},
+};
+
+static void test_probation(void **state)
+{
+	const struct probation_row *row = *state;
+
+	scene_begin(row->script);
+	assert_int_equal(scene_limits(row->client)->probation_ms, row->left_ms);
+	scene_end();
+}
+
 int main(void)
 {
-	return scene_run_rows("quarantine", rows, ARRAY_SIZE(rows));
+	struct CMUnitTest tests[ARRAY_SIZE(probations)];
+	int n_failed = scene_run_rows("quarantine", rows, ARRAY_SIZE(rows));
+
+	for (size_t i = 0; i < ARRAY_SIZE(tests); i++)
+		tests[i] = (struct CMUnitTest){.name = probations[i].rule,
+			.test_func = test_probation,
+			.initial_state = (void *)&probations[i]};
+	return n_failed + cmocka_run_group_tests_name("probation", tests, NULL, NULL);
 }
