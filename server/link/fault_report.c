@@ -16,6 +16,7 @@
 
 #include "client.h"
 #include "daemon_link.h"
+#include "survivor.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -24,6 +25,9 @@
 
 /* After the fault: by then the kernel's log has been read. */
 #define ADDRESS_MS 600
+
+/* Other clients than suspects: so many lines say whether they had work. */
+#define OTHERS_LOGGED 16
 
 static bool is_known(const struct fault_report *report)
 {
@@ -47,6 +51,15 @@ static bool any_had_work(const struct client_conn *conns)
 static bool has_seen_it(const struct client_conn *conn)
 {
 	return !conn->is_inactive && conn->session->id == fault_session();
+}
+
+/* As the cause, or a suspect. */
+static bool is_listed(const struct fault_report *report, const struct client_conn *conn)
+{
+	for (unsigned i = 0; i < report->n_suspects; i++)
+		if (report->suspects[i].id == conn->id)
+			return true;
+	return false;
 }
 
 /* The GPU, if all of them use only this one. */
@@ -93,6 +106,26 @@ static void log_suspects(const struct fault_report *report)
 			(int)report->suspects[i].pid, report->suspects[i].session);
 }
 
+/* Clients whose memory the address of the fault is in are not known yet. */
+static void log_others(const struct fault_report *report, const struct client_conn *conns)
+{
+	const CUresult fault = (CUresult)report->frame.result;
+	unsigned n = 0;
+
+	for (const struct client_conn *conn = conns; conn; conn = conn->next) {
+		const struct survivor_facts facts = {
+			.had_work = atomic_load(&conn->session->had_work)};
+
+		if (conn->is_inactive || is_listed(report, conn))
+			continue;
+		if (n++ < OTHERS_LOGGED)
+			log_line("Client {PID: %d, Context: %u} %s", (int)conn->pid,
+				conn->session->id, survivor_text(survivor_of(fault, &facts)));
+	}
+	if (n > OTHERS_LOGGED)
+		log_line("... and %u more clients", n - OTHERS_LOGGED);
+}
+
 void fault_report_begin(struct fault_report *report, const struct client_conn *conns)
 {
 	bool (*const may_have_caused_it)(const struct client_conn *conn) =
@@ -113,6 +146,7 @@ void fault_report_begin(struct fault_report *report, const struct client_conn *c
 		log_culprit(report, 0, ".");
 	else
 		log_suspects(report);
+	log_others(report, conns);
 	log_line("Server is handling a fatal GPU error.");
 	log_line("The error is %s (%d)", report->frame.result_name, (int)report->frame.result);
 }

@@ -342,6 +342,7 @@ def test_probation():
         # Another fault, of the same program on probation: the neighbour had no work at that time.
         os.unlink(service.folder + "/once")
         service.run_ok(*once)
+        service.wait_for_log("Client {PID: %d, Context: 1} had no work on the GPU" % neighbour.pid)
         equal(service.finish(neighbour)[0], 1)
         fault = wait_for("the report", lambda: len(last_faults(service, 2)) == 2 and last_fault(service))
         equal((fault["certain"], fault["known_by"], fault["program"]),

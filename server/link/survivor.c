@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Survivors of faults.
+ *
+ * Invariant: a client of which anything is not known is none.
+ */
+
+#include "survivor.h"
+
+/* The bytes that were lost may be of any client. */
+static bool is_of_memory(CUresult fault)
+{
+	return fault == CUDA_ERROR_ECC_UNCORRECTABLE || fault == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
+	       fault == CUDA_ERROR_CONTAINED;
+}
+
+enum survivor survivor_of(CUresult fault, const struct survivor_facts *facts)
+{
+	if (is_of_memory(fault))
+		return SURVIVOR_NO_MEMORY;
+	if (facts->had_work)
+		return SURVIVOR_HAD_WORK;
+	return facts->has_address ? SURVIVOR_HAS_ADDRESS : SURVIVOR_YES;
+}
+
+const char *survivor_text(enum survivor survivor)
+{
+	static const char *const texts[SURVIVORS] = {
+		[SURVIVOR_YES] = "had no work on the GPU",
+		[SURVIVOR_HAD_WORK] = "had work on the GPU",
+		[SURVIVOR_HAS_ADDRESS] = "has the address of the fault in its memory",
+		[SURVIVOR_NO_MEMORY] = "may have lost memory by the fault",
+	};
+
+	return texts[survivor];
+}
