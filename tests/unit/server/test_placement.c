@@ -26,11 +26,17 @@ enum {
 	FIRST_OFFSET = GLOBALS_ALIGN + 8,
 };
 
-static void load(const void *image, size_t size)
+static void load_unplaced(const void *image, size_t size)
 {
-	harness.session->limits.oversubscribe = OVERSUBSCRIBE_YES;
+	harness.session->limits.oversubscribe = OVERSUBSCRIBE_NO;
 	harness_send_image(image, size);
 	assert_int_equal(send_library_load(LIBRARY, size), CUDA_SUCCESS);
+}
+
+static void load(const void *image, size_t size)
+{
+	load_unplaced(image, size);
+	harness.session->limits.oversubscribe = OVERSUBSCRIBE_YES;
 }
 
 static void unload(void)
@@ -303,6 +309,55 @@ static void test_functions(void **state)
 	}
 }
 
+static void check_unread(const struct cubin_file *file, const char *before, const char *moving)
+{
+	uint64_t address;
+
+	load_unplaced(file, sizeof(*file));
+	assert_false(is_own("a constant", &address));
+	atomic_store(&harness.session->is_moving, false);
+	assert_string_equal(library_stays_with(harness.session, library()), before);
+	atomic_store(&harness.session->is_moving, true);
+	if (moving)
+		assert_string_equal(library_stays_with(harness.session, library()), moving);
+	else
+		assert_null(library_stays_with(harness.session, library()));
+	unload();
+	assert_null(library_immovable(harness.session));
+}
+
+/* Where no variables are placed, nobody reads the code before its session is about to move. */
+static void test_unread(void **state)
+{
+	static const char may[] = "it may have code whose variables the driver has placed";
+	struct cubin_file file = plain_cubin();
+
+	(void)state;
+	check_unread(&file, may, "it has code whose variables the driver has placed");
+	memcpy(file.names + file.symbols[SECOND].st_name, "malloc", 7);
+	check_unread(&file, may, "its kernels may have memory of the device heap");
+	file = plain_cubin();
+	file.sections[INITIAL].sh_size = file.sections[ZEROS].sh_size = 0;
+	check_unread(&file, may, NULL);
+}
+
+/* What another server has placed stays there. */
+static void test_kept_unplaced(void **state)
+{
+	struct session_device *sdev = session_device_get(harness.session, 0);
+	struct cubin_file file = plain_cubin();
+	uint64_t place = 0, first;
+
+	(void)state;
+	assert_int_equal(
+		space_take(harness.session, sdev, GLOBALS_ALIGN + (1 << 20), &place), CUDA_SUCCESS);
+	load_unplaced(&file, sizeof(file));
+	assert_true(library_keep_place(harness.session, library(), 0, place));
+	assert_true(is_own("first", &first));
+	assert_int_equal(first, place + FIRST_OFFSET);
+	unload();
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_session, close_session)
@@ -317,6 +372,8 @@ int main(void)
 		TEST(test_kept),
 		TEST(test_none),
 		TEST(test_functions),
+		TEST(test_unread),
+		TEST(test_kept_unplaced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
