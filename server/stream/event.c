@@ -301,15 +301,16 @@ static void events_note(struct session *session, struct record_notes *notes)
 {
 	struct event *event;
 	uint32_t at = 0;
+	uint64_t without = 0; /* GPUs whose anchor does not pass, one bit each */
 
 	while ((event = handle_next(&session->events, &at))) {
-		uint64_t ns;
+		uint64_t ns, gpu = event->real ? 1ull << event->sdev->device->ordinal : 0;
 
-		if (event->flags & CU_EVENT_DISABLE_TIMING)
+		if (event->flags & CU_EVENT_DISABLE_TIMING || gpu & without)
 			continue;
 		if (event->real && event_anchor_make(session, event->sdev) != CUDA_SUCCESS)
-			continue;
-		if (event_time(session, event, &ns))
+			without |= gpu;
+		else if (event_time(session, event, &ns))
 			record_notes_add(
 				notes, RECORD_EVENT, event->id, event->sdev->device->ordinal, ns);
 	}
@@ -328,7 +329,7 @@ static bool events_recall(struct session *session, const struct record_note *not
 		return false;
 	event->recorded_ns = note->value;
 	event->sdev = sdev;
-	return event_anchor_make(session, sdev) == CUDA_SUCCESS;
+	return true;
 }
 
 static void events_begin(struct session *session, void *part)

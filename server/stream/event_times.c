@@ -71,7 +71,7 @@ bool event_time(struct session *session, const struct event *event, uint64_t *re
 		return event->recorded_ns > 0;
 	device = event->sdev->device->ordinal;
 	/* A graph has made the real event, which may not have been recorded yet. */
-	if (!times->anchors[device] || session_device_enter(session, event->sdev) != CUDA_SUCCESS ||
+	if (event_anchor_make(session, event->sdev) != CUDA_SUCCESS ||
 		cuda.cuEventElapsedTime(&ms, event->real, times->anchors[device]) != CUDA_SUCCESS)
 		return event->recorded_ns > 0;
 	*ret_ns = times->anchors_ns[device] - (uint64_t)(int64_t)((double)ms * NS_A_MS);

@@ -21,10 +21,16 @@ struct event_times {
 	uint64_t anchors_ns[DEVICES_MAX];
 };
 
-/* The nanosecond of the clock at which the event was recorded. False: it is not known. */
+/*
+ * The nanosecond of the clock at which the event was recorded. Makes the anchor, if it needs one.
+ * False: it is not known.
+ */
 bool event_time(struct session *session, const struct event *event, uint64_t *ret_ns);
 
-/* Makes the anchor of that GPU, if there is none. The GPU has none of the session's work. */
+/*
+ * Makes the anchor of that GPU, if there is none. CUDA_ERROR_NOT_READY: it has not passed within a
+ * second.
+ */
 CUresult event_anchor_make(struct session *session, struct session_device *sdev);
 
 /* The session ends. */
