@@ -144,7 +144,10 @@ void module_add_soft_limit(struct table *table, const struct group *group)
 	const struct settings settings = groups_settings(group, &none);
 	char size[SIZE_TEXT_MAX] = UNLIMITED;
 
-	if (setting_is_set(&settings, SETTING_SOFT_LIMIT))
+	/* Each value is one that the option takes. */
+	if (settings.soft_limit == 0)
+		snprintf(size, sizeof(size), "0");
+	else if (setting_is_set(&settings, SETTING_SOFT_LIMIT))
 		format_size(settings.soft_limit, size, sizeof(size));
 	table_add(table, "%s", size);
 }

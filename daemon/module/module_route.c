@@ -28,6 +28,8 @@ static const char *skip_root(const struct daemon *daemon, const char *text)
 	const char *root = daemon->config.cgroup_root;
 	size_t length = strlen(root);
 
+	if (strcmp(text, root) == 0)
+		return "/";
 	return strncmp(text, root, length) == 0 && text[length] == '/' ? text + length : text;
 }
 
@@ -72,8 +74,10 @@ static bool read_path(struct conn *conn, const struct slot *slot, const struct n
 			text);
 	other = find_with(slot, namespace, path);
 	if (other)
-		return command_fail(conn, "Clients of the cgroup %s come to the namespace %s", path,
-			other->group->name);
+		return command_fail(conn,
+			"Clients of the cgroup %s come to the namespace %s: set another --cgroup "
+			"there first, or none",
+			path, other->group->name);
 	snprintf(route->cgroup, sizeof(route->cgroup), "%s", path);
 	return true;
 }

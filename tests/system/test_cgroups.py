@@ -82,6 +82,9 @@ def test_wrong_routes():
         equal(pool.command("namespace", "get", "other", "pool", "cgroup").stdout, "none\n")
         pool.command("namespace", "create", "third", "--server=pool", "--cgroup=/sys/fs/cgroup/third")
         equal(pool.command("namespace", "get", "third", "pool", "cgroup").stdout, "/third\n")
+        pool.command("namespace", "set", "third", "--server=pool", "--cgroup=/sys/fs/cgroup", "--soft-limit=0")
+        equal(pool.command("namespace", "get", "third", "pool", "cgroup").stdout, "/\n")
+        equal(pool.command("namespace", "get", "third", "pool", "soft-limit").stdout, "0\n")
         equal(pool.command("namespace", "get", "small", "pool", "cgroup-depth").stdout, "3\n")
 
 
