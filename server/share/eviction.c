@@ -189,12 +189,19 @@ bool eviction_is_in(const struct session *session, const struct group *group)
 	return !group;
 }
 
+/* Some of its memory waits for space, so the rest, which has come back, is of no use to it yet. */
+static bool is_coming_back(const struct eviction *one)
+{
+	return one->waits_ns > 0 && eviction_bytes(one->session) > 0;
+}
+
 uint64_t eviction_may_leave(
 	const struct eviction *one, const struct session *other, const struct eviction_lack *lack)
 {
 	if (!eviction_is_in(one->session, lack->within))
 		return 0;
-	if (eviction_is_allowed(one->session) && eviction_is_allowed(other))
+	if ((eviction_is_allowed(one->session) && eviction_is_allowed(other)) ||
+		(is_coming_back(one) && eviction_bytes(other) > 0))
 		return eviction_present(one, lack->device);
 	return soft_limit_is_set(other, lack->device)
 		       ? soft_limit_borrowed(one->session, lack->device)

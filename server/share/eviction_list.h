@@ -20,7 +20,10 @@ uint64_t eviction_stay_ns(void);
 /* What the session has on that GPU: also arrays and the like, which cannot leave. */
 uint64_t eviction_present(const struct eviction *one, uint32_t device);
 
-/* What may leave for the other session: all of it, or what is borrowed. */
+/*
+ * What may leave for the other session: all of it, or what is borrowed. Of two whose memory comes
+ * back, which both have only a part, all: else neither might get the rest.
+ */
 uint64_t eviction_may_leave(
 	const struct eviction *one, const struct session *other, const struct eviction_lack *lack);
 

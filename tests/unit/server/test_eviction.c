@@ -474,7 +474,8 @@ enum kind {
 	BORROWS = 's',      /* idle, without `oversubscribe', with 4 bytes beyond its soft limit */
 	WAITS_BEYOND = 'v', /* such a one that waits for space */
 	BORROWS_TOO = 'r',  /* with `oversubscribe' */
-	INSIDE = 'h'        /* idle, without `oversubscribe', inside its soft limit */
+	INSIDE = 'h',       /* idle, without `oversubscribe', inside its soft limit */
+	COMES_BACK = 'n'    /* waits, without either, and one of its bytes is away */
 };
 
 static const struct row {
@@ -503,6 +504,10 @@ static const struct row {
 	{"... not what is not", "hhoi", 5, 0, "", 0, STAY_OFF, 100},
 	{"... also of one that has waited longer", "v---", 5, 200, "0", 4, STAY_NOTHING, 100},
 	{"borrowers first", "iir-", 5, 0, "2", 5, STAY_NOTHING, 0},
+	{"both come back: what a later one has got", "on--", 20, 50, "1", 9, STAY_OFF, 1000},
+	{"... not for new memory", "on--", 20, 0, "", 0, STAY_OFF, 1000},
+	{"... inside the soft limit, of one that has waited longer", "on--", 20, 200, "1", 9,
+		STAY_OFF, 1000},
 	{"room in a group: its members", "sSsS", 5, 0, "13", 5, STAY_NOTHING, 100},
 	{"... what they have borrowed", "sHOs", 5, 0, "", 0, STAY_OFF, 100},
 	{"... all, if they oversubscribe", "iIfO", 15, 0, "1", 10, STAY_OFF, 0},
@@ -524,7 +529,7 @@ static void make_candidate(unsigned i, enum kind letter)
 	one->session.eviction = &one->eviction;
 	one->session.receiver.control = harness.session->receiver.control;
 	one->session.limits.oversubscribe =
-		strchr("osvh", kind) ? OVERSUBSCRIBE_NO : OVERSUBSCRIBE_YES;
+		strchr("osvhn", kind) ? OVERSUBSCRIBE_NO : OVERSUBSCRIBE_YES;
 	one->session.limits.soft[0] = UINT64_MAX;
 	if (strchr("svhr", kind))
 		one->session.limits.soft[0] = kind == INSIDE ? 10 : 6;
@@ -535,7 +540,8 @@ static void make_candidate(unsigned i, enum kind letter)
 		full_group.soft[k] = UINT64_MAX;
 	eviction_join(&one->session);
 	eviction_note_idle(&one->session, kind == FRESH ? now : now - 1000000000 + i);
-	if (strchr("bwv", kind))
+	one->eviction.away[0] = kind == COMES_BACK;
+	if (strchr("bwvn", kind))
 		eviction_set_busy(&one->session, true, kind == BUSY ? 0 : 100);
 }
 
@@ -556,6 +562,7 @@ static void test_choice(void **state)
 
 		memset(asked, 0, sizeof(asked));
 		harness.session->limits.soft[0] = row->soft ? row->soft : UINT64_MAX;
+		harness.session->eviction->away[0] = row->since_ns > 0 && row->soft == 1000;
 		harness.session->limits.oversubscribe =
 			row->soft ? OVERSUBSCRIBE_NO : OVERSUBSCRIBE_YES;
 		for (unsigned k = 0; k < CANDIDATES; k++)
