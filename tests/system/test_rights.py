@@ -99,8 +99,8 @@ STATE = ("get_server_list", "get_client_list S", "get_default_active_thread_perc
          "get_default_client_priority", "get_default_device_pinned_mem_limit 0", "group list",
          "log_level", "get_active_thread_percentage S", "get_client_priority S",
          "get_device_pinned_mem_limit S 0")
-# These end the server or the client.
-ENDS = ("terminate_client", "shutdown_server")
+# These end the server or the client, or move the client to another server.
+ENDS = ("terminate_client", "shutdown_server", "restart_server")
 REFUSED = "Operation not permitted: "
 MISTAKES = re.compile(r"Usage: |Unknown command|not found", re.M)
 
