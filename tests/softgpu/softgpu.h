@@ -17,6 +17,8 @@
  *                             holds, is not free for the others. It needs locks of open file
  *                             descriptions; /proc/PID/fd/N of a memfd serves, and leaves nothing
  *                             (default: each process has a memory of its own)
+ * SOFTGPU_CARD_LATE_MS=N      what a process has of that memory without a descriptor is free N ms
+ *                             after its end (default: at its end)
  * SOFTGPU_SMS=N               SMs of each device, 1 to 256 (default 132)
  * SOFTGPU_COMPUTE_MODE=LIST   0 or default, 2 or prohibited, 3 or exclusive, for one device
  *                             in order ("3,0"); the last holds for all further devices.

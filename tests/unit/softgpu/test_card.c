@@ -199,6 +199,30 @@ static void others_child(void)
 }
 CARD_CHILD(others)
 
+/* The driver frees what a process had a while after its end. */
+static void late_child(void)
+{
+	struct process process = process_new(take_each_kind);
+	unsigned n_ms = 0;
+
+	process_await(&process);
+	context_open();
+	CHECK(free_bytes() == 4 * MIB);
+	process_end(&process);
+	CHECK(free_bytes() < 16 * MIB);
+	for (; free_bytes() < 16 * MIB; n_ms++) {
+		CHECK(n_ms < 10000);
+		usleep(1000);
+	}
+	CHECK(n_ms > 0);
+}
+
+static void late(void **state)
+{
+	(void)state;
+	in_child(late_child, CARD, card_setting, "SOFTGPU_CARD_LATE_MS=100", (char *)NULL);
+}
+
 static void export_chunk(int sock)
 {
 	CUmemGenericAllocationHandle handle = chunk_new(2 * UNIT);
@@ -508,6 +532,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 #define ROW(name) cmocka_unit_test_setup_teardown(name, card_make, card_remove)
 		ROW(others),
+		ROW(late),
 		ROW(descriptor),
 		ROW(kills),
 		ROW(pieces),
