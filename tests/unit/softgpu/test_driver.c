@@ -571,6 +571,40 @@ static void attributes_child(void)
 }
 CHILD(attributes)
 
+static CUtexObject texture_of(CUarray array)
+{
+	CUDA_RESOURCE_DESC resource = {
+		.resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = array};
+	CUDA_TEXTURE_DESC sampler = {.filterMode = CU_TR_FILTER_MODE_POINT};
+	CUtexObject texture;
+
+	OK(CU(cuTexObjectCreate)(&texture, &resource, &sampler, NULL));
+	return texture;
+}
+
+/*
+ * Values of textures are numbers that come again: textures that are made in the same order have
+ * the same values, and a later one has that of one that has ended.
+ */
+static void texture_values_child(void)
+{
+	CUDA_ARRAY_DESCRIPTOR shape = {16, 16, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+	CUtexObject first, second;
+	CUarray array;
+
+	context_open();
+	OK(CU(cuArrayCreate)(&array, &shape));
+	first = texture_of(array);
+	second = texture_of(array);
+	CHECK(second == first + 1);
+	OK(CU(cuTexObjectDestroy)(first));
+	CHECK(texture_of(array) == first);
+	OK(CU(cuTexObjectDestroy)(second));
+	OK(CU(cuTexObjectDestroy)(first));
+	CHECK(texture_of(array) == first && texture_of(array) == second);
+}
+CHILD(texture_values)
+
 /* Wrong handles are errors here; the driver may crash. */
 static void handles_child(void)
 {
@@ -624,6 +658,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(machine_code),
 		cmocka_unit_test(grid_barrier),
 		cmocka_unit_test(attributes),
+		cmocka_unit_test(texture_values),
 		cmocka_unit_test(handles),
 		cmocka_unit_test(fail_switch),
 		cmocka_unit_test(fail_any),
