@@ -30,6 +30,8 @@ BETWEEN_S = (0.0002, 0.02)
 # One for each kind of object, and programs with several threads.
 PROGRAMS = ("graph_capture", "graph_nodes", "events", "callbacks", "stream_overlap", "transpose",
             "thread_streams", "green_ended", "constants")
+# So many programs have to be among those that moved: another round follows until they are.
+KINDS = len(PROGRAMS) + 1 if LONG else len(PROGRAMS) // 2 + 1
 # With many objects, so that a kill often meets the replay.
 KILLED = ("graph_capture", "graph_update", "graph_random", "alloc_threads", "programmatic",
           "green_contexts")
@@ -106,14 +108,13 @@ def test_programs():
                         reasons[name + ": " + result] += 1
                     else:
                         moves[name] += 1
-            if sum(moves.values()) >= MOVES:
+            if sum(moves.values()) >= MOVES and len(moves) >= KINDS:
                 break
         log = service.server_log()
     assert "cannot go on" not in log, re.findall(".*cannot go on.*", log)
     print("    %d moves of %d programs" % (sum(moves.values()), len(moves)))
     for reason, n in sorted(reasons.items()):
         print("    stayed %d times: %s" % (n, reason))
-    assert len(moves) > (len(PROGRAMS) if LONG else len(PROGRAMS) / 2), moves
 
 
 def restart_and_kill(service, client, victim, delay_s):
