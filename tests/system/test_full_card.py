@@ -141,8 +141,9 @@ def test_every_rest():
                  if got[:2] != (0, name + ": ok\n")]
         n_evicted = len(re.findall(": its memory was evicted", made.server_log()))
     assert not wrong, wrong
-    assert n_evicted > len(names) / 2, "only %d programs were evicted" % n_evicted
-    print("    %d programs" % len(names))
+    # On a machine with idle processors, half of the programs are over before they rest.
+    assert n_evicted > len(names) / 5, "only %d programs were evicted" % n_evicted
+    print("    %d of %d programs were evicted" % (n_evicted, len(names)))
 
 
 if __name__ == "__main__":
