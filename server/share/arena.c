@@ -270,7 +270,7 @@ static struct chunk *free_list_take(struct arena *arena, uint64_t size)
 	return NULL;
 }
 
-static uint32_t parts_of(const struct arena *arena, uint64_t size)
+static uint32_t count_parts(const struct arena *arena, uint64_t size)
 {
 	const uint64_t part = arena->backing->part;
 
@@ -279,7 +279,7 @@ static uint32_t parts_of(const struct arena *arena, uint64_t size)
 
 struct chunk *chunk_begin(struct arena *arena, uint32_t page, uint64_t size)
 {
-	const uint32_t n = parts_of(arena, size);
+	const uint32_t n = count_parts(arena, size);
 	struct chunk *chunk = account_alloc(
 		arena->account, sizeof(*chunk) + n * sizeof(struct part), n * arena->backing->kept);
 	uint64_t offset = 0;

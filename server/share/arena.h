@@ -142,8 +142,8 @@ int arena_pack(const struct arena *arena, struct pack *pack);
 int arena_unpack(struct arena *arena, struct pack *pack);
 
 /*
- * Whether arena_unpack() finds its bytes right, and as many descriptors as it needs, for an arena of
- * `size' bytes on a GPU or in the host space. Does not keep the descriptors. 0 or -errno.
+ * Whether arena_unpack() finds its bytes right, and as many descriptors as it needs, for an arena
+ * of `size' bytes on a GPU or in the host space. Does not keep the descriptors. 0 or -errno.
  */
 int arena_check(
 	struct account *account, uint64_t base, uint64_t size, bool is_host, struct pack *pack);

@@ -44,8 +44,8 @@ static void expect(const char *when)
 	for (int i = 0; i < N; i++) {
 		if (got[i] == want[i] && back[i] == want[i])
 			continue;
-		printf(NAME ": %s: %d is %d for a kernel and %d for the host, not %d\n", when,
-			i, got[i], back[i], want[i]);
+		printf(NAME ": %s: %d is %d for a kernel and %d for the host, not %d\n", when, i,
+			got[i], back[i], want[i]);
 		exit(1);
 	}
 	for (int i = 0; i < 5; i++)
