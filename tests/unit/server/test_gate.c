@@ -99,7 +99,7 @@ static const uint64_t limit_ns[GATES] = {
 	[GATE_MAPPINGS] = S,
 	[GATE_DEFERRED] = S,
 	[GATE_ARRAYS] = S,
-	[GATE_CLOCK] = 100 * MS,
+	[GATE_CLOCK] = S,
 };
 
 /* What it waits for comes at any time: it goes on one pause later at the latest. */
