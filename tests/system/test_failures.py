@@ -104,6 +104,9 @@ def test_adopted_server_stopped():
         service.daemon.wait()
         service.start()
         service.wait_for_log("Adopted server %d" % server, "control")
+        # A server that has not told everything has the time of one that starts.
+        wait_for("what it tells", lambda: service.command(
+            "get_server_status", str(server)).stdout == "ACTIVE\n")
         os.kill(server, signal.SIGSTOP)
         service.run_ok("process2", timeout=20)
         contains(service.control_log(), "has not accepted client")

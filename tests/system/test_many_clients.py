@@ -261,7 +261,7 @@ def test_daemon_that_reads_nothing():
         assert 0 < asked < most, asked
         grown = mps.memory_kib(server) - memory
         print("    %d requests; the server has %d KiB more" % (asked, grown))
-        assert grown < 4096, grown
+        assert grown < 4096 * mps.SLOW, grown  # a sanitizer keeps what was freed
         equal(daemon.read("counters", asked), asked * n)
         daemon.sock.close()
         service.start()

@@ -181,10 +181,9 @@ def test_twice_at_once():
     """The second restart begins while the successor of the first one still opens the GPU."""
     with mps.Service() as service:
         client = Resident(service)
-        old = service.server()
         service.switch.set(1, mps.Switch.STALL, 500, only="cuDevicePrimaryCtxRetain")
-        contains(service.command("restart_server", str(old)).stdout, "moved its 1 clients")
-        contains(restart(service), "moved its 1 clients")
+        for _ in range(2):
+            contains(restart(service), "moved its 1 clients")
         client.ask()
         client.end()
 
