@@ -3,7 +3,7 @@
 /*
  * Survivors of faults.
  *
- * Invariant: a client of which anything is not known is none.
+ * Invariant: a client counts as a survivor only if all facts about it are known.
  */
 
 #include "survivor.h"

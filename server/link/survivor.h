@@ -4,7 +4,8 @@
 
 /*
  * Which clients a GPU fault need not cost anything: nothing of theirs was on the GPU, and the
- * fault cannot have changed their memory. The logs say so; all clients get the error yet.
+ * fault cannot have changed their memory. The logs say so. All clients still get
+ * the error.
  *
  * Any thread.
  */
@@ -23,7 +24,7 @@ enum survivor {
 	SURVIVOR_YES,
 	SURVIVOR_HAD_WORK,
 	SURVIVOR_HAS_ADDRESS, /* its memory may have been written */
-	SURVIVOR_NO_MEMORY,   /* the fault is one of memory, which is nobody's (ECC, NVLink) */
+	SURVIVOR_NO_MEMORY,   /* the bytes that were lost may be of any client (ECC, NVLink) */
 	SURVIVORS,
 };
 

@@ -120,7 +120,10 @@ static unsigned rounds_of(
 		       : 0;
 }
 
-/* What the group, or else cuMemCreate(), lacks for `size' bytes. 0: whoever leaves, too much. */
+/*
+ * How much has to leave so that the group, or else the GPU, has `size' bytes. 0: the GPU is too
+ * small, even if all other sessions left.
+ */
 static uint64_t lack(const struct session_device *sdev, uint64_t size, const struct group *within)
 {
 	uint64_t own = quota_used(&sdev->memory->quota), total = sdev->device->facts.total_memory;
