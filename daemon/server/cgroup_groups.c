@@ -26,6 +26,7 @@
 #include "daemon/conn/conn.h"
 
 #define LOOK_MS 1000
+#define WHY_MAX 128
 
 /* No name of the operator's groups has a colon. */
 #define NAME_PREFIX "cgroup:"
@@ -57,7 +58,7 @@ static void note_members(const struct daemon *daemon, const uint32_t cgroups[CGR
 	}
 }
 
-/* Whoever is connected or waits for a server is a member. */
+/* A client that is connected, or waits for its server, is a member. */
 static void look_for_members(const struct daemon *daemon)
 {
 	list_each (struct group, group, &daemon->groups.cgroups, link)
@@ -163,16 +164,20 @@ static bool has_controller(const struct daemon *daemon)
 	return access(path, F_OK) == 0;
 }
 
-static const char *why_not(int r)
+static void why_not(int r, char text[WHY_MAX])
 {
 	if (r == -E2BIG)
-		return "more than 4 cgroups above it have limits";
-	return r == -ENOSPC ? "256 cgroups with limits have clients" : strerror(-r);
+		snprintf(text, WHY_MAX, "more than %d cgroups of its path have limits",
+			CGROUP_LEVELS_MAX);
+	else if (r == -ENOSPC)
+		snprintf(text, WHY_MAX, "%d cgroups with limits have clients", CGROUPS_MAX);
+	else
+		snprintf(text, WHY_MAX, "%s", strerror(-r));
 }
 
 bool cgroup_groups_join(struct conn *conn)
 {
-	char text[CGROUP_TEXT_MAX];
+	char text[CGROUP_TEXT_MAX], reason[WHY_MAX];
 	const char *why, *path;
 	int r;
 
@@ -184,10 +189,13 @@ bool cgroup_groups_join(struct conn *conn)
 	if (!path)
 		return true;
 	r = join_path(conn->daemon, path, conn->cgroups);
-	return r >= 0 || conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
-				 "The MPS daemon cannot count the memory of the cgroup %.100s "
-				 "(dmem.max, dmem.min): %s",
-				 path, why_not(r));
+	if (r >= 0)
+		return true;
+	why_not(r, reason);
+	return conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
+		"The MPS daemon cannot count the memory of the cgroup %.100s (dmem.max, "
+		"dmem.min): %s",
+		path, reason);
 }
 
 void cgroup_groups_join_process(

@@ -299,7 +299,7 @@ def test_too_many_levels():
         one.end()
         pool.write("", dmem_max=48 * MIB)
         refused = pool.inside(made[-1], "pool", 4)
-        contains(pool.service.finish(refused.process)[2], "more than 4 cgroups above it have limits")
+        contains(pool.service.finish(refused.process)[2], "more than 4 cgroups of its path have limits")
         has(pool.inside(made[-2], "pool", 4)).end()
 
 
