@@ -126,12 +126,17 @@ def test_each_page_is_reachable():
 
 # ---- texts of programs
 
+def literal(text):
+    """The strings of a piece of C, each with those that directly follow it."""
+    for run in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', text):
+        yield "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', run))
+
+
 def literals():
     """The strings of the C sources; a variable part is `…'."""
     for folder in "client", "daemon", "server", "proto", "include":
         for path in glob.glob("%s/%s/**/*.[ch]" % (harness.ROOT, folder), recursive=True):
-            for run in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', read(path)):
-                text = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', run))
+            for text in literal(read(path)):
                 text = text.replace(r"\"", '"').replace(r"\n", " ")
                 yield re.sub(r"%[-+ #0-9.*]*(?:l|ll|z|h)*[a-zA-Z]", "…", text)
 
@@ -169,6 +174,54 @@ def test_commands_exist():
             unknown += [(name(path), word) for word in re.findall(r"mps-control ([a-z][\w-]*)", code)
                         if word not in known]
     equal(unknown, [])
+
+
+# ---- why a client cannot move
+
+GIVES_REASONS = re.compile(r"(obstacle|stays?|stays_with|reason_of|look)$")
+
+
+def reasons():
+    """All strings that tell why: of the functions that return them, and of those that take them."""
+    texts = [read(path) for path in glob.glob(harness.ROOT + "/server/**/*.[ch]", recursive=True)]
+    source = "\n".join(texts)
+    parts = set(re.findall(r"\.(?:obstacle|stays) = (\w+)", source))
+    bodies = [body for name, body in re.findall(r"^(?:static )?const char \*(\w+)\([^;{]*\)\n\{(.*?)^\}",
+                                                source, re.M | re.S)
+              if name in parts or GIVES_REASONS.search(name)]
+    assert len(bodies) > len(parts) > 5, (bodies, parts)
+    bodies += re.findall(r"\b(?:record_give_up|library_set_reason)\(([^;{]*)\);", source)
+    code = re.sub(r"\b[A-Z_]{4,}\b(?! \()", lambda word: macro(source, word.group()), "\n".join(bodies))
+    return {text for text in literal(code) if " " in text}
+
+
+def macro(source, name):
+    """The string that a macro of the server stands for; its name, if it is none."""
+    value = re.search(r'^#define %s (".*")$' % name, source, re.M)
+    return value.group(1) if value else {"MAY_STAY_TEXT": '"it may "'}.get(name, name)
+
+
+def told():
+    """The reasons in the table of docs/reliability.md, and how others begin."""
+    page = read(harness.ROOT + "/docs/reliability.md")
+    table = page.split("| reason | why |")[1].split("\n\n")[0]
+    cells_of = [line.split("|")[1] for line in table.splitlines()[2:]]
+    begins = set(re.findall(r"begin with `([^`]+)`", table))
+    return {text for cell in cells_of for text in re.findall(r"`([^`]+)`", cell)} - begins, begins
+
+
+def test_reasons_to_stay():
+    """Each is in the table, and in a unit test, which makes a session that stays for it."""
+    found = reasons()
+    listed, begins = told()
+    assert len(found) > 25, found
+    equal(sorted(listed - found), [], "(in the table only)")
+    equal(sorted(text for text in found - listed if not text.startswith(tuple(begins))), [],
+          "(not in docs/reliability.md)")
+    tests = "\n".join(text for path in glob.glob(harness.ROOT + "/tests/unit/server/*.c")
+                      for text in literal(read(path)))
+    equal(sorted(text for text in found if text not in tests), [],
+          "(no row in tests/unit/server/test_obstacles.c)")
 
 
 if __name__ == "__main__":
