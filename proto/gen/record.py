@@ -82,15 +82,28 @@ def keys_of(spec, message):
     return ([(message.subject, spec.id_bits)] if is_part else []) + [(f, key_bits(f)) for f in keys]
 
 
+def joined(spans):
+    """Spans (offset, size) in their order; those without a gap between them are one."""
+    found = []
+    for at, size in spans:
+        if found and sum(found[-1]) == at:
+            found[-1] = (found[-1][0], found[-1][1] + size)
+        else:
+            found.append((at, size))
+    return found
+
+
 def lists_of(spec, message):
     """The lists of a rule by name, as C."""
     at_in, at_out = places(spec, message, True), places(spec, message, False)
 
     def spans(fields, at, note):
-        return [f"{{{at[f.name]}, {size_of(spec, f)}}}" for f in fields if note in f.notes]
+        return [f"{{{begin}, {size}}}" for begin, size in joined(
+            sorted((at[f.name], size_of(spec, f)) for f in fields if note in f.notes))]
 
     return {
-        "uses": [f"{{{at_in[f.name]}, {kind_macro(used_kind(f))}}}" for f in uses_of(message)],
+        "uses": [f"{{{at_in[f.name]}, {kind_macro(used_kind(f))}, {str('fixed' in f.notes).lower()}}}"
+                 for f in uses_of(message)],
         "keys": [f"{{{at_in[f.name]}, {bits}}}" for f, bits in keys_of(spec, message)],
         "fixed": spans(message.of(True), at_in, "fixed"),
         "same": spans(message.of(False), at_out, "same"),
@@ -131,6 +144,7 @@ struct record_rule {
 	struct {
 		uint16_t at;
 		uint8_t kind;
+		bool is_fixed;
 	} uses[RECORD_USES_MAX]; /* other objects, by ID */
 	struct {
 		uint16_t at;
@@ -138,7 +152,7 @@ struct record_rule {
 	} keys[RECORD_KEYS_MAX];
 	struct record_span {
 		uint16_t at, size;
-	} fixed[RECORD_FIXED_MAX]; /* what a change of the same key does not change */
+	} fixed[RECORD_FIXED_MAX]; /* what a change of the same key does not change, by offset */
 	struct record_span same[RECORD_SAME_MAX]; /* answers that the client keeps */
 };
 

@@ -261,16 +261,11 @@ static void look_up_uses(
 {
 	const struct record_rule *rule = news->rule;
 
-	for (unsigned i = 0; i < rule->n_uses; i++) {
-		bool is_fixed = false;
-
-		for (unsigned k = 0; k < rule->n_fixed; k++)
-			is_fixed = is_fixed || rule->fixed[k].at == rule->uses[i].at;
-		news->uses[i] = before && is_fixed
+	for (unsigned i = 0; i < rule->n_uses; i++)
+		news->uses[i] = before && rule->uses[i].is_fixed
 					? before->uses[i]
 					: find(record, rule->uses[i].kind,
 						  number_at(news->head, rule->uses[i].at));
-	}
 }
 
 static uint32_t news_size(const struct record *record, const struct news *news)
@@ -394,21 +389,45 @@ static void keep_fixed(struct record *record, struct news *news, struct record_e
 	look_up_uses(record, news, entry);
 }
 
-/* The usual change, such as new parameters of a node: all that is new are bytes. */
+/* Whether the message names the objects that the entry names, each by the same ID. */
+static bool names_same(const struct record *record, const struct news *news,
+	const struct record_entry *entry, const uint8_t *message)
+{
+	for (unsigned i = 0; i < news->rule->n_uses; i++) {
+		uint16_t at = news->rule->uses[i].at;
+
+		if (news->rule->uses[i].is_fixed)
+			continue;
+		/* Another object may have the ID of one that has ended. */
+		if (entry->uses[i] == RECORD_NO_OBJECT ||
+			record->objects[entry->uses[i]].is_ended ||
+			number_at(news->head, at) != number_at(message, at - HEAD_SIZE))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The usual change, such as new parameters of a node: all that is new are bytes of the message.
+ * Programs change nodes before each launch, so this looks up no other object.
+ */
 static bool rewrite(struct record *record, const struct news *news, struct record_entry *entry)
 {
-	struct record_part part;
+	const struct record_rule *rule = news->rule;
+	uint8_t *message = (uint8_t *)entry + body_at(rule->n_uses, false);
+	const uint8_t *changed = (const uint8_t *)news->head + HEAD_SIZE;
+	uint32_t at = 0;
 
-	if (entry->op != news->head->op || entry->has_image || record->image ||
-		entry->size != news_size(record, news))
+	if (entry->op != news->head->op || entry->has_image || rule->n_same > 0 ||
+		entry->size != news_size(record, news) || !names_same(record, news, entry, message))
 		return false;
-	for (unsigned i = 0; i < news->rule->n_uses; i++)
-		if (news->uses[i] != entry->uses[i] &&
-			(news->uses[i] != news->object || entry->uses[i] != RECORD_NO_OBJECT))
-			return false;
-	part = record_part(entry);
-	write_message(news, part.message, part.message_size);
-	keep_answers(news, part.answers, part.answers_size);
+	for (unsigned i = 0; i < rule->n_fixed; i++) {
+		uint32_t fixed = rule->fixed[i].at - (uint32_t)HEAD_SIZE;
+
+		memcpy(message + at, changed + at, fixed - at);
+		at = fixed + rule->fixed[i].size;
+	}
+	memcpy(message + at, changed + at, news->head->size - HEAD_SIZE - at);
 	return true;
 }
 
@@ -419,8 +438,6 @@ static bool replace(struct record *record, struct news *news, uint32_t before)
 	bool is_kept = true;
 
 	keep_fixed(record, news, entry);
-	if (rewrite(record, news, entry))
-		return true;
 	if (size == news_size(record, news)) {
 		/* What only the old one names must outlive it, if the new one names it, too. */
 		for (unsigned i = 0; i < news->rule->n_uses; i++)
@@ -500,7 +517,7 @@ static bool keep_change(struct record *record, struct news *news)
 	}
 	key = change_key(rule, news->object, (const uint8_t *)news->head + HEAD_SIZE);
 	if (record_index_get(&record->index, key, &at))
-		return replace(record, news, at);
+		return rewrite(record, news, record_entry(record, at)) || replace(record, news, at);
 	look_up_uses(record, news, NULL);
 	return append(record, news, &at) && record_index_put(&record->index, key, at);
 }

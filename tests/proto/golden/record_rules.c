@@ -18,7 +18,7 @@ static const struct record_rule thing_make = {
 	.id_at = 16,
 	.id_max = 15,
 	.n_uses = 1,
-	.uses = {{20, RECORD_THING}},
+	.uses = {{20, RECORD_THING, false}},
 	.n_same = 1,
 	.same = {{0, 8}},
 };
@@ -31,7 +31,7 @@ static const struct record_rule thing_part = {
 	.id_at = 20,
 	.id_max = 15,
 	.n_uses = 1,
-	.uses = {{16, RECORD_THING}},
+	.uses = {{16, RECORD_THING, false}},
 };
 
 static const struct record_rule thing_change = {
@@ -62,7 +62,7 @@ static const struct record_rule thing_add = {
 	.owner = RECORD_THING,
 	.id_at = 16,
 	.n_uses = 1,
-	.uses = {{20, RECORD_THING}},
+	.uses = {{20, RECORD_THING, false}},
 };
 
 static const struct record_rule thing_end = {

@@ -41,6 +41,7 @@ struct record_rule {
 	struct {
 		uint16_t at;
 		uint8_t kind;
+		bool is_fixed;
 	} uses[RECORD_USES_MAX]; /* other objects, by ID */
 	struct {
 		uint16_t at;
@@ -48,7 +49,7 @@ struct record_rule {
 	} keys[RECORD_KEYS_MAX];
 	struct record_span {
 		uint16_t at, size;
-	} fixed[RECORD_FIXED_MAX]; /* what a change of the same key does not change */
+	} fixed[RECORD_FIXED_MAX]; /* what a change of the same key does not change, by offset */
 	struct record_span same[RECORD_SAME_MAX]; /* answers that the client keeps */
 };
 

@@ -256,6 +256,9 @@ static const struct row {
 	{"event 1 . graph 3 . wait 3 0 1 . made 3 . -event 1 . -graph 3", ""},
 	{"event 1 . event 2 . graph 3 . wait 3 0 1 . made 3 . -event 1 . wait 3 0 2",
 		"event 2 . graph 3 . wait 3 0 2 . made 3"},
+	/* A changed node names the object that has the ID now. */
+	{"event 1 . graph 3 . wait 3 0 1 . made 3 . -event 1 . event 1 . wait 3 0 1",
+		"event 1 . graph 3 . wait 3 0 1 . made 3"},
 	{"library 5 . kernel 5 7 . attr 7 0 8 1 . graph 3 . node 3 0 7 1 8 . made 3 . -library 5 . "
 	 "library 5 . kernel 5 7",
 		"library 1048575 . kernel 1048575 1048575 . attr 1048575 0 8 1 . library 5 . "
