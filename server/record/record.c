@@ -418,7 +418,7 @@ static bool rewrite(struct record *record, const struct news *news, struct recor
 	const uint8_t *changed = (const uint8_t *)news->head + HEAD_SIZE;
 	uint32_t at = 0;
 
-	if (entry->op != news->head->op || entry->has_image || rule->n_same > 0 ||
+	if (entry->op != news->head->op || entry->has_image || record->image || rule->n_same > 0 ||
 		entry->size != news_size(record, news) || !names_same(record, news, entry, message))
 		return false;
 	for (unsigned i = 0; i < rule->n_fixed; i++) {
