@@ -64,7 +64,8 @@ ZERO_UNIONS := $(shell $(CC) -fzero-init-padding-bits=unions -E -x c /dev/null >
 # -isystem suppresses warnings in CUDA's headers.
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) $(CFLAGS) $(ZERO_UNIONS) -fno-strict-aliasing -pthread \
 	-iquote include -I$(GEN) -isystem $(CUDA_HOME)/include -MMD -MP
-ALL_LDFLAGS = $(LDFLAGS) -pthread
+# The build ID tells an upgraded daemon which servers are of an earlier build.
+ALL_LDFLAGS = $(LDFLAGS) -pthread -Wl,--build-id
 ifneq ($(SAN),)
 ALL_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 ALL_LDFLAGS += -fsanitize=$(SAN)

@@ -19,6 +19,7 @@
 #include "daemon/config/allowances.h"
 #include "daemon/state/partitions.h"
 #include "daemon/state/record.h"
+#include "daemon/state/released.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/admission.h"
 #include "daemon/conn/conn.h"
@@ -28,8 +29,10 @@
 #include "daemon/server/namespaces.h"
 #include "daemon/server/probe.h"
 #include "daemon/server/server.h"
+#include "daemon/server/spawn.h"
 #include "daemon/server/state_text.h"
 #include "daemon/server/successor.h"
+#include "daemon/server/upgrade.h"
 #include "daemon/watch/counting.h"
 #include "daemon/watch/exporter.h"
 #include "daemon/watch/faults.h"
@@ -120,6 +123,7 @@ static void close_everything(struct daemon *daemon)
 		list_each_safe (struct conn, conn, &tenant->conns, link)
 			conn_close(conn);
 	named_servers_close(daemon);
+	released_close(daemon);
 	tenants_sweep(daemon);
 	uv_close((uv_handle_t *)&daemon->quit_timer, NULL);
 	uv_close((uv_handle_t *)&daemon->retry_timer, NULL);
@@ -188,6 +192,7 @@ static void on_idle_timer(uv_timer_t *timer)
 	list_each_safe (struct server, server, &daemon->servers, link_in_daemon)
 		if (!slot_is_waiting(server->slot))
 			server_check_idle(server);
+	upgrades_look(daemon);
 	tenants_sweep(daemon);
 	if (daemon->n_tenants == 0)
 		uv_timer_stop(timer);
@@ -244,6 +249,7 @@ static const struct {
 	{WANT_PROBE, probe_again},
 	{WANT_PROGRESS, progress},
 	{WANT_TURN_NOTICES, slots_notify_turns},
+	{WANT_UPGRADES, upgrades_look},
 	{WANT_RECORD, servers_record},
 };
 
@@ -400,6 +406,8 @@ static void init_state(struct daemon *daemon)
 	list_init(&daemon->tenants);
 	accounts_init(&daemon->accounts, config_subuid_path());
 	list_init(&daemon->servers);
+	list_init(&daemon->released);
+	daemon->server_build = spawn_server_build();
 	list_init(&daemon->quit_conns);
 	list_init(&daemon->applying);
 	list_init(&daemon->counting);

@@ -16,7 +16,8 @@
 #include "bounds.h"
 #include "counters.h"
 
-#define FRAME_VERSION 2
+/* Also for what a server sends to its successor (server/session/session_move.h). */
+#define FRAME_VERSION 3
 
 /* Linux 6.16: whether others may send descriptors to a socket; connections inherit it. */
 #ifndef SO_PASSRIGHTS
@@ -129,6 +130,7 @@ struct frame_server {
 	uint32_t uid;
 	uint64_t spec_hash;
 	uint64_t pid;
+	uint64_t build; /* of its program (build_id.h); 0: not known */
 };
 
 enum server_state {

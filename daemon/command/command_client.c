@@ -24,6 +24,7 @@
 #include "daemon/watch/counting.h"
 #include "daemon/reply/command_reply.h"
 #include "daemon/reply/command_scope.h"
+#include "daemon/reply/earlier_servers.h"
 
 #define COMMAND_TEXT 256
 
@@ -294,8 +295,12 @@ void command_ps(struct conn *conn, const struct tokens *tokens)
 	list_each (const struct server, server, &conn->daemon->servers, link_in_daemon)
 		if (!only || only == server)
 			ps_show_server(conn, server, &options, &json);
+	if (!options.is_json && !only)
+		earlier_servers_reply(conn);
 	if (!options.is_json)
 		return;
-	json_stream_put(&json, "]}");
+	json_stream_put(&json, "],\"earlier_servers\":");
+	json_stream_add(&json, earlier_servers_json(conn));
+	json_stream_put(&json, "}");
 	scope_reply_stream(conn, &json);
 }

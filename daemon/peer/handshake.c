@@ -13,6 +13,7 @@
 #include "server_conn.h"
 #include "spec_hash.h"
 #include "daemon/state/daemon.h"
+#include "daemon/state/released.h"
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/cgroup_groups.h"
@@ -107,8 +108,10 @@ static void handshake_server(struct conn *conn)
 			conn, "neither this daemon nor the previous one has started it");
 	else if (server->conn)
 		handshake_refuse_server(conn, "it already has a connection");
-	else
+	else {
+		server->build = frame->build;
 		server_conn_open(server, conn);
+	}
 }
 
 /* Refuses a peer of another build, in a form that every build understands. */
@@ -143,6 +146,7 @@ static void refuse_server_version(struct conn *conn, uint32_t version, uint64_t 
 		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
 	if (server && !server->is_child && !server->conn) {
 		handshake_refuse_server(conn, error.text);
+		released_add(conn->daemon, server->pid, server->tenant->uid, server->pidfd);
 		server_release(server);
 		return;
 	}

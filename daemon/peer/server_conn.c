@@ -153,6 +153,7 @@ static int on_server_state(struct server *server, struct conn *conn)
 		server_clear_deadline(server);
 		turns_on_ready(server);
 		successor_on_ready(server);
+		daemon_want(server->daemon, WANT_UPGRADES);
 	} else {
 		conn_log(conn, "Server %d is %s, result %u%s%s", server->pid,
 			server_state_name(server), state->result, state->text[0] ? ": " : "",

@@ -43,6 +43,7 @@ struct server {
 	struct daemon *daemon;
 	pid_t pid;
 	uint64_t start_time; /* process_start_time() */
+	uint64_t build;      /* of its program, as it says (build_id.h); 0: not known */
 	unsigned grace_ms;   /* its MPS_GRACE_MS */
 	int pidfd;
 	int output; /* the pipe of its output; negative: an adopted one has none yet */
@@ -76,8 +77,12 @@ struct server {
 	enum restart_state restart;             /* of a server with a successor, as the next ones */
 	bool restart_force;
 	uint64_t restart_timeout_ms;
-	struct list restarters; /* the command that waits */
-	bool is_exit_held;      /* its process has ended, and its successor has not said more yet */
+	struct list restarters;     /* the command that waits */
+	pid_t stayed;               /* the client that could not move at the last attempt, or 0 */
+	struct error_message keeps; /* why the clients stayed then; "": there was no attempt */
+	unsigned n_upgrades;        /* attempts to upgrade it (upgrade.h), ... */
+	uint64_t upgrade_ms;        /* ... the last one at that time of the loop's clock */
+	bool is_exit_held; /* its process has ended, and its successor has not said more yet */
 	unsigned n_clients;
 	uint64_t idle_ms; /* since when it has no clients, by the loop's clock */
 	struct line_buffer line_buffer;

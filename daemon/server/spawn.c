@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "build_id.h"
 #include "daemon/text/directory.h"
 #include "daemon/text/process.h"
 
@@ -127,6 +128,14 @@ static int find_server_program(char *path, size_t size, struct error_message *er
 	return error_message_set(error, -ENOENT,
 		SERVER_NAME " is neither in %.200s nor in PATH: install it beside mps-control",
 		*folders.own ? folders.own : "the folder of mps-control (/proc is not readable)");
+}
+
+uint64_t spawn_server_build(void)
+{
+	struct error_message error;
+	char path[PATH_MAX];
+
+	return find_server_program(path, sizeof(path), &error) < 0 ? 0 : build_id_of(path);
 }
 
 /* The server's name for ps: its path, but with the vendor's name if the daemon has one. */

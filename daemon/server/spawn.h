@@ -28,6 +28,9 @@ struct spawned {
 int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, const char *devices,
 	bool is_successor, struct spawned *ret, struct error_message *error);
 
+/* The build of the program that spawn_server() would start (build_id.h); 0: not known. */
+uint64_t spawn_server_build(void);
+
 /* Starts `mps-server --devices' in the same way; it stays the daemon's user. */
 int spawn_probe(const struct config *config, struct spawned *ret, struct error_message *error);
 

@@ -28,11 +28,18 @@
 
 /* ---- the answer */
 
+/*
+ * The command's reply, and a line in control.log. An attempt without a command that fails as the
+ * one before says nothing.
+ */
 _printf_(2, 3) static void fail_command(struct server *server, const char *format, ...)
 {
 	char text[LINE_MAX_SIZE];
 
 	format_arguments(text, format);
+	if (!list_empty(&server->restarters) || strcmp(text, server->keeps.text) != 0)
+		log_control(&server->daemon->logs, "%s", text);
+	error_message_set(&server->keeps, 0, "%s", text);
 	list_each_safe (struct conn, conn, &server->restarters, wait) {
 		list_remove(&conn->wait);
 		pending_fail(conn, "%s", text);
@@ -73,6 +80,7 @@ static void unlink_pair(struct server *server)
 		server_watch_exit(server);
 	server->is_exit_held = false;
 	daemon_want(server->daemon, WANT_PROGRESS);
+	daemon_want(server->daemon, WANT_UPGRADES);
 }
 
 /* The clients stay with the server, for sure. The successor has none. */
@@ -84,23 +92,34 @@ static void keep(struct server *server)
 	server_shutdown(successor, true);
 }
 
+int successor_start(
+	struct server *server, uint64_t timeout_ms, bool force, struct error_message *error)
+{
+	int r;
+
+	if (!server_is_ready(server) || server->slot->server != server)
+		return error_message_set(error, -EBUSY,
+			"Server %d is %s%s: only an ACTIVE server can be restarted", server->pid,
+			server_state_name(server),
+			server->successor || server->predecessor ? ", and is being restarted" : "");
+	r = server_start_successor(server, error);
+	if (r < 0)
+		return r;
+	server->restart = RESTART_STARTS;
+	server->restart_timeout_ms = timeout_ms;
+	server->restart_force = force;
+	server->stayed = 0;
+	return 0;
+}
+
 void successor_begin(struct server *server, struct conn *conn, uint64_t timeout_ms, bool force)
 {
 	struct error_message error;
 
-	if (!server_is_ready(server) || server->slot->server != server) {
-		pending_fail(conn, "Server %d is %s%s: only an ACTIVE server can be restarted",
-			server->pid, server_state_name(server),
-			server->successor || server->predecessor ? ", and is being restarted" : "");
-		return;
-	}
-	if (server_start_successor(server, &error) < 0) {
+	if (successor_start(server, timeout_ms, force, &error) < 0) {
 		pending_fail(conn, "%s", error.text);
 		return;
 	}
-	server->restart = RESTART_STARTS;
-	server->restart_timeout_ms = timeout_ms;
-	server->restart_force = force;
 	conn->awaited_server = server;
 	list_add_tail(&server->restarters, &conn->wait);
 	pending_begin(conn, &pending_restart, SERVER_START_MS + timeout_ms + MOVE_MS);
@@ -223,6 +242,7 @@ static void finish(struct server *server, struct server *successor)
 
 static void report_failure(struct server *server, const struct frame_restarted *frame)
 {
+	server->stayed = (pid_t)frame->pid;
 	if (frame->pid > 0)
 		fail_command(server, "Server %d keeps its clients: client %d cannot move: %s",
 			server->pid, (int)frame->pid, frame->text);

@@ -18,15 +18,21 @@
 #include "base.h"
 
 struct conn;
+struct error_message;
 struct frame_client_note;
 struct frame_restarted;
 struct server;
 struct server_watch;
 
 /*
- * Restarts the server, whose clients' work has `timeout_ms' to end. Answers the connection now, or
- * later. `force': clients that cannot move end.
+ * Starts a successor for the server, whose clients' work has `timeout_ms' to end. `force': clients
+ * that cannot move end. 0 or -errno with an error message. If the clients stay, server::keeps says
+ * why, and server::stayed which client.
  */
+int successor_start(
+	struct server *server, uint64_t timeout_ms, bool force, struct error_message *error);
+
+/* The same for a command, whose connection is answered now, or later. */
 void successor_begin(struct server *server, struct conn *conn, uint64_t timeout_ms, bool force);
 
 /* The server is ACTIVE: if it is a successor that starts, both are ordered to move the clients. */

@@ -39,6 +39,7 @@ enum want {
 	WANT_PROGRESS = 1 << 2,     /* start servers, hand clients over, answer those that wait */
 	WANT_TURN_NOTICES = 1 << 3, /* notify clients that now wait for their turn (turns.h) */
 	WANT_RECORD = 1 << 4,       /* write the record of servers */
+	WANT_UPGRADES = 1 << 5,     /* restart servers of an earlier build */
 };
 
 struct daemon {
@@ -54,7 +55,9 @@ struct daemon {
 	struct list tenants; /* every known UID: struct tenant */
 	struct tenant *tenants_by_uid[1024];
 	struct accounts accounts;
-	struct list servers; /* in the order of their starts: struct server */
+	struct list servers;   /* in the order of their starts: struct server */
+	struct list released;  /* servers of other versions: struct released (released.h) */
+	uint64_t server_build; /* of the installed mps-server (build_id.h); 0: not known */
 	unsigned n_tenants, n_servers, n_sessions;
 	unsigned n_guest_servers, n_guest_conns, guest_conns_max; /* see allowances.h */
 	struct rate_limit guest_starts;

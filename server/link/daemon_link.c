@@ -17,6 +17,7 @@
 
 #include "async_close.h"
 #include "bounds.h"
+#include "build_id.h"
 #include "clock.h"
 #include "frame.h"
 #include "frame_queue.h"
@@ -41,6 +42,7 @@ static struct {
 	bool is_forced;   /* ... and takes no further client */
 	uint64_t lost_ms; /* when the daemon was lost, by the loop's clock */
 	int loss;         /* why, as a negative errno; 0: it is in the log */
+	uint64_t build;   /* of this program */
 	struct frame_reader reader;
 	struct frame_queue out; /* empty without a daemon */
 } daemon_link = {.sock = -EBADF};
@@ -77,6 +79,7 @@ static int send_hello(void)
 		.uid = getuid(),
 		.spec_hash = SPEC_HASH,
 		.pid = (uint64_t)getpid(),
+		.build = daemon_link.build,
 	};
 
 	return frame_send(daemon_link.sock, &frame, NULL, 0);
@@ -105,6 +108,7 @@ int daemon_link_init(void)
 	int r;
 
 	frame_reader_init(&daemon_link.reader, async_close);
+	daemon_link.build = build_id_of("/proc/self/exe");
 	r = make_path();
 	if (r == 0) {
 		log_line("Connecting to control daemon on socket: %s", daemon_link.path);

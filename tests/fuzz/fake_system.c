@@ -132,6 +132,11 @@ int spawn_server(_unused_ const struct config *config, uid_t uid, _unused_ const
 	return r;
 }
 
+uint64_t spawn_server_build(void)
+{
+	return fake_system.build;
+}
+
 int spawn_probe(const struct config *config, struct spawned *ret, struct error_message *error)
 {
 	return add_spawned_server(config->uid, ret, error);

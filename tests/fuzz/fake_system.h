@@ -39,6 +39,7 @@ struct fake_system {
 	unsigned n_recorded; /* servers of the previous daemon, which are in the record */
 	const struct fake_server *unrecorded; /* the last server, if no record was written since */
 	uint64_t now_ms;
+	uint64_t build;          /* of the installed mps-server */
 	uint32_t spawn_failures; /* bit i: the start of server i fails */
 	uint32_t deaf;           /* bit i: server i ignores SIGTERM */
 };

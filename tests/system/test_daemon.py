@@ -993,7 +993,7 @@ def test_second_server_of_a_user():
     with Daemon() as daemon:
         Client(daemon).served_by()
         sock = daemon.connect()
-        sock.sendall(struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, wire.FRAME_VERSION, os.getuid(), int(SPEC, 16), 1))
+        sock.sendall(struct.pack("<BBHIIIQQQ", 0, FRAME_SERVER, 0, 40, wire.FRAME_VERSION, os.getuid(), int(SPEC, 16), 1, 0))
         equal(sock.recv(100), struct.pack("<BBHIII", 0, 10, 0, 16, 0, 0), "leave when you can")
         assert is_closed(sock)
         contains(daemon.read("control"), "neither this daemon nor the previous one has started it")
@@ -1129,7 +1129,7 @@ def test_strangers_are_not_servers():
             os.setgid(1000)
             os.setuid(1000)
             sock = daemon.connect()
-            sock.sendall(struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, wire.FRAME_VERSION, 1000, int(SPEC, 16), os.getpid()))
+            sock.sendall(struct.pack("<BBHIIIQQQ", 0, FRAME_SERVER, 0, 40, wire.FRAME_VERSION, 1000, int(SPEC, 16), os.getpid(), 0))
             sock.recv(100)
             os._exit(0 if is_closed(sock) else 1)
         equal(os.waitpid(child, 0)[1], 0)
@@ -1321,7 +1321,7 @@ def test_hostile_bytes():
 def test_mutated_frames():
     """HELLOs and all frames of a server, with changed bytes, never end the daemon."""
     chance = harness.dice(1)
-    server = struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, wire.FRAME_VERSION, os.getuid(), int(SPEC, 16), 1)
+    server = struct.pack("<BBHIIIQQQ", 0, FRAME_SERVER, 0, 40, wire.FRAME_VERSION, os.getuid(), int(SPEC, 16), 1, 0)
     said = [struct.pack("<BBHIIIQ256s", 0, 6, 0, 280, state, 0, 1, b"text") for state in (1, 2, 3, 4)]
     said += [wire.frame(kind, id=number, pid=5) for kind in ("client_here", "client_gone") for number in (1, 2)]
     with Daemon("exit") as daemon:

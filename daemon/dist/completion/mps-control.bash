@@ -18,7 +18,7 @@ _mps_control_ask() {
 _mps_control_word() {
 	case $2 in
 	PID | SERVER_PID) _mps_control_ask "$1" get_server_list ;;
-	CLIENT_PID) _mps_control_ask "$1" ps | awk 'NR > 1 { print $1 }' ;;
+	CLIENT_PID) _mps_control_ask "$1" ps | awk '$1 ~ /^[0-9]+$/ { print $1 }' ;;
 	NAME) _mps_control_ask "$1" group list | awk 'NR > 1 { print $1 }' ;;
 	FILE) compgen -f ;;
 	UID) getent passwd | cut -d : -f 3 ;;

@@ -118,7 +118,7 @@ static void leave(struct scene_client *client)
 static void be_server(unsigned i, uint64_t spec_hash)
 {
 	struct fake_server *process = scene_process(i);
-	struct frame_server frame = {.version = FRAME_VERSION, .spec_hash = spec_hash};
+	struct frame_server frame = {.version = FRAME_VERSION, .spec_hash = spec_hash, .build = 1};
 
 	/* It would be told to end, and end, without end. */
 	if (process->has_ended)
