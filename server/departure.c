@@ -349,23 +349,29 @@ void departure_begin(struct server *server, const struct frame_restart *order, i
 		departure_cancel(server, "the server is stopping");
 }
 
-/* A client that is not ready, which is found for the reason; NULL: there is none. */
+/*
+ * A client that is not ready, and the reason; NULL: there is none. One that cannot move comes
+ * before those whose work may still end, so that nobody waits for these in vain.
+ */
 static struct client_conn *find_unready(
 	struct server *server, const char **ret_why, bool *ret_waits)
 {
+	struct client_conn *found = NULL;
+
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
 		uint32_t state = atomic_load(&conn->session->departure);
 
 		if (conn->is_inactive || conn->stays_behind ||
-			(state == DEPARTURE_PACKED && !conn->is_ending))
+			(state == DEPARTURE_PACKED && !conn->is_ending) ||
+			(found && (state != DEPARTURE_STAYS || conn->is_ending)))
 			continue;
 		*ret_waits = state != DEPARTURE_STAYS || conn->is_ending;
 		*ret_why = *ret_waits ? "it still has work on a GPU" : conn->session->stays;
 		if (conn->is_ending)
 			*ret_why = "it has left, and is not gone";
-		return conn;
+		found = conn;
 	}
-	return NULL;
+	return found;
 }
 
 /* Whether all clients are ready. May end the departure. */
