@@ -94,8 +94,9 @@ static void pack_up(struct session *session)
 /* Another client needs space on a GPU before its own work can end. */
 static void make_space_for_others(struct session *session)
 {
-	if (atomic_load(&session->is_leaving) ||
-		!(atomic_load(&session->memory_wanted) & ~WANTED_STAYS))
+	const unsigned wanted = WANTED_TRIM | WANTED_EVICTION | WANTED_TURN_END;
+
+	if (atomic_load(&session->is_leaving) || !(atomic_load(&session->memory_wanted) & wanted))
 		return;
 	pack_fini(&session->pack);
 	away_serve(session);
@@ -106,9 +107,6 @@ void departure_hold(struct session *session)
 {
 	int sleep_ms = LOOK_MIN_MS;
 
-	/* The record of a session is complete when it has its objects. */
-	if (goes_on(session) && session->script && !replay_run(session))
-		session_drop(session);
 	while (goes_on(session)) {
 		uint32_t state = atomic_load(&session->departure);
 

@@ -104,14 +104,22 @@ bool replay_run(struct session *session)
 
 /* ---- the record on its way */
 
-int replay_pack(struct session *session, struct pack *pack)
+/* Objects that were not made yet are in the script only. */
+static int save(struct session *session, struct record_saved *ret_saved)
 {
 	_cleanup_(record_notes_fini) struct record_notes notes = {0};
-	_cleanup_(record_saved_fini) struct record_saved saved;
-	int r;
 
+	if (session->script)
+		return record_script_save(session->script, ret_saved);
 	each_part(session_parts, note, session, &notes);
-	r = record_save(&session->record, &notes, &saved);
+	return record_save(&session->record, &notes, ret_saved);
+}
+
+int replay_pack(struct session *session, struct pack *pack)
+{
+	_cleanup_(record_saved_fini) struct record_saved saved;
+	int r = save(session, &saved);
+
 	if (r < 0)
 		return r;
 	pack_put_number(pack, saved.n_images);

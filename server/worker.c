@@ -201,11 +201,19 @@ int worker_fetch(struct session *session)
 	return r;
 }
 
+/* Makes its objects of memory that is there. 1: it has. 0: the session ends. -EBADMSG. */
+static int replay_here(struct session *session)
+{
+	if (!away_return(session) && fault_get() == CUDA_SUCCESS)
+		return 0;
+	return replay_run(session) ? 1 : -EBADMSG;
+}
+
 /* The same while something is wanted of the session's memory. */
 static __attribute__((noinline)) int worker_fetch_wanted(struct session *session)
 {
 	unsigned wanted = atomic_load(&session->memory_wanted);
-	int r;
+	int r = 0;
 
 	if (wanted & WANTED_STAYS)
 		departure_note(session);
@@ -214,8 +222,9 @@ static __attribute__((noinline)) int worker_fetch_wanted(struct session *session
 			away_serve(session);
 			return 0;
 		}
-		if (!replay_run(session))
-			return -EBADMSG;
+		r = replay_here(session);
+		if (r <= 0)
+			return r;
 	}
 	if (wanted & WANTED_TURN_END) {
 		atomic_fetch_and(&session->memory_wanted, ~WANTED_TURN_END);

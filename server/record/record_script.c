@@ -9,6 +9,7 @@
 
 #include "record_script.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -21,6 +22,7 @@
 struct record_script {
 	uint8_t *bytes;
 	size_t size, at;
+	int fd;         /* owned: the file */
 	int *image_fds; /* owned */
 	uint32_t n_images;
 	_Alignas(8) uint8_t message[MESSAGE_MAX];
@@ -103,7 +105,8 @@ int record_load(int fd, int *image_fds, uint32_t n_images, struct record_script 
 	}
 	script->image_fds = image_fds;
 	script->n_images = n_images;
-	r = read_bytes(script, fd);
+	script->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	r = script->fd < 0 ? -errno : read_bytes(script, fd);
 	if (r == 0 && !all_ok(script))
 		r = -EBADMSG;
 	if (r < 0)
@@ -113,10 +116,30 @@ int record_load(int fd, int *image_fds, uint32_t n_images, struct record_script 
 	return r;
 }
 
+int record_script_save(const struct record_script *script, struct record_saved *ret_saved)
+{
+	const size_t size = script->n_images * sizeof(int);
+	struct record_saved saved = {
+		.fd = fcntl(script->fd, F_DUPFD_CLOEXEC, 0), .n_images = script->n_images};
+
+	*ret_saved = (struct record_saved){.fd = -EBADF};
+	if (saved.fd < 0)
+		return -errno;
+	saved.image_fds = malloc(size + 1);
+	if (!saved.image_fds) {
+		record_saved_fini(&saved);
+		return -ENOMEM;
+	}
+	memcpy(saved.image_fds, script->image_fds, size);
+	*ret_saved = saved;
+	return 0;
+}
+
 void record_script_free(struct record_script *script)
 {
 	if (!script)
 		return;
+	closep(&script->fd);
 	for (uint32_t i = 0; i < script->n_images; i++)
 		async_close(script->image_fds[i]);
 	free(script->image_fds);

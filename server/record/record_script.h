@@ -11,6 +11,7 @@
 #include "record_notes.h"
 #include "record_rules.h"
 
+struct record_saved;
 struct record_script;
 
 /* One message, or a note. `head' is complete; its bytes are valid until the next step. */
@@ -25,6 +26,9 @@ struct record_step {
 /* Takes the descriptors of images in any case. -EBADMSG: a broken file. -ENOMEM, -errno. */
 int record_load(int fd, int *image_fds, uint32_t n_images, struct record_script **ret_script);
 void record_script_free(struct record_script *script); /* NULL is fine */
+
+/* The file again, for yet another process: before the first step. */
+int record_script_save(const struct record_script *script, struct record_saved *ret_saved);
 
 /* False: that was the last one. */
 bool record_script_next(struct record_script *script, struct record_step *ret_step);

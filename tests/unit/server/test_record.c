@@ -173,20 +173,31 @@ static void describe(const struct record_step *step, char *text, size_t size)
 
 static struct record_notes notes;
 
-/* Saves the record and loads it, as another server does. */
+/* Loads it, as another server does. */
+static struct record_script *load(struct record_saved *saved)
+{
+	struct record_script *script;
+	int *fds = malloc((saved->n_images + 1) * sizeof(*fds));
+
+	for (uint32_t i = 0; i < saved->n_images; i++)
+		fds[i] = dup(saved->image_fds[i]);
+	assert_int_equal(record_load(saved->fd, fds, saved->n_images, &script), 0);
+	record_saved_fini(saved);
+	return script;
+}
+
+/* Through a server that has not made the objects. */
 static struct record_script *move(const struct record *record)
 {
 	struct record_saved saved;
-	struct record_script *script;
-	int *fds;
+	struct record_script *script, *next;
 
 	assert_int_equal(record_save(record, &notes, &saved), 0);
-	fds = malloc((saved.n_images + 1) * sizeof(*fds));
-	for (uint32_t i = 0; i < saved.n_images; i++)
-		fds[i] = dup(saved.image_fds[i]);
-	assert_int_equal(record_load(saved.fd, fds, saved.n_images, &script), 0);
-	record_saved_fini(&saved);
-	return script;
+	script = load(&saved);
+	assert_int_equal(record_script_save(script, &saved), 0);
+	next = load(&saved);
+	record_script_free(script);
+	return next;
 }
 
 static void check_script(const struct record *record, const char *expected)
