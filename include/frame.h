@@ -315,6 +315,8 @@ struct frame_move_client {
 	uint64_t size;              /* bytes of the state */
 	uint32_t n_fds;             /* that follow */
 	uint32_t session;           /* its ID */
+	uint32_t is_suspended;      /* 1: it is */
+	uint32_t suspend_number;    /* of the daemon's last order about that */
 	struct frame_client client; /* as the daemon sent it, about */
 };
 

@@ -20,6 +20,7 @@
 #include "server.h"
 #include "shm.h"
 #include "spec_hash.h"
+#include "suspension.h"
 #include "worker.h"
 #include "server/util/log.h"
 #include "server/util/thread.h"
@@ -168,6 +169,7 @@ static int fill_arrival(struct arrival *arrival, const struct frame_move_client 
 	if (!session_fits(arrival->conn->session, arrival->before))
 		return -ESTALE;
 	arrival->n_fds = frame->n_fds;
+	suspension_restore(arrival->conn, frame->is_suspended, frame->suspend_number);
 	return pack_load(&arrival->pack, state, frame->size);
 }
 
@@ -177,7 +179,8 @@ static int take_client(const struct frame_move_client *frame)
 	int r;
 
 	if (arrivals.pidfd < 0 || arrivals.n == arrivals.n_expected || frame->session == 0 ||
-		frame->n_fds > PACK_FDS_MAX || !is_client_ok(&frame->client))
+		frame->n_fds > PACK_FDS_MAX || frame->is_suspended > 1 ||
+		!is_client_ok(&frame->client))
 		return -EBADMSG;
 	arrival = calloc(1, sizeof(*arrival));
 	if (!arrival)
@@ -255,6 +258,8 @@ static void commit(void)
 	log_line("%u clients come from the server before", arrivals.n);
 	arrivals_notify(arrivals.server);
 	arrivals.server->is_opening = true;
+	/* What the daemon orders meanwhile is for clients that have their sessions. */
+	daemon_link_hold();
 	uv_async_init(&arrivals.server->loop, &arrivals.ended, on_ended);
 	uv_timer_init(&arrivals.server->loop, &arrivals.late);
 	uv_timer_start(&arrivals.late, on_late,
@@ -365,6 +370,9 @@ void arrivals_notify(_unused_ struct server *server)
 		client_conn_notify(arrival->conn, FRAME_CLIENT_HERE);
 	frame_init(&frame, FRAME_RESTARTED, 0);
 	daemon_link_send(&frame);
+	for (const struct arrival *arrival = arrivals.list; arrival; arrival = arrival->next)
+		if (arrival->conn->suspend_number > 0)
+			suspension_notify(arrival->conn);
 }
 
 /* ---- afterwards */
@@ -417,6 +425,7 @@ static void on_ended(uv_async_t *async)
 		enter(server, arrival);
 	}
 	newcomers_look(server);
+	daemon_link_read();
 	if (server->is_stopping)
 		server_stop(server, true);
 }

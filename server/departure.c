@@ -212,6 +212,8 @@ static int send_client(const struct client_conn *conn)
 		.size = session->pack.size,
 		.n_fds = session->pack.n_fds,
 		.session = session->id,
+		.is_suspended = atomic_load(&session->is_suspended),
+		.suspend_number = conn->suspend_number,
 		.client = describe_client(conn),
 	};
 	_cleanup_close_ int state = -EBADF;

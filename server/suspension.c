@@ -63,19 +63,34 @@ static void log_change(const struct client_conn *conn, bool is_suspended)
 		is_suspended ? "suspended" : "resumed");
 }
 
-void suspension_take(struct client_conn *conn, const struct frame_suspend *order)
+/* Returns whether it is new. */
+static bool set_suspended(struct client_conn *conn, bool is_suspended)
 {
 	struct session *session = conn->session;
-	bool is_suspended = order->state != SUSPENSION_NONE && !conn->is_terminated;
+	bool was_suspended = atomic_exchange(&session->is_suspended, is_suspended);
 
-	conn->suspend_number = order->number;
-	if (atomic_exchange(&session->is_suspended, is_suspended) != is_suspended)
-		log_change(conn, is_suspended);
 	atomic_store(&session->is_held, is_suspended || atomic_load(&session->is_moving));
 	shm_store32(&session->page->is_suspended, is_suspended);
 	eviction_hold(session, is_suspended);
+	return is_suspended != was_suspended;
+}
+
+void suspension_restore(struct client_conn *conn, bool is_suspended, uint32_t number)
+{
+	conn->suspend_number = number;
+	if (is_suspended)
+		set_suspended(conn, true);
+}
+
+void suspension_take(struct client_conn *conn, const struct frame_suspend *order)
+{
+	bool is_suspended = order->state != SUSPENSION_NONE && !conn->is_terminated;
+
+	conn->suspend_number = order->number;
+	if (set_suspended(conn, is_suspended))
+		log_change(conn, is_suspended);
 	suspension_notify(conn);
-	ring_interrupt(&session->receiver);
+	ring_interrupt(&conn->session->receiver);
 }
 
 bool suspensions_look(const struct client_conn *conns)
@@ -114,8 +129,8 @@ enum suspension suspension_look(struct session *session)
 
 static bool goes_on(const struct session *session)
 {
-	return atomic_load(&session->is_suspended) && !atomic_load(&session->is_ending) &&
-	       !trace_has_changed(session);
+	return atomic_load(&session->is_suspended) && !atomic_load(&session->is_moving) &&
+	       !atomic_load(&session->is_ending) && !trace_has_changed(session);
 }
 
 void suspension_hold(struct session *session)

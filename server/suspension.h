@@ -25,6 +25,11 @@ struct frame_suspend;
 /* Carries out an order of the daemon, and replies. suspensions_look() has to follow. */
 void suspension_take(struct client_conn *conn, const struct frame_suspend *order);
 
+/*
+ * The client comes from another server, and its worker has not started. suspension_notify() follows.
+ */
+void suspension_restore(struct client_conn *conn, bool is_suspended, uint32_t number);
+
 /* Tells the daemon the state if it has changed; if the daemon is new. */
 void suspension_update(struct client_conn *conn);
 void suspension_notify(struct client_conn *conn);
@@ -46,7 +51,10 @@ static inline bool suspension_is_wanted(const struct session *session)
  */
 enum suspension suspension_look(struct session *session);
 
-/* Returns when the client is resumed, when the session ends, or when a trace begins or ends. */
+/*
+ * Returns when the client is resumed or moves, when the session ends, or when a trace begins or
+ * ends.
+ */
 void suspension_hold(struct session *session);
 
 #endif

@@ -197,7 +197,8 @@ static unsigned move_clients(struct server *server, struct server *successor)
 		client->is_reported = true;
 		/* A command that waits has failed with the server. */
 		client->termination = TERMINATION_NONE;
-		client->suspension = (struct client_suspension){0};
+		/* The server may not have read the last order. */
+		client->suspension.is_due = client->suspension.number > 0;
 		clients_move(server, client, successor);
 		n++;
 	}
@@ -222,6 +223,7 @@ static void take_place(struct server *server, struct server *successor)
 	if (is_asked)
 		server_shutdown(successor, is_forced);
 	daemon_want(server->daemon, WANT_RECORD);
+	server_send_due(successor);
 }
 
 static void finish(struct server *server, struct server *successor)

@@ -54,7 +54,9 @@ static void suspensions_send(struct server *server)
 			return;
 		suspension->is_due = false;
 		suspension->number = frame.number;
-		suspension->state = SUSPENSION_BEGUN;
+		/* An order that a client has brought from another server is repeated. */
+		if (!suspension->is_wanted || suspension->state == SUSPENSION_NONE)
+			suspension->state = SUSPENSION_BEGUN;
 	}
 }
 

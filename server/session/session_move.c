@@ -13,9 +13,6 @@
 #include "session_part.h"
 #include "server/util/pack.h"
 
-/* frame_limits::priority, as in server/device/priority.h, which is a room above. */
-#define BACKGROUND 2
-
 const char *session_obstacle(struct session *session)
 {
 	const char *why = record_obstacle(&session->record);
@@ -39,10 +36,6 @@ const char *session_stays(struct session *session)
 		return "it is in a group";
 	if (session->cgroups[0])
 		return "it is in a cgroup with a limit of memory";
-	if (session->limits.priority == BACKGROUND)
-		return "it is in the background";
-	if (atomic_load(&session->is_suspended))
-		return "it is suspended";
 	if (session->trace)
 		return "a trace of it runs";
 	return NULL;

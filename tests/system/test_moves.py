@@ -36,6 +36,10 @@ KINDS = len(PROGRAMS) + 1 if LONG else len(PROGRAMS) // 2 + 1
 KILLED = ("graph_capture", "graph_update", "graph_random", "alloc_threads", "programmatic",
           "green_contexts")
 KILLS = 100 * LONG or 3
+# In the background, with another share of the SMs at each launch.
+SHARES = {"MPS_TEST": "shares"}
+BACKGROUND = {"CUDA_MPS_CLIENT_PRIORITY": "2"}
+SHARED = ("graph_random", "stream_overlap", "thread_streams")
 REFUSED = re.compile(r"keeps its clients: client \d+ cannot move: (.*)")
 
 
@@ -60,9 +64,9 @@ def pause_s(dice):
     return math.exp(dice.uniform(*map(math.log, BETWEEN_S)))
 
 
-def start(service, name):
+def start(service, name, env=None):
     """Starts the program, and waits until it has used a GPU, or has ended."""
-    client = service.popen(name)
+    client = service.popen(name, env=env)
     active = "Status of client {PID: %d, " % client.pid
     wait_for("work", lambda: active in service.server_log() or client.poll() is not None)
     return client
@@ -79,15 +83,16 @@ def restart_at_random(service, client, dice):
         if is_stopped:
             client.send_signal(signal.SIGSTOP)
         try:
-            found.append(restart(service, client))
+            # Sometimes again, before its objects were made there.
+            found += [restart(service, client) for _ in range(dice.choice((1, 1, 2)))]
         finally:
             if is_stopped:
                 client.send_signal(signal.SIGCONT)
     return [result for result in found if result is not None]
 
 
-def run_moving(service, name, dice):
-    client = start(service, name)
+def run_moving(service, name, dice, env=None):
+    client = start(service, name, env)
     results = restart_at_random(service, client, dice)
     code, out, err = service.finish(client, 120)
     if (code, out) != (0, name + ": ok\n"):
@@ -115,6 +120,18 @@ def test_programs():
     print("    %d moves of %d programs" % (sum(moves.values()), len(moves)))
     for reason, n in sorted(reasons.items()):
         print("    stayed %d times: %s" % (n, reason))
+
+
+def test_background():
+    """Clients in the background move, beside one in the foreground that moves with them."""
+    dice = harness.dice()
+    with card.Card(CARD_MIB) as small, mps.Service({**small.settings, **SHARES}) as service:
+        resident = test_restart.Resident(service)
+        for name in SHARED:
+            wait_for("a move", lambda: "" in run_moving(service, name, dice, BACKGROUND))
+            resident.ask()
+        resident.end()
+        assert "cannot go on" not in service.server_log(), service.server_log()
 
 
 def restart_and_kill(service, client, victim, delay_s):

@@ -5,6 +5,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 import harness
 import mps
 from harness import contains, equal, wait_for
+from test_restart import restart
 from terminations import TERMINATED, running, terminate
 
 # A stream waits for a word that the program writes when it reads a line.
@@ -34,6 +36,23 @@ input()
 call("cuStreamWriteValue32_v2", None, words, 1, 0)
 call("cuStreamSynchronize", stream)
 print("ok")
+"""
+# A client without memory on the GPU: each line that it reads is a call that its server answers.
+WAITING = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+call = lambda name, *args: getattr(cuda, name)(*args) == 0 or exit(name)
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+call("cuCtxGetCurrent", ctypes.byref(context))
+call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+print("ready", flush=True)
+while input() == "go":
+    call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+    print("answered", flush=True)
+print("ok", flush=True)
 """
 # How long to look that nothing happens.
 PAUSE_S = 0.3
@@ -132,6 +151,27 @@ def test_user_and_group():
         say(service, "resume_client", "-uid", str(os.getuid()))
         wait_until_it_goes_on(service, one)
         wait_until_it_goes_on(service, two)
+
+
+def test_moves():
+    """A suspended client moves with its server, several times, stays suspended, and is resumed."""
+    with mps.Service() as service:
+        client = service.popen(sys.executable, "-c", WAITING, stdin=subprocess.PIPE)
+        equal(client.stdout.readline(), "ready\n")
+        suspend(service, client)
+        client.stdin.write("go\n")
+        client.stdin.flush()
+        for _ in range(2):
+            restart(service)
+            equal(state(service, client), ["SUSPENDED"])
+            suspend(service, client)
+        equal(select.select([client.stdout], [], [], PAUSE_S)[0], [], "its call did not wait")
+        resume(service, client)
+        equal(client.stdout.readline(), "answered\n")
+        restart(service)
+        equal(state(service, client), ["ACTIVE"])
+        client.stdin.write("go\nend\n")
+        equal(service.finish(client), (0, "answered\nok\n", ""))
 
 
 def test_work_that_does_not_end():

@@ -35,8 +35,6 @@ enum {
 #define CHUNK ((uint64_t)2 << 20)
 
 #define STREAM (DEVICES_MAX + 3)
-/* frame_limits::priority. */
-#define BACKGROUND 2
 
 static struct cuda_api real;
 static void *filling; /* what takes all that the account may hold */
@@ -411,16 +409,6 @@ static void make_cgroup(void)
 	session()->cgroups[0] = (void *)&real;
 }
 
-static void make_background(void)
-{
-	session()->limits.priority = BACKGROUND;
-}
-
-static void make_suspended(void)
-{
-	atomic_store(&session()->is_suspended, true);
-}
-
 static const struct row {
 	const char *reason;
 	void (*make)(void);
@@ -461,8 +449,6 @@ static const struct row {
 	{"a trace of it runs", make_trace},
 	{"it is in a group", make_group},
 	{"it is in a cgroup with a limit of memory", make_cgroup},
-	{"it is in the background", make_background},
-	{"it is suspended", make_suspended},
 };
 
 /* What a row has set without an object. */
