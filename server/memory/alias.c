@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Aliases, and the runs of VA windows that contain them. A worker.
+ * Aliases, and the runs of VA windows that contain them. A worker, or the thread of
+ * server/arrival.c.
  *
  * Invariant: all addresses of a run are taken. A slot that is not NULL belongs to its alias,
  * whose pages are pinned. The server never reads a byte of it: the client may truncate the
@@ -13,6 +14,7 @@
 
 #include <sys/mman.h>
 
+#include "alias_run.h"
 #include "fd_kind.h"
 #include "host.h"
 #include "server/session/recv_fd.h"
@@ -25,39 +27,18 @@
 #include "server/stream/pending_wait.h"
 #include "do_memory.h"
 
-/* An alias begins at a multiple of this, and at a page of its file. */
-#define SLOT_SHIFT 21
-#define SLOT (1ull << SLOT_SHIFT)
 /* Its mapping, and a hole behind it in its run. */
 #define MAPPINGS_OF_ALIAS 2
-#define PAGE_MAX (1ull << 30)
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-struct alias {
-	struct alias *next_closing;
-	struct alias_run *run;
-	uint64_t address;     /* in the client: in the first page */
-	uint64_t start, span; /* whole pages of the file */
-	struct fence fence;   /* for one that is closing */
-	bool is_closing;
-};
-
-struct alias_run {
-	struct alias_run *next;
-	uint64_t base, size;
-	uint32_t va_window, n_va_windows; /* the first one; how many */
-	uint32_t n_aliases;
-	struct alias *slots[];
-};
-
 static struct alias *alias_at(const struct session *session, uint64_t address)
 {
 	for (struct alias_run *run = session->aliases->runs; run; run = run->next)
 		if (range_ok(address - run->base, 1, run->size))
-			return run->slots[(address - run->base) >> SLOT_SHIFT];
+			return run->slots[(address - run->base) >> ALIAS_SLOT_SHIFT];
 	return NULL;
 }
 
@@ -88,10 +69,10 @@ static void run_free(struct alias_run *run)
 	account_free(run);
 }
 
-static bool run_claim(const struct session *session, struct alias_run *run)
+/* At or after window `from'. */
+static bool run_claim(const struct session *session, struct alias_run *run, uint32_t from)
 {
 	const struct owner owner = {session->id, OWNER_HOST};
-	uint32_t from = 0;
 
 	for (int i = 0; i < OWNER_TRIES; i++) {
 		int va_window = owner_take(run, owner, from, run->n_va_windows);
@@ -108,19 +89,19 @@ static bool run_claim(const struct session *session, struct alias_run *run)
 	return false;
 }
 
-static struct alias_run *run_new(struct session *session, uint64_t size)
+struct alias_run *alias_run_new(struct session *session, uint64_t size, uint32_t from)
 {
 	uint64_t n_va_windows = ALIGN_UP(size, VA_WINDOW) >> VA_WINDOW_SHIFT;
 	struct alias_run *run;
 
 	size = n_va_windows << VA_WINDOW_SHIFT;
-	run = account_alloc(
-		session->account, sizeof(*run) + (size >> SLOT_SHIFT) * sizeof(struct alias *), 0);
+	run = account_alloc(session->account,
+		sizeof(*run) + (size >> ALIAS_SLOT_SHIFT) * sizeof(struct alias *), 0);
 	if (!run)
 		return NULL;
 	run->n_va_windows = (uint32_t)n_va_windows;
 	run->size = size;
-	if (!run_claim(session, run)) {
+	if (!run_claim(session, run, from)) {
 		account_free(run);
 		return NULL;
 	}
@@ -130,12 +111,12 @@ static struct alias_run *run_new(struct session *session, uint64_t size)
 
 static uint64_t count_slots(uint64_t size)
 {
-	return ALIGN_UP(size, SLOT) >> SLOT_SHIFT;
+	return ALIGN_UP(size, ALIAS_SLOT) >> ALIAS_SLOT_SHIFT;
 }
 
 static void set_slots(const struct alias *alias, struct alias *value)
 {
-	uint64_t at = (alias->start - alias->run->base) >> SLOT_SHIFT;
+	uint64_t at = (alias->start - alias->run->base) >> ALIAS_SLOT_SHIFT;
 	uint64_t end = at + count_slots(alias->span);
 
 	do
@@ -146,14 +127,14 @@ static void set_slots(const struct alias *alias, struct alias *value)
 /* The address of `size' free bytes in the run; 0: there are none. */
 static uint64_t run_find_space(const struct alias_run *run, uint64_t size, uint64_t align)
 {
-	uint64_t n = count_slots(size), step = MAX(align, SLOT) >> SLOT_SHIFT;
-	uint64_t n_slots = run->size >> SLOT_SHIFT, i;
+	uint64_t n = count_slots(size), step = MAX(align, ALIAS_SLOT) >> ALIAS_SLOT_SHIFT;
+	uint64_t n_slots = run->size >> ALIAS_SLOT_SHIFT, i;
 
 	for (uint64_t first = 0; first + n <= n_slots; first = ALIGN_UP(first + i + 1, step)) {
 		for (i = 0; i < n && !run->slots[first + i];)
 			i++;
 		if (i == n)
-			return run->base + (first << SLOT_SHIFT);
+			return run->base + (first << ALIAS_SLOT_SHIFT);
 	}
 	return 0;
 }
@@ -168,13 +149,11 @@ static bool alias_place(struct session *session, struct alias *alias, uint64_t a
 		alias->run = run;
 	}
 	if (alias->start == 0) {
-		alias->run = run_new(session, alias->span);
+		alias->run = alias_run_new(session, alias->span, 0);
 		if (!alias->run)
 			return false;
 		alias->start = alias->run->base;
 	}
-	set_slots(alias, alias);
-	alias->run->n_aliases++;
 	return true;
 }
 
@@ -184,8 +163,52 @@ static void alias_unpin(struct session *session, const struct alias *alias, uint
 		quiet_unpin(session, (void *)(uintptr_t)at);
 }
 
-static void alias_forget(struct alias *alias)
+/* ---- files: a descriptor for all aliases of a file, which another server needs */
+
+struct alias_file *alias_file_new(struct session *session, int fd, const struct fd_facts *facts)
 {
+	struct alias_file *file = account_alloc(session->account, sizeof(*file), 0);
+
+	if (!file) {
+		closep(&fd);
+		return NULL;
+	}
+	*file = (struct alias_file){.fd = fd, .facts = *facts};
+	LIST_PUSH(session->aliases->files, file);
+	return file;
+}
+
+/* Takes `fd'. */
+static struct alias_file *file_of(struct session *session, int fd, const struct fd_facts *facts)
+{
+	struct alias_file *file = session->aliases->files;
+
+	while (file &&
+		(file->facts.filesystem != facts->filesystem || file->facts.inode != facts->inode))
+		file = file->next;
+	if (!file)
+		return alias_file_new(session, fd, facts);
+	closep(&fd);
+	return file;
+}
+
+void alias_file_put(struct session *session, struct alias_file *file)
+{
+	if (!file || file->n_aliases > 0)
+		return;
+	LIST_DROP(session->aliases->files, file);
+	closep(&file->fd);
+	account_free(file);
+}
+
+/* ---- aliases */
+
+static void alias_forget(struct session *session, struct alias *alias)
+{
+	struct alias_file *file = alias->file;
+
+	file->n_aliases--;
+	alias_file_put(session, file);
 	account_give(alias, RESOURCE_MAPPINGS, MAPPINGS_OF_ALIAS);
 	account_free(alias);
 }
@@ -201,7 +224,7 @@ static void alias_free(struct session *session, struct alias *alias)
 		LIST_DROP(session->aliases->runs, alias->run);
 		run_free(alias->run);
 	}
-	alias_forget(alias);
+	alias_forget(session, alias);
 }
 
 static CUresult alias_pin(struct session *session, const struct alias *alias)
@@ -229,61 +252,74 @@ static CUresult alias_pin(struct session *session, const struct alias *alias)
 }
 
 static CUresult check_file(
-	int fd, uint64_t filesystem, uint64_t inode, uint64_t end, uint64_t *ret_page)
+	int fd, uint64_t filesystem, uint64_t inode, uint64_t end, struct fd_facts *ret_facts)
 {
 	struct fd_facts file;
 
-	if (fd_facts(fd, &file) < 0 || file.page == 0 || (file.page & (file.page - 1)) ||
-		file.page > PAGE_MAX)
+	if (fd_facts(fd, &file) < 0 || !alias_page_ok(file.page))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (file.filesystem != filesystem || file.inode != inode || file.size == 0 ||
 		end > ALIGN_UP(file.size, file.page))
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret_page = file.page;
+	*ret_facts = file;
 	return CUDA_SUCCESS;
 }
 
-/* Takes the alias; frees it on failure. */
-static CUresult alias_map(struct session *session, struct alias *alias, int fd, uint64_t offset,
-	uint64_t page, uint64_t *ret_address)
+CUresult alias_fill(struct session *session, struct alias *alias)
 {
-	void *map;
 	CUresult result;
+	void *map;
 
-	if (!alias_place(session, alias, page)) {
-		alias_forget(alias);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	alias->address = alias->start + offset % page;
+	set_slots(alias, alias);
+	alias->run->n_aliases++;
 	map = mmap((void *)(uintptr_t)alias->start, alias->span, PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)(offset - offset % page));
+		MAP_SHARED | MAP_NORESERVE | MAP_FIXED, alias->file->fd, (off_t)alias->offset);
 	/* A core of the server contains no memory of clients. */
 	if (map != MAP_FAILED)
 		madvise(map, alias->span, MADV_DONTDUMP);
 	result = map == MAP_FAILED ? CUDA_ERROR_NOT_SUPPORTED : alias_pin(session, alias);
 	if (result != CUDA_SUCCESS)
 		alias_free(session, alias);
-	else
-		*ret_address = alias->address;
 	return result;
 }
 
-static CUresult alias_new(struct session *session, int fd, uint64_t offset, uint64_t size,
-	uint64_t page, uint64_t *ret_address)
+struct alias *alias_new(struct session *session, struct alias_file *file, uint64_t span)
 {
-	struct alias *alias;
-	uint64_t span;
-
-	span = ALIGN_UP(offset % page + size, page);
 	/* It is pinned piece by piece, and may begin within a piece. */
-	alias = account_alloc(
+	struct alias *alias = account_alloc(
 		session->account, sizeof(*alias), (span / HOST_PIECE + 2) * KEPT_REGISTRATION);
+
 	if (!alias || !account_take(alias, RESOURCE_MAPPINGS, MAPPINGS_OF_ALIAS)) {
 		account_free(alias);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		alias_file_put(session, file);
+		return NULL;
 	}
 	alias->span = span;
-	return alias_map(session, alias, fd, offset, page, ret_address);
+	alias->file = file;
+	file->n_aliases++;
+	return alias;
+}
+
+static CUresult alias_make(struct session *session, struct alias_file *file, uint64_t offset,
+	uint64_t size, uint64_t *ret_address)
+{
+	const uint64_t page = file->facts.page, in_page = offset % page;
+	struct alias *alias = alias_new(session, file, ALIGN_UP(in_page + size, page));
+	uint64_t address;
+	CUresult result;
+
+	if (!alias)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	alias->offset = offset - in_page;
+	if (!alias_place(session, alias, page)) {
+		alias_forget(session, alias);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	address = alias->address = alias->start + in_page;
+	result = alias_fill(session, alias);
+	if (result == CUDA_SUCCESS)
+		*ret_address = address;
+	return result;
 }
 
 CUresult do_host_alias(struct session *session, uint32_t device, uint64_t filesystem,
@@ -291,18 +327,21 @@ CUresult do_host_alias(struct session *session, uint32_t device, uint64_t filesy
 {
 	_cleanup_close_ int fd = -EBADF;
 	struct session_device *sdev;
-	uint64_t page = 0;
+	struct alias_file *file;
+	struct fd_facts facts;
 	CUresult result;
 
 	if (receive_memory(session, offset, size, false, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	aliases_poll(session);
-	result = check_file(fd, filesystem, inode, offset + size, &page);
+	result = check_file(fd, filesystem, inode, offset + size, &facts);
 	if (result == CUDA_SUCCESS)
 		result = session_device_get_entered(session, device, &sdev);
-	if (result == CUDA_SUCCESS)
-		result = alias_new(session, fd, offset, size, page, ret_address);
-	return result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	file = file_of(session, TAKE_FD(fd), &facts);
+	return file ? alias_make(session, file, offset, size, ret_address)
+		    : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult do_host_alias_end(struct session *session, uint64_t address)
@@ -355,7 +394,7 @@ static void run_end(struct session *session, struct alias_run *run, bool device_
 		if (!device_lost)
 			alias_unpin(session, alias, alias->start + alias->span);
 		fence_fini(&alias->fence, device_lost);
-		alias_forget(alias);
+		alias_forget(session, alias);
 	}
 	run_free(run);
 }
@@ -383,13 +422,11 @@ static bool aliases_are_settled(const struct session *session)
 	return !session->aliases->closing;
 }
 
-static const char *aliases_stay(const struct session *session)
-{
-	return session->aliases->runs ? "it has registered host memory" : NULL;
-}
-
 const struct session_part aliases_part = {
 	.stays = aliases_stay,
+	.pack = aliases_pack,
+	.check = aliases_check,
+	.unpack = aliases_unpack,
 	.size = sizeof(struct aliases),
 	.begin = aliases_begin,
 	.is_settled = aliases_are_settled,

@@ -13,10 +13,12 @@
 struct session;
 struct alias;
 struct alias_run;
+struct alias_file;
 
 /* The aliases of a session. Zero-initialised is empty. */
 struct aliases {
 	struct alias_run *runs;
+	struct alias_file *files;
 	struct alias *closing; /* ended by the client; they wait for work queued earlier */
 };
 

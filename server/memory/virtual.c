@@ -87,7 +87,7 @@ void virtual_set_exported(struct session *session, uint64_t address, uint64_t si
 		region->mappings[i].allocation->is_exported = true;
 }
 
-static void allocation_free(struct allocation *allocation, bool device_lost)
+void allocation_free(struct allocation *allocation, bool device_lost)
 {
 	if (!device_lost && !allocation->is_away)
 		cuda.cuMemRelease(allocation->handle);
@@ -165,10 +165,9 @@ static void virtual_fini(struct session *session, bool device_lost)
 }
 
 /* Reserves the addresses; the driver must return exactly these. */
-static CUresult region_reserve(struct session *session, struct region *region)
+static CUresult region_reserve(struct session *session, struct region *region, uint32_t from)
 {
 	const struct owner owner = {session->id, OWNER_RESERVED};
-	uint32_t from = 0;
 
 	for (int i = 0; i < OWNER_TRIES; i++) {
 		int va_window = owner_take(region, owner, from, region->n_va_windows);
@@ -191,8 +190,8 @@ static CUresult region_reserve(struct session *session, struct region *region)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult do_address_region(
-	struct session *session, uint64_t size, uint64_t *ret_address, uint64_t *ret_region_size)
+CUresult region_new(
+	struct session *session, uint64_t size, uint32_t from, struct region **ret_region)
 {
 	uint64_t n_va_windows = ALIGN_UP(size, VA_WINDOW) >> VA_WINDOW_SHIFT;
 	struct region *region = account_alloc(session->account, sizeof(*region), KEPT_RESERVATION);
@@ -202,12 +201,24 @@ CUresult do_address_region(
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	region->n_va_windows = (uint32_t)n_va_windows;
 	region->size = n_va_windows << VA_WINDOW_SHIFT;
-	result = region_reserve(session, region);
+	result = region_reserve(session, region, from);
 	if (result != CUDA_SUCCESS) {
 		account_free(region);
 		return result;
 	}
 	LIST_PUSH(session->regions, region);
+	*ret_region = region;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_address_region(
+	struct session *session, uint64_t size, uint64_t *ret_address, uint64_t *ret_region_size)
+{
+	struct region *region;
+	CUresult result = region_new(session, size, 0, &region);
+
+	if (result != CUDA_SUCCESS)
+		return result;
 	*ret_address = region->base;
 	*ret_region_size = region->size;
 	return CUDA_SUCCESS;
@@ -249,26 +260,20 @@ CUresult do_address_region_end(struct session *session, uint64_t address)
 }
 
 /* Takes the handle, on failure too. */
-static CUresult allocation_add(struct session *session, uint32_t id, uint64_t size,
-	const struct device *device, struct device_quota *memory, const CUmemAllocationProp *prop,
-	CUmemGenericAllocationHandle handle)
+static CUresult allocation_add(
+	struct session *session, const struct allocation *said, CUmemGenericAllocationHandle handle)
 {
 	struct allocation *allocation;
 	CUresult result = session_object_new(
-		&session->allocations, id, sizeof(*allocation), KEPT_ALLOCATION, &allocation);
+		&session->allocations, said->id, sizeof(*allocation), KEPT_ALLOCATION, &allocation);
 
 	if (result != CUDA_SUCCESS) {
 		cuda.cuMemRelease(handle);
 		return result;
 	}
-	*allocation = (struct allocation){
-		.id = id,
-		.handle = handle,
-		.size = size,
-		.memory = device_quota_ref(memory),
-		.device = device,
-		.prop = *prop,
-	};
+	*allocation = *said;
+	allocation->handle = handle;
+	allocation->memory = device_quota_ref(said->memory);
 	return CUDA_SUCCESS;
 }
 
@@ -282,7 +287,7 @@ static CUresult virtual_ask(CUmemGenericAllocationHandle handle, CUmemAllocation
 	return result;
 }
 
-static uint32_t properties_of(const CUmemAllocationProp *prop)
+uint32_t allocation_properties(const CUmemAllocationProp *prop)
 {
 	uint32_t properties = 0;
 
@@ -307,11 +312,30 @@ static CUresult virtual_create(struct session_device *sdev, uint64_t size,
 	return result;
 }
 
+/*
+ * Another server gets the memory by a descriptor, whether or not the client may have one. Nobody
+ * has measured whether the driver makes compressed memory that it can export.
+ */
+CUmemAllocationProp allocation_prop(
+	const struct device *device, uint32_t properties, bool is_exportable)
+{
+	CUmemAllocationProp prop = device_memory(device);
+
+	if (properties & WIRE_ALLOCATION_COMPRESSED && !is_exportable)
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+	if (properties & WIRE_ALLOCATION_COMPRESSED)
+		prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
+	if (properties & WIRE_ALLOCATION_RDMA)
+		prop.allocFlags.gpuDirectRDMACapable = 1;
+	return prop;
+}
+
 CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t device, uint64_t size,
 	uint32_t is_exportable, uint32_t properties, uint32_t *ret_granted)
 {
+	struct allocation said = {.id = id, .size = size, .is_exportable = is_exportable};
 	CUmemGenericAllocationHandle handle;
-	CUmemAllocationProp prop, asked;
+	CUmemAllocationProp prop;
 	struct session_device *sdev;
 	CUresult result = session_device_get_entered(session, device, &sdev);
 
@@ -319,14 +343,9 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 		return result;
 	if (size % sdev->device->granularity != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	prop = device_memory(sdev->device);
-	if (!is_exportable)
-		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
-	if (properties & WIRE_ALLOCATION_COMPRESSED)
-		prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
-	if (properties & WIRE_ALLOCATION_RDMA)
-		prop.allocFlags.gpuDirectRDMACapable = 1;
-	asked = prop;
+	said.device = sdev->device;
+	said.memory = sdev->memory;
+	said.prop = prop = allocation_prop(sdev->device, properties, is_exportable);
 	result = virtual_create(sdev, size, &prop, &handle);
 	for (unsigned i = 0;
 		result == CUDA_ERROR_OUT_OF_MEMORY && space_make(session, sdev, size, i); i++)
@@ -336,12 +355,11 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 	if (properties)
 		result = virtual_ask(handle, &prop);
 	if (result == CUDA_SUCCESS)
-		result = allocation_add(
-			session, id, size, sdev->device, sdev->memory, &asked, handle);
+		result = allocation_add(session, &said, handle);
 	if (result != CUDA_SUCCESS)
 		device_quota_refund(sdev->memory, size);
 	else
-		*ret_granted = properties_of(&prop);
+		*ret_granted = allocation_properties(&prop);
 	return result;
 }
 
@@ -455,9 +473,12 @@ CUresult do_allocation_access(
 CUresult do_allocation_export(struct session *session, struct allocation *allocation)
 {
 	_cleanup_close_ int fd = -EBADF;
-	CUresult result = cuda.cuMemExportToShareableHandle(
-		&fd, allocation->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	CUresult result;
 
+	if (!allocation->is_exportable)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = cuda.cuMemExportToShareableHandle(
+		&fd, allocation->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 	if (result != CUDA_SUCCESS)
 		return result;
 	allocation->is_exported = true;
@@ -476,7 +497,7 @@ static CUresult virtual_import(int fd, CUmemGenericAllocationHandle *ret_handle,
 	result = virtual_ask(*ret_handle, &prop);
 	if (result != CUDA_SUCCESS)
 		return result;
-	*ret_properties = properties_of(&prop);
+	*ret_properties = allocation_properties(&prop);
 	*ret_device = NULL;
 	for (uint32_t i = 0; i < devices_count(); i++)
 		if (prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
@@ -493,7 +514,7 @@ CUresult do_allocation_import(
 {
 	CUmemGenericAllocationHandle handle;
 	_cleanup_(async_closep) int fd = -EBADF;
-	const CUmemAllocationProp none = {0};
+	struct allocation said = {.id = id, .is_exportable = true};
 	struct device *device;
 	uint32_t properties;
 	CUresult result;
@@ -501,8 +522,10 @@ CUresult do_allocation_import(
 	if (receive_memory(session, id, 0, true, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = virtual_import(fd, &handle, &device, &properties);
-	if (result == CUDA_SUCCESS)
-		result = allocation_add(session, id, 0, device, NULL, &none, handle);
+	if (result != CUDA_SUCCESS)
+		return result;
+	said.device = device;
+	result = allocation_add(session, &said, handle);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_device = device->ordinal;
@@ -515,15 +538,11 @@ static bool virtual_is_settled(const struct session *session)
 	return session->n_closing_mappings == 0;
 }
 
-static const char *virtual_stays(const struct session *session)
-{
-	if (session->allocations.n_used > 0)
-		return "it has memory of a pool that is shared, or of cuMemCreate";
-	return session->regions ? "it has reserved addresses" : NULL;
-}
-
 const struct session_part virtual_part = {
 	.stays = virtual_stays,
+	.pack = virtual_pack,
+	.check = virtual_check,
+	.unpack = virtual_unpack,
 	.is_settled = virtual_is_settled,
 	.poll = virtual_poll,
 	.end = virtual_fini,

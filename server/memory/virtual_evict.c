@@ -102,7 +102,7 @@ uint64_t virtual_evict(struct session *session, struct mover *mover, uint64_t by
 	return leaving;
 }
 
-static CUresult map_one(const struct mapping *mapping)
+CUresult mapping_fill(const struct mapping *mapping)
 {
 	CUresult result =
 		va_space_map(mapping->address, mapping->size, mapping->allocation->handle);
@@ -132,7 +132,7 @@ static CUresult map_all(struct session *session, const struct allocation *alloca
 	{
 		if (mapping->allocation != allocation || failed)
 			continue;
-		result = map_one(mapping);
+		result = mapping_fill(mapping);
 		if (result != CUDA_SUCCESS)
 			failed = mapping;
 	}

@@ -36,6 +36,23 @@ call("cuMemcpyDtoH_v2", ctypes.byref(word), words, ctypes.c_size_t(4))
 print("ok" if word.value == 7 else word.value)
 """
 
+# Has memory that stays in its server.
+COMPRESSED = """
+import ctypes, struct
+cuda = ctypes.CDLL("libcuda.so.1")
+context, handle = ctypes.c_void_p(), ctypes.c_uint64()
+call = lambda name, *args: getattr(cuda, name)(*args) == 0 or exit(name)
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+prop = struct.pack("iiiiQBBHI", 1, 0, 1, 0, 0, 1, 0, 0, 0)
+call("cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(2 << 20), prop, ctypes.c_uint64(0))
+print("ready", flush=True)
+input()
+call("cuMemRelease", handle)
+call("cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(2 << 20), prop, ctypes.c_uint64(0))
+"""
+
 
 class Resident:
     """A client with memory, which checks it when it is asked to."""
@@ -117,16 +134,21 @@ def test_idle_server():
         service.run_ok("resident")
 
 
+def start_compressed(service):
+    client = service.popen(sys.executable, "-c", COMPRESSED, stdin=subprocess.PIPE)
+    equal(client.stdout.readline(), "ready\n")
+    return client
+
+
 def test_who_stays():
     """A client that cannot move: nothing has changed, and the reason is told. -f ends it."""
     with mps.Service() as service:
         resident = Resident(service)
-        code = service.popen("working_set", "4", "--requests", stdin=subprocess.PIPE)
-        equal(code.stdout.readline(), "working_set: ready\n")
+        code = start_compressed(service)
         old = service.server()
         reply = service.command("restart_server", str(old), check=False)
         contains(reply.stdout + reply.stderr, "Server %d keeps its clients: client %d cannot move: "
-                 "it has memory of a pool" % (old, code.pid))
+                 "it has compressed memory" % (old, code.pid))
         wait_for("the successor to end", lambda: service.servers() == [old])
         resident.ask()
         contains(restart(service, "-f"), "moved its 1 clients")
@@ -150,13 +172,12 @@ def test_told():
     """ps shows who can move, and why another client cannot, before anybody tries."""
     with mps.Service() as service:
         resident = Resident(service)
-        virtual = service.popen("working_set", "4", "--requests", stdin=subprocess.PIPE)
-        equal(virtual.stdout.readline(), "working_set: ready\n")
+        compressed = start_compressed(service)
         busy = service.popen("stuck", "busy")
         equal(busy.stdout.readline(), "stuck: running\n")
         for client, word, text in (
                 (resident.process, "yes", "yes"),
-                (virtual, "no", "it has memory of a pool that is shared, or of cuMemCreate"),
+                (compressed, "no", "it has compressed memory"),
                 (busy, "maybe", "it may have code whose variables the driver has placed")):
             wait_for(text, lambda client=client, both=(word, text):
                      restart_of(service, client) == both)

@@ -241,7 +241,7 @@ static void report_move(unsigned i, unsigned old)
 /* "=A1": because of that client. */
 static void report_stay(unsigned i, const char *client)
 {
-	struct frame_restarted frame = {.text = "it has registered host memory"};
+	struct frame_restarted frame = {.text = "it has compressed memory"};
 
 	frame_init(&frame, FRAME_RESTARTED, 0);
 	if (*client)

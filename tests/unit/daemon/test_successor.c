@@ -59,7 +59,7 @@ static const struct scene_row rows[] = {
 
 	/* ---- the clients stay */
 	{"a server that keeps its clients goes on", ORDERED " S1:keeps=A2",
-		"S1 of A: A1 A2; [failed]", "cannot move: it has registered host memory"},
+		"S1 of A: A1 A2; [failed]", "cannot move: it has compressed memory"},
 	{"... and its successor ends", ORDERED " S2:busy S1:keeps=A2",
 		"S1 of A: A1 A2; S2 of A stopping; [failed]", NULL},
 	{"... and can be asked again", ORDERED " S1:keeps [restart_server S1] S3+ S3:has=S1",

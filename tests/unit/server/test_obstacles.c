@@ -359,7 +359,7 @@ static void make_output(void)
 	session()->text->n_bytes = 1;
 }
 
-static void make_registration(void)
+static void make_smaller_file(void)
 {
 	int fd = memfd_create("registered", MFD_CLOEXEC);
 	uint64_t address;
@@ -371,21 +371,20 @@ static void make_registration(void)
 	harness_send_memory(0, 4096, fd);
 	assert_int_equal(
 		send_host_alias(0, file.st_dev, file.st_ino, 0, 4096, &address), CUDA_SUCCESS);
+	assert_null(session_stays(session()));
+	assert_int_equal(ftruncate(fd, 0), 0);
 	close(fd);
 }
 
-static void make_reserved(void)
-{
-	uint64_t address, size;
-
-	assert_int_equal(send_address_region(1 << 30, &address, &size), CUDA_SUCCESS);
-}
-
-static void make_memory_of_cumemcreate(void)
+static void make_compressed(void)
 {
 	uint32_t granted;
 
 	assert_int_equal(send_allocation_create(OBJECT, 0, CHUNK, 0, 0, &granted), CUDA_SUCCESS);
+	assert_null(session_stays(session()));
+	assert_int_equal(send_allocation_create(OBJECT + 1, 0, CHUNK, 0, WIRE_ALLOCATION_COMPRESSED,
+				 &granted),
+		CUDA_SUCCESS);
 }
 
 static void make_evicted(void)
@@ -442,9 +441,8 @@ static const struct row {
 	{"the contents of its arrays stay behind", make_array_of_floats},
 	{"it shares memory with another client", make_memory_share},
 	{"it shares an event with another client", make_event_share},
-	{"it has registered host memory", make_registration},
-	{"it has reserved addresses", make_reserved},
-	{"it has memory of a pool that is shared, or of cuMemCreate", make_memory_of_cumemcreate},
+	{"a file of its registered host memory has become smaller", make_smaller_file},
+	{"it has compressed memory", make_compressed},
 	{"it has memory that is evicted", make_evicted},
 	{"a trace of it runs", make_trace},
 	{"it is in a group", make_group},

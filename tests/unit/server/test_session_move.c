@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -22,7 +24,10 @@
 #include "server/share/session_devices.h"
 #include "server/stream/event.h"
 #include "server/stream/stream.h"
+#include "server/memory/alias.h"
 #include "server/memory/host.h"
+#include "server/memory/mapping.h"
+#include "server/memory/virtual.h"
 #include "server/replay.h"
 #include "tests/unit/seed.h"
 #include "tests/unit/server/open_session.h"
@@ -33,7 +38,18 @@
 #define EVENT 5
 
 /* What the session has that is packed. */
-static uint64_t heap, small, large, region, pinned, plain;
+static uint64_t heap, small, large, region, pinned, plain, alias, addresses;
+
+/* Allocations that the client maps. The second one has no ID any more. */
+enum {
+	MAPPED = 1,
+	RELEASED,
+	UNMAPPED,
+	IMPORTED
+};
+#define UNIT (2 * MIB)
+#define READ_ONLY 1u
+#define READ_WRITE 3u
 
 static unsigned count_fds(void)
 {
@@ -47,7 +63,7 @@ static unsigned count_fds(void)
 	return n;
 }
 
-/* Another thread closes the descriptors of images. */
+/* Another thread closes the descriptors of images, and of memory that is imported. */
 static bool fds_are(unsigned n)
 {
 	for (unsigned i = 0; i < 2000 && count_fds() != n; i++)
@@ -69,6 +85,60 @@ static uint64_t alloc_host(uint64_t size, bool is_pinned)
 	return address;
 }
 
+/* A file whose second MiB, a few bytes later, has an alias of 2 MiB. */
+static void make_alias(void)
+{
+	static uint8_t bytes[4 * MIB];
+	int fd = memfd_create("alias", MFD_CLOEXEC);
+	struct stat is;
+
+	memset(bytes, 9, sizeof(bytes));
+	assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+	assert_int_equal(fstat(fd, &is), 0);
+	harness_send_memory(MIB + 5, 2 * MIB, fd);
+	assert_int_equal(
+		send_host_alias(0, is.st_dev, is.st_ino, MIB + 5, 2 * MIB, &alias), CUDA_SUCCESS);
+	close(fd);
+}
+
+static void make_allocation(uint32_t id, uint64_t address, uint64_t size, bool is_exportable)
+{
+	uint32_t granted;
+
+	assert_int_equal(
+		send_allocation_create(id, 0, size, is_exportable, 0, &granted), CUDA_SUCCESS);
+	if (address == 0)
+		return;
+	assert_int_equal(send_allocation_map(id, address, size), CUDA_SUCCESS);
+	assert_int_equal(send_allocation_access(address, size, 0, READ_WRITE), CUDA_SUCCESS);
+}
+
+/* A released allocation is mapped twice, and may only be read at the second address. */
+static void make_virtual(void)
+{
+	const unsigned n_fds = count_fds();
+	int fd = memfd_create("imported", MFD_CLOEXEC);
+	uint32_t device, properties;
+	uint64_t size;
+
+	assert_int_equal(send_address_region(1, &addresses, &size), CUDA_SUCCESS);
+	make_allocation(MAPPED, addresses + UNIT, UNIT, true);
+	make_allocation(RELEASED, addresses + 2 * UNIT, 2 * UNIT, false);
+	assert_int_equal(
+		send_allocation_map(RELEASED, addresses + 8 * UNIT, 2 * UNIT), CUDA_SUCCESS);
+	assert_int_equal(
+		send_allocation_access(addresses + 8 * UNIT, 2 * UNIT, 0, READ_ONLY), CUDA_SUCCESS);
+	send_allocation_release(RELEASED);
+	make_allocation(UNMAPPED, 0, UNIT, false);
+	assert_true(fd >= 0 && ftruncate(fd, (off_t)UNIT) == 0);
+	harness_send_memory(IMPORTED, 0, fd);
+	close(fd);
+	assert_int_equal(send_allocation_import(IMPORTED, &device, &properties), CUDA_SUCCESS);
+	assert_true(fds_are(n_fds));
+	assert_int_equal(
+		send_allocation_map(IMPORTED, addresses + 12 * UNIT, UNIT), CUDA_SUCCESS);
+}
+
 /* In the heap: a chunk of small pieces, and a chunk of two parts. A region of host memory. */
 static void make_memory(void)
 {
@@ -83,6 +153,8 @@ static void make_memory(void)
 	close(harness_read_memory(region, size));
 	pinned = alloc_host(3 * MIB, true);
 	plain = alloc_host(3 * MIB, false);
+	make_alias();
+	make_virtual();
 }
 
 /* The end of a session frees the pages of its host memory; a server that moves it leaves them. */
@@ -157,6 +229,47 @@ static void assert_chunk(const struct arena *arena, uint64_t address, uint64_t s
 	assert_int_equal(found_size, size);
 }
 
+static void assert_virtual(const struct session *session)
+{
+	const struct allocation *allocation = handle_get(&session->allocations, UNMAPPED);
+	uint64_t released = addresses + 2 * UNIT;
+
+	assert_int_equal(session->allocations.n_used, 3);
+	assert_true(allocation && allocation->size == UNIT && !allocation->is_exportable);
+	allocation = handle_get(&session->allocations, MAPPED);
+	assert_true(allocation && allocation->is_exportable && allocation->n_mappings == 1);
+	allocation = handle_get(&session->allocations, IMPORTED);
+	assert_true(allocation && !allocation->memory && allocation->n_mappings == 1);
+	assert_true(virtual_has(session, addresses + UNIT, 3 * UNIT));
+	assert_true(virtual_has(session, addresses + 8 * UNIT, 2 * UNIT));
+	assert_false(virtual_has(session, addresses + UNIT, 3 * UNIT + 1));
+	assert_false(virtual_has(session, addresses + 12 * UNIT, 1)); /* no access */
+	assert_int_equal(mapping_at(session->regions, released), 1);
+	allocation = session->regions->mappings[1].allocation;
+	assert_true(allocation == session->regions->mappings[2].allocation);
+	assert_true(allocation->is_released && allocation->n_mappings == 2);
+	assert_int_equal(session->regions->mappings[1].writers, 1);
+	assert_int_equal(session->regions->mappings[2].writers, 0);
+}
+
+/* Charged: a chunk of 2 MiB, one of 132 MiB, and three allocations of 8 MiB together. */
+static void assert_quota(const struct session *session)
+{
+	assert_int_equal(quota_used(&session->devices[0]->memory->quota),
+		UNIT + 132 * MIB + 4 * UNIT);
+}
+
+static void end_virtual(void)
+{
+	send_allocation_unmap(addresses + UNIT, 3 * UNIT);
+	send_allocation_unmap(addresses + 8 * UNIT, 2 * UNIT);
+	send_allocation_unmap(addresses + 12 * UNIT, UNIT);
+	send_allocation_release(MAPPED);
+	send_allocation_release(UNMAPPED);
+	send_allocation_release(IMPORTED);
+	send_address_region_end(addresses);
+}
+
 static void test_same(void **state)
 {
 	struct pack pack;
@@ -185,6 +298,11 @@ static void test_same(void **state)
 	assert_true(host_has(harness.session, pinned, 3 * MIB));
 	assert_false(host_has(harness.session, plain, 1));
 	assert_int_equal(*(uint8_t *)(uintptr_t)pinned, 7);
+	assert_true(alias_has(harness.session, alias, 2 * MIB));
+	assert_false(alias_has(harness.session, alias, 2 * MIB + 4096));
+	assert_int_equal(*(uint8_t *)(uintptr_t)alias, 9);
+	assert_virtual(harness.session);
+	assert_quota(harness.session);
 	/* Free space is free space, and what is used is not given again. */
 	harness.session->receiver.head = 0;
 	assert_int_equal(send_memory_alloc(0, 1000, &other), CUDA_SUCCESS);
@@ -193,9 +311,13 @@ static void test_same(void **state)
 	send_memory_free(large);
 	send_host_free(pinned);
 	send_host_free(plain);
+	send_host_alias_end(alias);
+	end_virtual();
 	harness_serve();
 	assert_int_equal(harness_late_error(), CUDA_SUCCESS);
 	assert_null(record_obstacle(&harness.session->record));
+	assert_null(harness.session->aliases->files);
+	assert_int_equal(fake_counts_now().reservations, 1);
 	close_session(NULL);
 }
 
@@ -204,6 +326,8 @@ enum place {
 	FROM_START,
 	FROM_HEAP,
 	FROM_REGION,
+	FROM_RUN,
+	FROM_ADDRESSES,
 	FOUND_LATE = 8, /* a bit: by the driver */
 };
 
@@ -213,6 +337,9 @@ enum place {
 #define SLOTS (CHUNK + 4)          /* its used slots: number, and two sets of bits */
 #define SLOT_WORDS (2 * MIB / ARENA_ALIGN / 64)
 #define LARGE (SLOTS + 1 + 2 * SLOT_WORDS)
+
+#define ALLOCATION(i) (5 * ((i) - 4) - 1) /* before the addresses: the released one is the last */
+#define MAPPING(i) (3 + 5 * (i))
 
 static const struct row {
 	const char *name;
@@ -278,19 +405,92 @@ static const struct row {
 	{"a region whose end overflows", FROM_REGION, 1, UINT64_MAX - VA_WINDOW + 1},
 	{"a region for the limit of a GPU that is not open", FROM_REGION, 2, 2},
 	{"a region for the limit of no GPU", FROM_REGION, 2, DEVICES_MAX + 1},
+	{"no file", FROM_RUN, -2, 0},
+	{"more files than descriptors", FROM_RUN, -2, 50},
+	{"more files than numbers", FROM_RUN, -2, UINT64_MAX},
+	{"no run", FROM_RUN, -1, 0},
+	{"more runs", FROM_RUN, -1, 2},
+	{"more runs than windows", FROM_RUN, -1, UINT64_MAX},
+	{"a run at 0", FROM_RUN, 0, 0},
+	{"a run in the windows of a GPU", FROM_RUN, 0, DEVICE_SPACE},
+	{"a run that begins in a window", FROM_RUN, 0, HOST_SPACE + HOST_PAGE},
+	{"a run behind all windows", FROM_RUN, 0, HOST_SPACE_END},
+	{"a run without bytes", FROM_RUN, 1, 0},
+	{"a run of half a window", FROM_RUN, 1, VA_WINDOW / 2},
+	{"a run that ends behind all windows", FROM_RUN, 1, HOST_SPACE_END - HOST_SPACE},
+	{"a run without aliases", FROM_RUN, 2, 0},
+	{"a run with more aliases", FROM_RUN, 2, 2},
+	{"an alias of no file", FROM_RUN, 3, 1},
+	{"an alias within a page of its file", FROM_RUN, 4, 512},
+	{"an alias at a negative offset", FROM_RUN, 4, UINT64_MAX - 4095},
+	{"an alias whose end overflows", FROM_RUN, 4, INT64_MAX - 4095},
+	{"an alias behind its file", FROM_RUN | FOUND_LATE, 4, 64 * MIB},
+	{"an alias that begins in a slot", FROM_RUN, 5, 4096},
+	{"an alias that ends behind its run", FROM_RUN, 5, VA_WINDOW - UNIT},
+	{"an alias behind its run", FROM_RUN, 5, VA_WINDOW},
+	{"an alias without pages", FROM_RUN, 6, 0},
+	{"an alias of half a page", FROM_RUN, 6, 2048},
+	{"an alias that is larger than its file", FROM_RUN | FOUND_LATE, 6, 8 * MIB},
+	{"an alias that is larger than its run", FROM_RUN, 6, VA_WINDOW + 4096},
+	{"an alias that begins behind its page", FROM_RUN, 7, 4096},
+
+	{"more allocations", FROM_ADDRESSES, ALLOCATION(0) - 1, 5},
+	{"fewer allocations", FROM_ADDRESSES, ALLOCATION(0) - 1, 3},
+	{"more allocations than descriptors", FROM_ADDRESSES, ALLOCATION(0) - 1, UINT64_MAX},
+	{"an ID that is too large", FROM_ADDRESSES, ALLOCATION(0), OBJECT_IDS},
+	{"two allocations of an ID", FROM_ADDRESSES, ALLOCATION(1), MAPPED},
+	{"an allocation without bytes", FROM_ADDRESSES, ALLOCATION(1) + 1, 0},
+	{"an allocation of all addresses", FROM_ADDRESSES, ALLOCATION(1) + 1, UINT64_MAX},
+	{"a larger allocation than its mapping", FROM_ADDRESSES, ALLOCATION(0) + 1, 2 * UNIT},
+	{"an allocation of a GPU that is not there", FROM_ADDRESSES, ALLOCATION(0) + 2, 2},
+	{"an allocation of no GPU", FROM_ADDRESSES, ALLOCATION(0) + 2, DEVICES_MAX},
+	{"an allocation that nothing keeps", FROM_ADDRESSES, ALLOCATION(1) + 3, 8 | 1},
+	{"an allocation with bits that are not there", FROM_ADDRESSES, ALLOCATION(1) + 3, 8 | 16},
+	{"an import with a size", FROM_ADDRESSES, ALLOCATION(2) + 1, UNIT},
+	{"an import without an export", FROM_ADDRESSES, ALLOCATION(2) + 3, 0},
+	{"an import with properties", FROM_ADDRESSES, ALLOCATION(2) + 4, 1},
+	{"properties that are not there", FROM_ADDRESSES, ALLOCATION(0) + 4, 4},
+	{"more regions of addresses", FROM_ADDRESSES, -1, 2},
+	{"no region of addresses", FROM_ADDRESSES, -1, 0},
+	{"addresses at 0", FROM_ADDRESSES, 0, 0},
+	{"addresses in the windows of host memory", FROM_ADDRESSES, 0, HOST_SPACE},
+	{"addresses that begin in a window", FROM_ADDRESSES, 0, DEVICE_SPACE + UNIT},
+	{"no addresses", FROM_ADDRESSES, 1, 0},
+	{"addresses of half a window", FROM_ADDRESSES, 1, VA_WINDOW / 2},
+	{"addresses that end behind all windows", FROM_ADDRESSES, 1, DEVICE_SPACE_END - DEVICE_SPACE},
+	{"fewer mappings", FROM_ADDRESSES, 2, 3},
+	{"more mappings", FROM_ADDRESSES, 2, 5},
+	{"a mapping below its addresses", FROM_ADDRESSES, MAPPING(0), DEVICE_SPACE},
+	{"a mapping behind its addresses", FROM_ADDRESSES, MAPPING(3), DEVICE_SPACE_END - UNIT},
+	{"a mapping without bytes", FROM_ADDRESSES, MAPPING(3) + 1, 0},
+	{"a mapping of more than its addresses", FROM_ADDRESSES, MAPPING(3) + 1, VA_WINDOW},
+	{"a mapping that is smaller than its memory", FROM_ADDRESSES, MAPPING(0) + 1, UNIT / 2},
+	{"a mapping of more than its import", FROM_ADDRESSES | FOUND_LATE, MAPPING(3) + 1, 2 * UNIT},
+	{"a mapping of no allocation", FROM_ADDRESSES, MAPPING(0) + 2, 4},
+	{"a mapping of another allocation's size", FROM_ADDRESSES, MAPPING(1) + 2, 0},
+	{"access for GPUs that are not there", FROM_ADDRESSES, MAPPING(0) + 3, UINT64_MAX},
+	{"access for writing alone", FROM_ADDRESSES, MAPPING(0) + 3, 0},
+
 	{"pieces that nobody has touched", FROM_REGION | FOUND_LATE, 3, UINT64_MAX},
 };
 
 static size_t place_of(const struct pack *pack, const struct row *row)
 {
 	const unsigned from = row->from & ~FOUND_LATE;
-	const uint64_t key = from == FROM_HEAP ? heap : region;
-	const uint8_t *found = pack->bytes;
+	const uint64_t keys[] = {
+		[FROM_HEAP] = heap,
+		[FROM_REGION] = region,
+		[FROM_RUN] = alias & ~(VA_WINDOW - 1),
+		[FROM_ADDRESSES] = addresses,
+	};
+	size_t at = 0;
 
-	if (from != FROM_START)
-		found = memmem(pack->bytes, pack->size, &key, sizeof(key));
-	assert_non_null(found);
-	return (size_t)(found - pack->bytes) + (size_t)(row->at * (int)sizeof(key));
+	/* Numbers are aligned. */
+	while (from != FROM_START && memcmp(pack->bytes + at, &keys[from], sizeof(keys[0])) != 0) {
+		at += sizeof(keys[0]);
+		assert_true(at < pack->size);
+	}
+	return at + (size_t)(row->at * (int)sizeof(keys[0]));
 }
 
 static void test_wrong(void **state)
