@@ -23,6 +23,7 @@
 #include "server/session/session_move.h"
 #include "server/session/session_part.h"
 #include "server/share/eviction.h"
+#include "server/array/array.h"
 #include "server/graph/graph.h"
 
 static bool is_test;
@@ -187,10 +188,13 @@ void replay_leave(struct session *session)
 		return;
 	session->replayed_at = session->n_messages;
 	why = session_obstacle(session);
-	r = why ? 0 : pack_and_unpack(session, &script);
+	r = why ? 0 : array_contents_keep(session);
+	if (!why && r == 0)
+		r = pack_and_unpack(session, &script);
 	if (r < 0)
 		why = strerrordesc_np(-r);
 	if (why) {
+		array_contents_fini(session->array_contents);
 		log_line("Client " SESSION_NAME " keeps its objects: %s",
 			SESSION_NAME_ARGS(session), why);
 		return;

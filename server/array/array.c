@@ -21,9 +21,6 @@
 #include "server/memory/space.h"
 #include "do_array.h"
 
-/* Bytes written over an array at a time; a row of the widest array is not longer. */
-#define CLEAR_MAX (2ull << 20)
-
 /* The deferred thread. */
 static void array_done(struct deferred *deferred)
 {
@@ -71,6 +68,8 @@ static void arrays_free(struct session *session, _unused_ bool device_lost)
 
 	while ((array = handle_take(&session->arrays, &at)))
 		array_unref(array);
+	if (!session->keeps_memory)
+		array_contents_fini(session->array_contents);
 }
 
 static CUresult array_new(
@@ -99,53 +98,20 @@ static void set_shape(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
 	array->depth = MAX(shape->Depth, 1u);
 }
 
-/* Fills boxes of the array with the bytes in `scratch'. */
-static CUresult clear_array(struct session *session, const struct array *array, uint64_t scratch,
-	uint64_t scratch_size, CUstream real)
-{
-	uint64_t n_rows = MAX(scratch_size / array->width, 1u), n = 0;
-	CUDA_MEMCPY3D copy = {
-		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-		.srcDevice = scratch,
-		.srcPitch = array->width,
-		.dstMemoryType = CU_MEMORYTYPE_ARRAY,
-		.dstArray = array->real,
-		.WidthInBytes = array->width,
-		.Depth = 1,
-	};
-	CUresult result = CUDA_SUCCESS;
-
-	for (copy.dstZ = 0; copy.dstZ < array->depth; copy.dstZ += copy.Depth) {
-		for (copy.dstY = 0; copy.dstY < array->height; copy.dstY += n) {
-			if (atomic_load(&session->is_ending) || result != CUDA_SUCCESS)
-				return result;
-			n = MIN(array->height - copy.dstY, n_rows);
-			copy.Height = n;
-			copy.Depth = 1;
-			if (n == array->height)
-				copy.Depth = MIN(array->depth - copy.dstZ, n_rows / n);
-			copy.srcHeight = n;
-			result = cuda.cuMemcpy3DAsync_v2(&copy, real);
-		}
-	}
-	return result;
-}
-
-/*
- * Does not wait in the driver, because other clients may keep the GPU busy for long.
- * `scratch' must stay until the end in any case.
- */
-static CUresult wait_for(struct session *session, CUstream real)
+CUresult array_wait(struct session *session, CUstream real)
 {
 	struct gate_wait wait = gate_wait(GATE_ARRAY, session);
 	CUresult result;
 
 	while ((result = cuda.cuStreamQuery(real)) == CUDA_ERROR_NOT_READY && gate_again(&wait))
 		;
+	/* What the stream uses must stay until the end in any case. */
 	if (result != CUDA_SUCCESS)
 		result = cuda.cuStreamSynchronize(real);
 	return fault_note(session, result);
 }
+
+/* ---- all bytes of an array */
 
 static CUresult array_size(struct array *array, uint32_t level, uint64_t *ret_bytes)
 {
@@ -163,55 +129,106 @@ static CUresult array_size(struct array *array, uint32_t level, uint64_t *ret_by
 	return CUDA_SUCCESS;
 }
 
-static CUresult clear_levels(struct session *session, const struct array *array, uint32_t n_levels,
-	uint64_t scratch, uint64_t size, CUstream real)
+static CUresult each_box_of(
+	struct session *session, const struct array *level, array_box_function *function, void *arg)
+{
+	uint64_t n_rows = MAX(ARRAY_BOX_MAX / level->width, 1u);
+	struct array_box box = {0};
+	CUresult result = CUDA_SUCCESS;
+
+	for (box.z = 0; box.z < level->depth; box.z += box.n_slices) {
+		for (box.y = 0; box.y < level->height; box.y += box.n_rows) {
+			if (atomic_load(&session->is_ending) || result != CUDA_SUCCESS)
+				return result;
+			box.n_rows = MIN(level->height - box.y, n_rows);
+			box.n_slices = 1;
+			if (box.n_rows == level->height)
+				box.n_slices = MIN(level->depth - box.z, n_rows / box.n_rows);
+			box.bytes = level->width * box.n_rows * box.n_slices;
+			result = function(arg, level, &box);
+		}
+	}
+	return result;
+}
+
+CUresult array_each_box(
+	struct session *session, const struct array *array, array_box_function *function, void *arg)
 {
 	struct array level = *array;
 	CUresult result = CUDA_SUCCESS;
 	uint64_t bytes;
 
-	for (uint32_t i = 0; i < n_levels && result == CUDA_SUCCESS; i++) {
+	for (uint32_t i = 0; i < array->n_levels && result == CUDA_SUCCESS; i++) {
 		result = array_size(&level, i, &bytes);
 		/* The driver may have made fewer levels than requested. */
 		if (result == CUDA_ERROR_INVALID_VALUE && i > 0)
 			return CUDA_SUCCESS;
 		if (result == CUDA_SUCCESS)
-			result = clear_array(session, &level, scratch, size, real);
+			result = each_box_of(session, &level, function, arg);
 	}
 	return result;
+}
+
+/* ---- new arrays */
+
+struct clearing {
+	uint64_t scratch; /* bytes of the session, for any box */
+	CUstream real;
+	uint64_t bytes; /* of the boxes so far */
+};
+
+static CUresult clear_box(void *arg, const struct array *level, const struct array_box *box)
+{
+	struct clearing *clearing = arg;
+	const CUDA_MEMCPY3D copy = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = clearing->scratch,
+		.srcPitch = level->width,
+		.srcHeight = box->n_rows,
+		.dstMemoryType = CU_MEMORYTYPE_ARRAY,
+		.dstArray = level->real,
+		.dstY = box->y,
+		.dstZ = box->z,
+		.WidthInBytes = level->width,
+		.Height = box->n_rows,
+		.Depth = box->n_slices,
+	};
+
+	clearing->bytes += box->bytes;
+	return cuda.cuMemcpy3DAsync_v2(&copy, clearing->real);
 }
 
 /*
  * Overwrites all of it with bytes of the session, of any value, on a stream that waits for
  * none of the client's work.
  */
-static CUresult array_clear(struct session *session, const struct array *array, uint32_t n_levels)
+static CUresult array_clear(struct session *session, struct array *array)
 {
 	struct array first = *array;
+	struct clearing clearing = {0};
 	int32_t priority = session_device_priority(array->sdev, 0);
-	uint64_t scratch = 0, size = 0, bytes;
+	uint64_t bytes;
 	CUresult result = array_size(&first, 0, &bytes), waited;
-	CUstream real;
 
-	if (result == CUDA_SUCCESS) {
-		size = MAX(MIN(bytes, CLEAR_MAX), first.width);
-		/* The session's limit must have space for `scratch' while the array is made. */
-		result = space_take(session, array->sdev, size, &scratch);
-	}
+	if (result == CUDA_SUCCESS)
+		/* The session's limit must have space for it while the array is made. */
+		result = space_take(session, array->sdev,
+			MAX(MIN(bytes, ARRAY_BOX_MAX), first.width), &clearing.scratch);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = session_device_take_stream(session, array->sdev, priority, &real);
+	result = session_device_take_stream(session, array->sdev, priority, &clearing.real);
 	if (result == CUDA_SUCCESS) {
-		result = clear_levels(session, array, n_levels, scratch, size, real);
-		waited = wait_for(session, real);
+		result = array_each_box(session, array, clear_box, &clearing);
+		waited = array_wait(session, clearing.real);
 		result = result == CUDA_SUCCESS ? waited : result;
 		if (waited == CUDA_SUCCESS)
-			session_device_give_stream(array->sdev, real, priority);
+			session_device_give_stream(array->sdev, clearing.real, priority);
 		else
-			session_device_discard_stream(array->sdev, real);
+			session_device_discard_stream(array->sdev, clearing.real);
 	}
+	array->bytes = clearing.bytes;
 	session->has_unused = true;
-	arena_free(&array->sdev->arena, scratch);
+	arena_free(&array->sdev->arena, clearing.scratch);
 	return result;
 }
 
@@ -309,8 +326,11 @@ CUresult do_array_create(struct session *session, const struct msg_array_create 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = array_make_real(session, array, &shape, msg->levels);
+	array->n_levels = MAX(msg->levels, 1u);
 	if (result == CUDA_SUCCESS)
-		result = array_clear(session, array, MAX(msg->levels, 1u));
+		result = array_contents_has(session, msg->array)
+				 ? array_contents_restore(session, array)
+				 : array_clear(session, array);
 	if (result != CUDA_SUCCESS)
 		(void)do_array_destroy(session, array);
 	return result;
@@ -350,15 +370,19 @@ CUresult do_array_level(struct session *session, uint32_t id, struct array *mipm
 	return CUDA_SUCCESS;
 }
 
-static const char *arrays_obstacle(struct session *session)
+static void arrays_begin(struct session *session, void *part)
 {
-	return record_has(&session->record, OP_ARRAY_CREATE)
-		       ? "the contents of its arrays stay behind"
-		       : NULL;
+	session->array_contents = part;
 }
 
 const struct session_part arrays_part = {
-	.obstacle = arrays_obstacle,
+	.size = sizeof(struct array_contents),
+	.begin = arrays_begin,
+	.obstacle = array_contents_obstacle,
+	.stays = array_contents_stay,
+	.pack = array_contents_pack,
+	.check = array_contents_check,
+	.unpack = array_contents_unpack,
 	.end = arrays_free,
 	.is_recorded = true,
 };

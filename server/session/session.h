@@ -187,9 +187,10 @@ struct session {
 	uint32_t n_immovable;                /* libraries with a reason for that */
 	struct host_region *host_regions;
 	struct aliases *aliases;
-	struct region *regions; /* reserved addresses */
-	struct opened *opened;  /* memory of other sessions */
-	bool has_unused_host;   /* pinned memory that host_trim() would give back */
+	struct array_contents *array_contents; /* for arrays that are made again */
+	struct region *regions;                /* reserved addresses */
+	struct opened *opened;                 /* memory of other sessions */
+	bool has_unused_host;                  /* pinned memory that host_trim() would give back */
 	struct waiters *waiters;
 	struct pending_waits *pending_waits;
 	struct event_times *event_times;  /* of events that were made again */

@@ -21,9 +21,7 @@
 #include "server/util/number.h"
 #include "server/schedule/quiet.h"
 
-/* GPUs give memory in multiples of this. */
-#define SLOT ((uint64_t)2 << 20)
-#define PIECE_SLOTS ((uint32_t)(HOST_PIECE / SLOT))
+#define PIECE_SLOTS ((uint32_t)(HOST_PIECE / STORE_SLOT))
 
 /* What is made present at a time. */
 #define STEP ((uint64_t)4 << 20)
@@ -61,7 +59,7 @@ struct patience {
 
 static uint32_t slots_of(uint64_t size)
 {
-	return (uint32_t)(ALIGN_UP(size, SLOT) / SLOT);
+	return (uint32_t)(ALIGN_UP(size, STORE_SLOT) / STORE_SLOT);
 }
 
 void host_store_init(void)
@@ -82,7 +80,7 @@ uint64_t host_store_used(void)
 {
 	lock_hold(&lock);
 
-	return ((uint64_t)store.n_pieces * PIECE_SLOTS - store.n_free) * SLOT;
+	return ((uint64_t)store.n_pieces * PIECE_SLOTS - store.n_free) * STORE_SLOT;
 }
 
 /* Under the lock. The tables are for all pieces that the limit allows. */
@@ -246,6 +244,11 @@ bool host_store_take(uint64_t size, struct stored *ret_stored)
 	return true;
 }
 
+void *host_store_memory(const struct stored *stored)
+{
+	return store.base + stored->first * STORE_SLOT;
+}
+
 void host_store_give(struct stored *stored)
 {
 	uint32_t slot = stored->first;
@@ -272,7 +275,7 @@ static uint32_t run_of(uint32_t slot, uint32_t n_left)
 
 static CUresult copy_run(const struct store_copy *copy, uint64_t bytes, CUstream stream)
 {
-	void *memory = store.base + copy->slot * SLOT;
+	void *memory = store.base + copy->slot * STORE_SLOT;
 
 	return copy->is_out ? cuda.cuMemcpyDtoHAsync_v2(memory, copy->address, bytes, stream)
 			    : cuda.cuMemcpyHtoDAsync_v2(copy->address, memory, bytes, stream);
@@ -280,11 +283,11 @@ static CUresult copy_run(const struct store_copy *copy, uint64_t bytes, CUstream
 
 CUresult host_store_copy_next(struct store_copy *copy, uint64_t bytes, CUstream stream)
 {
-	uint32_t n_left = MAX(1u, (uint32_t)(MIN(bytes, copy->size) / SLOT));
+	uint32_t n_left = MAX(1u, (uint32_t)(MIN(bytes, copy->size) / STORE_SLOT));
 
 	while (n_left > 0 && copy->n > 0) {
 		uint32_t n = run_of(copy->slot, MIN(n_left, copy->n));
-		uint64_t size = MIN(n * SLOT, copy->size);
+		uint64_t size = MIN(n * STORE_SLOT, copy->size);
 		CUresult result = copy_run(copy, size, stream);
 
 		if (result != CUDA_SUCCESS)

@@ -15,6 +15,9 @@
 
 struct session;
 
+/* GPUs give memory in multiples of a slot. */
+#define STORE_SLOT ((uint64_t)2 << 20)
+
 /* Bytes in the store: a chain of slots. n is 0: there are none. */
 struct stored {
 	uint32_t first, n;
@@ -32,6 +35,9 @@ bool host_store_take(uint64_t size, struct stored *ret_stored);
  * more.
  */
 bool host_store_warm(uint64_t size, bool (*goes_on)(void *), void *arg);
+
+/* The memory of the first slot, which is registered. */
+void *host_store_memory(const struct stored *stored);
 
 /* No copy of these bytes is under way. Does nothing if there are none. */
 void host_store_give(struct stored *stored);

@@ -14,7 +14,7 @@
 
 #include "base.h"
 
-static uint64_t read_total(const char *root)
+static uint64_t read_meminfo(const char *root, const char *format)
 {
 	_cleanup_fclose_ FILE *file = NULL;
 	char path[PATH_MAX], line[256];
@@ -23,7 +23,7 @@ static uint64_t read_total(const char *root)
 	snprintf(path, sizeof(path), "%s/proc/meminfo", root);
 	file = fopen(path, "re");
 	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "MemTotal: %llu kB", &kib) == 1)
+		if (sscanf(line, format, &kib) == 1)
 			break;
 	return kib << 10;
 }
@@ -88,7 +88,12 @@ static uint64_t read_cgroups(const char *root)
 
 uint64_t machine_memory(const char *root)
 {
-	uint64_t total = read_total(root), limit = read_cgroups(root);
+	uint64_t total = read_meminfo(root, "MemTotal: %llu kB"), limit = read_cgroups(root);
 
 	return total > 0 ? MIN(total, limit) : limit < UINT64_MAX ? limit : 0;
+}
+
+uint64_t machine_memory_free(const char *root)
+{
+	return MIN(read_meminfo(root, "MemAvailable: %llu kB"), read_cgroups(root));
 }

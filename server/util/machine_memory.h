@@ -11,4 +11,10 @@
  */
 uint64_t machine_memory(const char *root);
 
+/*
+ * How many of them nobody uses now, except for files that the system can drop. What the cgroups
+ * use is not counted: most of that is such files.
+ */
+uint64_t machine_memory_free(const char *root);
+
 #endif

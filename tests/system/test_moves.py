@@ -29,7 +29,8 @@ RESTARTS_MAX = 10 if LONG else 3
 BETWEEN_S = (0.0002, 0.02)
 # One for each kind of object, and programs with several threads.
 PROGRAMS = ("graph_capture", "graph_nodes", "events", "callbacks", "stream_overlap", "transpose",
-            "thread_streams", "green_ended", "constants", "registered_shared", "virtual_memory")
+            "thread_streams", "green_ended", "constants", "registered_shared",
+            "virtual_memory", "surface")
 # So many programs have to be among those that moved: another round follows until they are.
 KINDS = len(PROGRAMS) + 1 if LONG else len(PROGRAMS) // 2 + 1
 # With many objects, so that a kill often meets the replay.

@@ -16,7 +16,8 @@ from harness import contains
 IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
 # One or two for each kind of object.
 PROGRAMS = ("graph_capture", "graph_params", "graph_update", "green_ended", "stream_overlap", "callbacks", "convolution",
-            "context_events", "events", "pinning_thread", "managed_linked", "constants")
+            "context_events", "events", "pinning_thread", "managed_linked", "constants", "surface",
+            "texture_layered_mip")
 
 
 def replays(log):

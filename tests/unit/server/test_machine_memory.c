@@ -60,9 +60,12 @@ static void test_machine(void **state)
 {
 	(void)state;
 	assert_int_equal(machine_memory(root), 8192 * MIB);
+	assert_int_equal(machine_memory_free(root), 7 << 10);
 	put("/proc/meminfo", "nothing of the kind\n");
 	assert_int_equal(machine_memory(root), 0);
+	assert_int_equal(machine_memory_free(root), 0);
 	assert_true(machine_memory("") > 100 * MIB);
+	assert_true(machine_memory_free("") > 0 && machine_memory_free("") < machine_memory(""));
 }
 
 static void test_second_version(void **state)

@@ -17,10 +17,12 @@
 
 #include "managed_cubin.h"
 #include "open_session.h"
+#include "server/session/fault.h"
 #include "server/session/session_move.h"
 #include "server/driver/driver.h"
 #include "server/share/session_device.h"
 #include "server/stream/printf_capture.h"
+#include "server/array/array.h"
 #include "server/module/globals.h"
 #include "server/module/library.h"
 
@@ -336,6 +338,23 @@ static void make_array_of_floats(void)
 {
 	assert_int_equal(
 		send_array_create(OBJECT, 0, 16, 1, 0, CU_AD_FORMAT_FLOAT, 1, 0, 0), CUDA_SUCCESS);
+	assert_null(session_stays(session()));
+}
+
+/* More than any machine has. */
+static void make_large_array(void)
+{
+	struct array *array;
+
+	make_array_of_floats();
+	array = handle_get(&session()->arrays, OBJECT);
+	array->bytes = 1ull << 60;
+}
+
+static void make_fault(void)
+{
+	make_array_of_floats();
+	(void)fault_note(session(), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 static void make_memory_share(void)
@@ -382,8 +401,8 @@ static void make_compressed(void)
 
 	assert_int_equal(send_allocation_create(OBJECT, 0, CHUNK, 0, 0, &granted), CUDA_SUCCESS);
 	assert_null(session_stays(session()));
-	assert_int_equal(send_allocation_create(OBJECT + 1, 0, CHUNK, 0, WIRE_ALLOCATION_COMPRESSED,
-				 &granted),
+	assert_int_equal(send_allocation_create(
+				 OBJECT + 1, 0, CHUNK, 0, WIRE_ALLOCATION_COMPRESSED, &granted),
 		CUDA_SUCCESS);
 }
 
@@ -438,7 +457,9 @@ static const struct row {
 	{"the record of its objects has no space", make_full_record},
 	{"it has an error that its client does not know yet", make_late_error},
 	{"output of its kernels has not been taken", make_output},
-	{"the contents of its arrays stay behind", make_array_of_floats},
+	{"the contents of its arrays take more than a quarter of the free host memory",
+		make_large_array},
+	{"the contents of its arrays stay behind", make_fault},
 	{"it shares memory with another client", make_memory_share},
 	{"it shares an event with another client", make_event_share},
 	{"a file of its registered host memory has become smaller", make_smaller_file},
@@ -460,6 +481,7 @@ static void reset(void)
 	session()->text->n_bytes = 0;
 	cuda.cuLinkComplete = real.cuLinkComplete;
 	cuda.cuLibraryLoadData = real.cuLibraryLoadData;
+	fault_forget();
 	(void)harness_late_error();
 	fake_switches.is_busy = false;
 }

@@ -21,6 +21,7 @@
 #include "server/util/pack.h"
 #include "server/session/session_move.h"
 #include "server/driver/owner.h"
+#include "server/share/host_store.h"
 #include "server/share/session_devices.h"
 #include "server/stream/event.h"
 #include "server/stream/stream.h"
@@ -28,6 +29,7 @@
 #include "server/memory/host.h"
 #include "server/memory/mapping.h"
 #include "server/memory/virtual.h"
+#include "server/array/array.h"
 #include "server/replay.h"
 #include "tests/unit/seed.h"
 #include "tests/unit/server/open_session.h"
@@ -36,6 +38,11 @@
 #define RANDOM_ROWS 400
 #define STREAM (DEVICES_MAX + 3)
 #define EVENT 5
+/* An array of 3 MiB, in two boxes, and one with three levels. */
+#define ARRAY 6
+#define ARRAY_BYTES (3 * MIB)
+#define MIPMAP 8
+#define MIPMAP_BYTES (4ull * (16 * 16 + 8 * 8 + 4 * 4))
 
 /* What the session has that is packed. */
 static uint64_t heap, small, large, region, pinned, plain, alias, addresses;
@@ -135,8 +142,7 @@ static void make_virtual(void)
 	close(fd);
 	assert_int_equal(send_allocation_import(IMPORTED, &device, &properties), CUDA_SUCCESS);
 	assert_true(fds_are(n_fds));
-	assert_int_equal(
-		send_allocation_map(IMPORTED, addresses + 12 * UNIT, UNIT), CUDA_SUCCESS);
+	assert_int_equal(send_allocation_map(IMPORTED, addresses + 12 * UNIT, UNIT), CUDA_SUCCESS);
 }
 
 /* In the heap: a chunk of small pieces, and a chunk of two parts. A region of host memory. */
@@ -157,15 +163,25 @@ static void make_memory(void)
 	make_virtual();
 }
 
+static bool has_arrays; /* their contents are the last file of the pack */
+
 /* The end of a session frees the pages of its host memory; a server that moves it leaves them. */
 static void fill_pinned(const struct pack *pack)
 {
 	static uint8_t bytes[4 * MIB];
 
 	memset(bytes, 7, sizeof(bytes));
-	assert_int_equal(
-		pwrite(pack->fds[pack->n_fds - 1], bytes, sizeof(bytes), (off_t)(pinned - region)),
+	assert_int_equal(pwrite(pack->fds[pack->n_fds - 1 - has_arrays], bytes, sizeof(bytes),
+				 (off_t)(pinned - region)),
 		sizeof(bytes));
+}
+
+static void make_arrays(void)
+{
+	assert_int_equal(send_array_create(ARRAY, 0, 1024, 768, 0, CU_AD_FORMAT_FLOAT, 1, 0, 0),
+		CUDA_SUCCESS);
+	assert_int_equal(
+		send_array_create(MIPMAP, 0, 16, 16, 0, CU_AD_FORMAT_FLOAT, 1, 0, 3), CUDA_SUCCESS);
 }
 
 /* The state of a session that has ended. */
@@ -176,6 +192,8 @@ static void pack_session(struct pack *pack)
 	send_stream_create(STREAM, 0, 0, 0);
 	send_event_create(EVENT, CU_EVENT_DEFAULT);
 	send_event_record(EVENT, STREAM, 1);
+	if (has_arrays)
+		make_arrays();
 	harness_serve();
 	assert_true(streams_poll(harness.session));
 	*pack = (struct pack){0};
@@ -255,8 +273,8 @@ static void assert_virtual(const struct session *session)
 /* Charged: a chunk of 2 MiB, one of 132 MiB, and three allocations of 8 MiB together. */
 static void assert_quota(const struct session *session)
 {
-	assert_int_equal(quota_used(&session->devices[0]->memory->quota),
-		UNIT + 132 * MIB + 4 * UNIT);
+	assert_int_equal(
+		quota_used(&session->devices[0]->memory->quota), UNIT + 132 * MIB + 4 * UNIT);
 }
 
 static void end_virtual(void)
@@ -270,6 +288,38 @@ static void end_virtual(void)
 	send_address_region_end(addresses);
 }
 
+/* Contents come when the arrays are made, level by level, and only then. */
+static void test_arrays(void **state)
+{
+	struct pack pack;
+
+	(void)state;
+	has_arrays = true;
+	pack_session(&pack);
+	harness_open(false);
+	assert_int_equal(replay_unpack(harness.session, &pack), 0);
+	assert_int_equal(session_unpack(harness.session, &pack), 0);
+	pack_fini(&pack);
+	assert_int_equal(harness.session->array_contents->n_left, 2);
+	/* It moves on before it has made them. */
+	assert_int_equal(replay_pack(harness.session, &pack), 0);
+	assert_int_equal(session_pack(harness.session, &pack), 0);
+	close_session(NULL);
+	fill_pinned(&pack);
+	harness_open(false);
+	assert_int_equal(replay_unpack(harness.session, &pack), 0);
+	assert_int_equal(session_unpack(harness.session, &pack), 0);
+	pack_fini(&pack);
+	assert_int_equal(harness.session->array_contents->n_left, 2);
+	assert_int_equal(fake_counts_now().arrays, 0);
+	fake_calls.copies = 0;
+	assert_true(replay_run(harness.session));
+	assert_int_equal(fake_calls.copies, 2 + 3);
+	assert_int_equal(fake_counts_now().arrays, 2);
+	assert_int_equal(harness.session->array_contents->n, 0);
+	close_session(NULL);
+}
+
 static void test_same(void **state)
 {
 	struct pack pack;
@@ -277,6 +327,7 @@ static void test_same(void **state)
 	uint64_t other = 0;
 
 	(void)state;
+	has_arrays = false;
 	pack_session(&pack);
 	harness_open(false);
 	assert_int_equal(replay_unpack(harness.session, &pack), 0);
@@ -328,6 +379,7 @@ enum place {
 	FROM_REGION,
 	FROM_RUN,
 	FROM_ADDRESSES,
+	FROM_END,
 	FOUND_LATE = 8, /* a bit: by the driver */
 };
 
@@ -338,7 +390,7 @@ enum place {
 #define SLOT_WORDS (2 * MIB / ARENA_ALIGN / 64)
 #define LARGE (SLOTS + 1 + 2 * SLOT_WORDS)
 
-#define ALLOCATION(i) (5 * ((i) - 4) - 1) /* before the addresses: the released one is the last */
+#define ALLOCATION(i) (5 * ((i)-4) - 1) /* before the addresses: the released one is the last */
 #define MAPPING(i) (3 + 5 * (i))
 
 static const struct row {
@@ -457,7 +509,8 @@ static const struct row {
 	{"addresses that begin in a window", FROM_ADDRESSES, 0, DEVICE_SPACE + UNIT},
 	{"no addresses", FROM_ADDRESSES, 1, 0},
 	{"addresses of half a window", FROM_ADDRESSES, 1, VA_WINDOW / 2},
-	{"addresses that end behind all windows", FROM_ADDRESSES, 1, DEVICE_SPACE_END - DEVICE_SPACE},
+	{"addresses that end behind all windows", FROM_ADDRESSES, 1,
+		DEVICE_SPACE_END - DEVICE_SPACE},
 	{"fewer mappings", FROM_ADDRESSES, 2, 3},
 	{"more mappings", FROM_ADDRESSES, 2, 5},
 	{"a mapping below its addresses", FROM_ADDRESSES, MAPPING(0), DEVICE_SPACE},
@@ -465,11 +518,24 @@ static const struct row {
 	{"a mapping without bytes", FROM_ADDRESSES, MAPPING(3) + 1, 0},
 	{"a mapping of more than its addresses", FROM_ADDRESSES, MAPPING(3) + 1, VA_WINDOW},
 	{"a mapping that is smaller than its memory", FROM_ADDRESSES, MAPPING(0) + 1, UNIT / 2},
-	{"a mapping of more than its import", FROM_ADDRESSES | FOUND_LATE, MAPPING(3) + 1, 2 * UNIT},
+	{"a mapping of more than its import", FROM_ADDRESSES | FOUND_LATE, MAPPING(3) + 1,
+		2 * UNIT},
 	{"a mapping of no allocation", FROM_ADDRESSES, MAPPING(0) + 2, 4},
 	{"a mapping of another allocation's size", FROM_ADDRESSES, MAPPING(1) + 2, 0},
 	{"access for GPUs that are not there", FROM_ADDRESSES, MAPPING(0) + 3, UINT64_MAX},
 	{"access for writing alone", FROM_ADDRESSES, MAPPING(0) + 3, 0},
+
+	{"more arrays", FROM_END, -5, 3},
+	{"fewer arrays", FROM_END, -5, 1},
+	{"no arrays", FROM_END, -5, 0},
+	{"more arrays than IDs", FROM_END, -5, OBJECT_IDS + 1},
+	{"more arrays than memory", FROM_END, -5, OBJECT_IDS},
+	{"two arrays of an ID", FROM_END, -4, MIPMAP},
+	{"an array with an ID that is too large", FROM_END, -2, OBJECT_IDS},
+	{"an array that is smaller than its file", FROM_END, -3, 4},
+	{"an array that is larger than its file", FROM_END, -1, ARRAY_BYTES},
+	{"an array of a negative size", FROM_END, -1, UINT64_MAX},
+	{"two arrays whose sizes overflow", FROM_END, -1, INT64_MAX},
 
 	{"pieces that nobody has touched", FROM_REGION | FOUND_LATE, 3, UINT64_MAX},
 };
@@ -483,10 +549,11 @@ static size_t place_of(const struct pack *pack, const struct row *row)
 		[FROM_RUN] = alias & ~(VA_WINDOW - 1),
 		[FROM_ADDRESSES] = addresses,
 	};
-	size_t at = 0;
+	size_t at = from == FROM_END ? pack->size : 0;
 
 	/* Numbers are aligned. */
-	while (from != FROM_START && memcmp(pack->bytes + at, &keys[from], sizeof(keys[0])) != 0) {
+	while (from != FROM_START && from != FROM_END &&
+		memcmp(pack->bytes + at, &keys[from], sizeof(keys[0])) != 0) {
 		at += sizeof(keys[0]);
 		assert_true(at < pack->size);
 	}
@@ -500,6 +567,7 @@ static void test_wrong(void **state)
 	int r;
 
 	(void)state;
+	has_arrays = true;
 	pack_session(&pack);
 	n_fds = count_fds();
 	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -524,6 +592,7 @@ static void test_lengths(void **state)
 	unsigned n_fds;
 
 	(void)state;
+	has_arrays = true;
 	pack_session(&pack);
 	n_fds = count_fds();
 	for (size_t size = 0; size < pack.size; size += MIN(36u, pack.size - size)) {
@@ -549,6 +618,7 @@ static void test_random(void **state)
 	int r;
 
 	(void)state;
+	has_arrays = true;
 	srand(seed_read(1));
 	pack_session(&pack);
 	n_fds = count_fds();
@@ -593,11 +663,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same),
+		cmocka_unit_test(test_arrays),
 		cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_file),
 	};
 
+	host_store_init();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
