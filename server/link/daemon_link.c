@@ -240,9 +240,21 @@ static int read_orders(void)
 	return MIN(r, 0);
 }
 
+/*
+ * A daemon that has closed the connection does not read what is left, but may have sent an order
+ * before: the loss is noticed when that is read.
+ */
+static int forgive_closed(int r)
+{
+	if (r != -EPIPE && r != -ECONNRESET)
+		return r;
+	frame_queue_clear(&daemon_link.out);
+	return 0;
+}
+
 static void on_event(_unused_ uv_poll_t *poll, _unused_ int status, int events)
 {
-	int r = frame_queue_flush(&daemon_link.out, daemon_link.sock);
+	int r = forgive_closed(frame_queue_flush(&daemon_link.out, daemon_link.sock));
 
 	if (r == 0 && daemon_link.is_reading)
 		r = read_orders();
@@ -334,7 +346,7 @@ void daemon_link_send(const void *frame)
 
 	if (!daemon_link_has_daemon() || daemon_link.is_closing)
 		return;
-	r = frame_queue_send(&daemon_link.out, daemon_link.sock, frame);
+	r = forgive_closed(frame_queue_send(&daemon_link.out, daemon_link.sock, frame));
 	if (r < 0)
 		fail(r);
 	else if (!frame_queue_is_empty(&daemon_link.out))
