@@ -217,6 +217,8 @@ static const struct key keys[CONFIG_KEYS] = {
 	[CONFIG_SERVERS_MAX] = {"servers_max", "MPS_SERVERS_MAX", DEFAULT_OF(SERVERS_MAX_DEFAULT),
 		.effect = CONFIG_AT_ONCE, .set = set_number, AT(servers_max), .unit = "servers",
 		.min = 1, .max = SERVERS_LIMIT},
+	[CONFIG_MOVE_ON_UPGRADE] = {"move_on_upgrade", "MPS_MOVE_ON_UPGRADE", "no",
+		.effect = CONFIG_AT_ONCE, .set = set_switch, AT(moves_on_upgrade)},
 	[CONFIG_GROUP_BY_CGROUP] = {"group_by_cgroup", "MPS_GROUP_BY_CGROUP", "no",
 		.effect = CONFIG_AT_ONCE, .set = set_switch, AT(groups_by_cgroup)},
 	[CONFIG_CGROUP_ROOT] = {"cgroup_root", "MPS_CGROUP_ROOT", CGROUP_ROOT_DEFAULT,

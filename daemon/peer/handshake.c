@@ -20,6 +20,7 @@
 #include "daemon/server/membership.h"
 #include "daemon/server/server.h"
 #include "daemon/server/slot_choice.h"
+#include "daemon/server/upgrade.h"
 
 /* The part of both frames that every version has. */
 #define HELLO_PREFIX (offsetof(struct frame_hello, spec_hash) + sizeof(uint64_t))
@@ -111,6 +112,7 @@ static void handshake_server(struct conn *conn)
 	else {
 		server->build = frame->build;
 		server_conn_open(server, conn);
+		upgrade_note(server);
 	}
 }
 
@@ -133,7 +135,7 @@ static void refuse_while_quitting(struct conn *conn)
 
 /*
  * A server of the previous daemon, which was of another version, works for its clients until
- * they end: every version understands the polite shutdown.
+ * they end: every version understands the polite shutdown. It comes again if it has not read that.
  */
 static void refuse_server_version(struct conn *conn, uint32_t version, uint64_t spec_hash)
 {
@@ -150,10 +152,14 @@ static void refuse_server_version(struct conn *conn, uint32_t version, uint64_t 
 		server_release(server);
 		return;
 	}
+	if (!server) {
+		handshake_refuse_server(conn, error.text);
+		return;
+	}
 	conn_log(conn, "Server %d of user %u is refused: %s", conn->cred.pid, conn->cred.uid,
 		error.text);
 	conn_close(conn);
-	if (server && !server->conn)
+	if (!server->conn)
 		server_kill(server, &error);
 }
 

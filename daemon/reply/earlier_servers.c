@@ -20,9 +20,11 @@ static const char of_another_version[] = "it works for its clients until they ha
 /* Why its clients are still there. */
 static const char *reason_of(const struct server *server)
 {
+	if (!server->daemon->config.moves_on_upgrade)
+		return "restart_server would move its clients";
 	return server->keeps.text[0] && !server->successor
 		       ? server->keeps.text
-		       : "Its clients will move to another server";
+		       : "its clients will move to another server";
 }
 
 void earlier_servers_reply(struct conn *conn)
@@ -31,7 +33,7 @@ void earlier_servers_reply(struct conn *conn)
 
 	list_each (const struct server, server, &daemon->servers, link_in_daemon)
 		if (upgrade_is_wanted(server) && viewer_sees_server(conn, server))
-			command_reply(conn, "Server %d of user %u is of an earlier build. %s",
+			command_reply(conn, "Server %d of user %u is of an earlier build: %s",
 				server->pid, server->tenant->uid, reason_of(server));
 	list_each (const struct released, released, &daemon->released, link)
 		if (viewer_sees_user(conn, released->uid))

@@ -47,8 +47,8 @@ static uint64_t pause_ms(const struct server *server)
 
 static bool is_due(const struct server *server)
 {
-	return upgrade_is_wanted(server) && server_is_ready(server) &&
-	       server->slot->server == server &&
+	return server->daemon->config.moves_on_upgrade && upgrade_is_wanted(server) &&
+	       server_is_ready(server) && server->slot->server == server &&
 	       uv_now(&server->daemon->loop) - server->upgrade_ms >= pause_ms(server);
 }
 
@@ -58,11 +58,8 @@ static void upgrade(struct server *server)
 	struct error_message error;
 
 	if (server->n_upgrades == 0)
-		log_control(logs,
-			"Server %d of user %u is of build %016" PRIx64 ", and %016" PRIx64
-			" is installed: its clients move to another server",
-			server->pid, server->tenant->uid, server->build,
-			server->daemon->server_build);
+		log_control(logs, "The clients of server %d move to a server of build %016" PRIx64,
+			server->pid, server->daemon->server_build);
 	server->n_upgrades++;
 	server->upgrade_ms = uv_now(&server->daemon->loop);
 	if (successor_start(server, WORK_MS, false, &error) == 0)
@@ -70,6 +67,20 @@ static void upgrade(struct server *server)
 	if (strcmp(error.text, server->keeps.text) != 0)
 		log_control(logs, "%s", error.text);
 	server->keeps = error;
+}
+
+void upgrade_note(struct server *server)
+{
+	struct daemon *daemon = server->daemon;
+
+	if (upgrade_is_wanted(server))
+		log_control(&daemon->logs,
+			"Server %d of user %u is of build %016" PRIx64 ", and %016" PRIx64
+			" is installed%s",
+			server->pid, server->tenant->uid, server->build, daemon->server_build,
+			daemon->config.moves_on_upgrade
+				? ""
+				: ": restart_server moves its clients (MPS_MOVE_ON_UPGRADE)");
 }
 
 void upgrades_look(struct daemon *daemon)

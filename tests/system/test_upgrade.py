@@ -8,7 +8,6 @@ import json
 import os
 import re
 import struct
-import subprocess
 
 import card
 import harness
@@ -78,6 +77,7 @@ def with_build(code, build):
 
 @contextlib.contextmanager
 def installed(spec=None, **settings):
+    settings.setdefault("MPS_MOVE_ON_UPGRADE", "1")
     with card.Card(CARD_MIB) as small, Installed(dict(small.settings, **settings), spec) as service:
         yield service
         wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
@@ -113,6 +113,23 @@ def test_clients_move():
             client.end()
 
 
+def test_nobody_has_asked():
+    """Without MPS_MOVE_ON_UPGRADE the server stays, and the operator moves its clients."""
+    with installed(MPS_MOVE_ON_UPGRADE="0") as service:
+        client = test_restart.Resident(service)
+        old = service.server()
+        service.upgrade(1)
+        service.wait_for_log("restart_server moves its clients", "control")
+        contains(service.command("ps").stdout, "Server %d of user %d is of an earlier build: "
+                 "restart_server would move its clients" % (old, os.getuid()))
+        client.ask()
+        equal(service.servers(), [old])
+        contains(test_restart.restart(service), "moved its 1 clients")
+        equal(earlier(service), [])
+        client.ask()
+        client.end()
+
+
 def test_same_build():
     """The daemon alone is replaced: nobody moves."""
     with installed() as service:
@@ -133,16 +150,15 @@ def test_who_stays():
     """A client that cannot move: its server goes on, and ps says why, until the client has ended."""
     with installed(MPS_IDLE_S="1") as service:
         resident = test_restart.Resident(service)
-        code = service.popen("working_set", "4", "--requests", stdin=subprocess.PIPE)
-        equal(code.stdout.readline(), "working_set: ready\n")
+        code = test_restart.start_compressed(service)
         old = service.server()
         service.upgrade(1)
-        why = "Server %d keeps its clients: client %d cannot move: it has memory of a pool" % (
+        why = "Server %d keeps its clients: client %d cannot move: it has compressed memory" % (
             old, code.pid)
         service.wait_for_log(why, "control")
         wait_for("the successor to end", lambda: service.servers() == [old])
         resident.ask()
-        contains(service.command("ps").stdout, "Server %d of user %d is of an earlier build. %s" % (
+        contains(service.command("ps").stdout, "Server %d of user %d is of an earlier build: %s" % (
             old, os.getuid(), why))
         equal([(row["pid"], row["differs"]) for row in earlier(service)], [(old, "build")])
         code.kill()

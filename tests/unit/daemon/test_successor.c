@@ -11,7 +11,7 @@
 #define ASKED "A1 A2 S1+ [restart_server S1]"
 #define ORDERED ASKED " S2+"
 /* The first server, which the previous daemon has started, is of an earlier build. */
-#define UPGRADED "build=2 adopt=A A1 S1+"
+#define UPGRADED "move build=2 adopt=A A1 S1+"
 
 static const struct scene_row rows[] = {
 	/* ---- the usual way */
@@ -98,24 +98,26 @@ static const struct scene_row rows[] = {
 		"closed A1 A2; [done]*2", NULL},
 
 	/* ---- after an upgrade */
-	{"a server of an earlier build is restarted", "build=2 adopt=A A1 S1+",
+	{"a server of an earlier build is restarted", "move build=2 adopt=A A1 S1+",
 		"S1 of A: A1; S2 of A starting",
 		"of build 0000000000000001, and 0000000000000002 is installed"},
 	{"... and its clients move", UPGRADED " S2+ S2:has=S1 S1:exit", "S2 of A: A1",
 		"has moved its 1 clients to server"},
 	{"... into a server that this daemon has started", UPGRADED " S2+ S2:has=S1 S1:exit 5000s",
 		"S2 of A: A1", NULL},
-	{"a server of the same build stays", "build=1 adopt=A A1 S1+", "S1 of A: A1", NULL},
+	{"a server of the same build stays", "move build=1 adopt=A A1 S1+", "S1 of A: A1", NULL},
 	{"... and if the installed build is not known", "adopt=A A1 S1+", "S1 of A: A1", NULL},
-	{"... and one that this daemon has started", "build=2 A1 S1+", "S1 of A: A1", NULL},
-	{"one after the other", "build=2 adopt=A adopt=B S1+ S2+",
+	{"... and one that this daemon has started", "move build=2 A1 S1+", "S1 of A: A1", NULL},
+	{"... and if nobody has asked for moves", "build=2 adopt=A A1 S1+ [ps] 5000s",
+		"S1 of A: A1; [done]", "restart_server would move its clients"},
+	{"one after the other", "move build=2 adopt=A adopt=B S1+ S2+",
 		"S1 of A; S2 of B; S3 of A starting", NULL},
-	{"... also if the first one fails", "build=2 adopt=A adopt=B S1+ S2+ S3:crash",
+	{"... also if the first one fails", "move build=2 adopt=A adopt=B S1+ S2+ S3:crash",
 		"S1 of A; S2 of B; S4 of B starting", NULL},
 	{"clients that cannot move stay", UPGRADED " S2+ S1:keeps=A1 40s", "S1 of A: A1",
 		"keeps its clients: client"},
 	{"... and ps says so", UPGRADED " S2+ S1:keeps=A1 [ps]", "S1 of A: A1; [done]",
-		"of an earlier build. Server "},
+		"of an earlier build: Server "},
 	{"... and the daemon tries again", UPGRADED " S2+ S1:keeps=A1 72s",
 		"S1 of A: A1; S3 of A starting", NULL},
 	{"... later each time", UPGRADED " S2+ S1:keeps=A1 72s S3+ S1:keeps=A1 72s", "S1 of A: A1",
@@ -123,7 +125,7 @@ static const struct scene_row rows[] = {
 	{"... or when that client has ended", UPGRADED " A2 S2+ S1:keeps=A1 A1- 22s",
 		"S1 of A: A2; S3 of A starting", NULL},
 	{"a server of another version stays with its clients",
-		"build=2 adopt=A S1:busy S1:other A1 [ps]",
+		"move build=2 adopt=A S1:busy S1:other A1 [ps]",
 		"S1 probes; S2 of A starting; waiting A1; [done]",
 		"of another version: it works for its clients"},
 
