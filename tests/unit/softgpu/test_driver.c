@@ -459,6 +459,30 @@ static void peers_child(void)
 }
 CHILD(peers, "SOFTGPU_DEVICES=2")
 
+/* Where the last process had its variable. */
+static CUdeviceptr *seen;
+
+/* Also with the same layout of addresses, which a fork has. */
+static void variables_child(void)
+{
+	CUdeviceptr counter;
+
+	context_open();
+	OK(CU(cuLibraryGetGlobal)(&counter, NULL, library_load(), "counter"));
+	CHECK(counter != *seen);
+	*seen = counter;
+}
+
+static void variables(void **state)
+{
+	(void)state;
+	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(seen, MAP_FAILED);
+	in_child(variables_child, (char *)NULL);
+	in_child(variables_child, (char *)NULL);
+	munmap(seen, sizeof(*seen));
+}
+
 /* The error log names the architecture of machine code, which the software GPU cannot run. */
 static void machine_code_child(void)
 {
@@ -655,6 +679,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(absent),
 		cmocka_unit_test(reset),
 		cmocka_unit_test(peers),
+		cmocka_unit_test(variables),
 		cmocka_unit_test(machine_code),
 		cmocka_unit_test(grid_barrier),
 		cmocka_unit_test(attributes),

@@ -10,6 +10,7 @@
 #include "memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "card.h"
 #include "client/memory/advice.h"
@@ -24,6 +25,29 @@
 static size_t mapped_size(size_t size)
 {
 	return ALIGN_UP(size, (size_t)sysconf(_SC_PAGESIZE));
+}
+
+/*
+ * Where the next variables of a module should lie: the driver puts them elsewhere in each process,
+ * and a system that does not randomise addresses, or a fork, would not.
+ */
+static void *place_for_module(size_t size)
+{
+	const size_t space = (size_t)1 << 30, step = (size_t)64 << 10;
+	static uint64_t next;
+	void *p;
+
+	if (!next) {
+		p = mmap(
+			NULL, space, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED)
+			return NULL;
+		munmap(p, space);
+		next = (uint64_t)(uintptr_t)p + (size_t)getpid() % (space / step) * step;
+	}
+	p = (void *)(uintptr_t)next;
+	next += mapped_size(size) + mapped_size(1);
+	return p;
 }
 
 CUresult memory_alloc(struct context *context, enum range_kind kind, size_t size, unsigned flags,
@@ -46,8 +70,8 @@ CUresult memory_alloc(struct context *context, enum range_kind kind, size_t size
 	result = is_device ? device_charge(range.device, range.charged) : CUDA_SUCCESS;
 	if (result != CUDA_SUCCESS)
 		return result;
-	p = mmap(NULL, mapped_size(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		0);
+	p = mmap(kind == RANGE_MODULE ? place_for_module(size) : NULL, mapped_size(size),
+		PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	range.start = (uint64_t)(uintptr_t)p;
 	range.end = range.start + size;
 	if (p == MAP_FAILED || range_add(&range, ret_range) < 0) {
