@@ -35,6 +35,7 @@
 	LOCK(WAITERS, "a session's watched events: server/stream/waiter.h")                        \
 	LOCK(IPC_EVENTS, "events that sessions share: server/stream/event.c")                      \
 	LOCK(IPC_MEMORY, "memory that sessions share: server/memory/ipc.c")                        \
+	LOCK(TEXTURE_VALUES, "values of textures: server/array/texture_real.c")                    \
 	LOCK(IMAGES, "images of code: server/util/image.c")                                        \
 	LOCK(EVICTIONS, "sessions whose memory may leave: server/share/eviction.c")                \
 	LOCK(HOST_STORE, "slots for evicted bytes: server/share/host_store.c")                     \

@@ -10,6 +10,7 @@
 #include "array.h"
 #include "messages.h"
 #include "texel.h"
+#include "texture_real.h"
 #include "server/session/fault.h"
 #include "server/session/recorded.h"
 #include "server/session/session.h"
@@ -17,66 +18,13 @@
 #include "server/share/session_device.h"
 #include "do_array.h"
 
-/* How many values may be in use by others: those of all sessions. */
-#define VALUES_TRIED 4096u
-
-/* What the driver makes of these. `sampler' NULL: a surface. */
-struct object_desc {
-	const CUDA_RESOURCE_DESC *resource;
-	const CUDA_TEXTURE_DESC *sampler;
-	const CUDA_RESOURCE_VIEW_DESC *view;
-};
-
-static CUresult real_make(const struct object_desc *desc, uint64_t *ret_real)
-{
-	return desc->sampler ? cuda.cuTexObjectCreate((CUtexObject *)ret_real, desc->resource,
-				       desc->sampler, desc->view)
-			     : cuda.cuSurfObjectCreate((CUsurfObject *)ret_real, desc->resource);
-}
-
-static void real_end(bool is_surface, uint64_t real)
-{
-	if (is_surface)
-		cuda.cuSurfObjectDestroy(real);
-	else
-		cuda.cuTexObjectDestroy(real);
-}
-
-/*
- * The client and its memory have the value, which the driver chooses: the lowest number that is
- * free, or the one that was freed last. So others are made until that value comes.
- */
-static CUresult real_make_again(struct session *session, const struct object_desc *desc,
-	uint64_t wanted, uint64_t *ret_real)
-{
-	uint64_t *others = account_alloc(session->account, VALUES_TRIED * sizeof(*others), 0);
-	CUresult result = CUDA_SUCCESS;
-	uint32_t n = 0;
-
-	if (!others)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	while (result == CUDA_SUCCESS && n < VALUES_TRIED) {
-		result = real_make(desc, &others[n]);
-		if (result == CUDA_SUCCESS && others[n++] == wanted)
-			break;
-	}
-	if (n > 0 && others[n - 1] == wanted)
-		*ret_real = others[--n];
-	else if (result == CUDA_SUCCESS)
-		result = CUDA_ERROR_NOT_SUPPORTED;
-	while (n > 0)
-		real_end(!desc->sampler, others[--n]);
-	account_free(others);
-	return result;
-}
-
 /* The deferred thread. */
 static void texture_done(struct deferred *deferred)
 {
 	struct texture *texture = container_of(deferred, struct texture, deferred);
 
 	if (fault_get() == CUDA_SUCCESS)
-		real_end(texture->is_surface, texture->real);
+		texture_real_end(texture->is_surface, texture->real);
 	account_free(texture);
 }
 
@@ -88,6 +36,14 @@ static void textures_free(struct session *session, _unused_ bool device_lost)
 
 	while ((texture = handle_take(&session->textures, &at)))
 		deferred_add(&texture->deferred);
+	texture_real_forget(session);
+}
+
+/* In another server, before any session makes a texture. */
+static int textures_unpack(struct session *session, _unused_ struct pack *pack)
+{
+	texture_real_expect(session);
+	return 0;
 }
 
 /*
@@ -131,9 +87,11 @@ static CUresult texture_make(struct session *session, uint32_t id, struct sessio
 	if (result != CUDA_SUCCESS)
 		return result;
 	texture->is_surface = !sampler;
-	result = recorded_is_replay(session)
-			 ? real_make_again(session, &desc, recorded_answer(session), &texture->real)
-			 : real_make(&desc, &texture->real);
+	if (recorded_is_replay(session)) {
+		texture->real = recorded_answer(session);
+		result = texture_real_make_again(session, &desc, texture->real);
+	} else
+		result = texture_real_make(&desc, &texture->real);
 	if (result != CUDA_SUCCESS) {
 		account_free(handle_remove(&session->textures, id));
 		return result;
@@ -298,6 +256,7 @@ CUresult do_texture_linear_max(_unused_ struct session *session, uint32_t device
 }
 
 const struct session_part textures_part = {
+	.unpack = textures_unpack,
 	.end = textures_free,
 	.is_recorded = true,
 };

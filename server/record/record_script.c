@@ -177,6 +177,11 @@ bool record_script_next(struct record_script *script, struct record_step *ret_st
 	return true;
 }
 
+void record_script_rewind(struct record_script *script)
+{
+	script->at = sizeof(struct record_file_head);
+}
+
 bool record_step_is_same(const struct record_step *step, const void *body)
 {
 	const uint8_t *answers = step->answers;

@@ -33,6 +33,9 @@ int record_script_save(const struct record_script *script, struct record_saved *
 /* False: that was the last one. */
 bool record_script_next(struct record_script *script, struct record_step *ret_step);
 
+/* The next step is the first one. */
+void record_script_rewind(struct record_script *script);
+
 /* Whether the answers are those of the step. `body' is the reply's. */
 bool record_step_is_same(const struct record_step *step, const void *body);
 

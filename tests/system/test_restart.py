@@ -53,6 +53,24 @@ call("cuMemRelease", handle)
 call("cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(2 << 20), prop, ctypes.c_uint64(0))
 """
 
+# Makes a texture for each line that it reads, and writes the texture's value.
+TEXTURES = """
+import ctypes, struct
+cuda = ctypes.CDLL("libcuda.so.1")
+context, words, value = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_uint64()
+call = lambda name, *args: getattr(cuda, name)(*args) == 0 or exit(name)
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+call("cuMemAlloc_v2", ctypes.byref(words), ctypes.c_size_t(64))
+linear, floats = 2, 0x20
+resource = struct.pack("=QQIIQ", linear, words.value, floats, 1, 64).ljust(144, bytes(1))
+while True:
+    call("cuTexObjectCreate", ctypes.byref(value), resource, bytes(104), None)
+    print(value.value, flush=True)
+    input()
+"""
+
 
 class Resident:
     """A client with memory, which checks it when it is asked to."""
@@ -119,6 +137,32 @@ def test_work_goes_on():
             code, out, err = service.finish(client)
             equal(code, 0, out + err)
             contains(out, "resident: ok")
+
+
+def test_textures():
+    """A client that rests keeps the value of its texture, whatever others make before it goes on."""
+    with mps.Service() as service:
+        clients = [service.popen(sys.executable, "-c", TEXTURES, stdin=subprocess.PIPE)
+                   for _ in range(2)]
+        values = [int(client.stdout.readline()) for client in clients]
+        restart(service)
+        for client in clients[1], clients[1], clients[0]:
+            client.stdin.write("\n")
+            client.stdin.flush()
+            values.append(int(client.stdout.readline()))
+        equal(len(set(values)), 5, values)
+        for client in clients:
+            client.kill()
+
+
+def test_exit_that_frees_late():
+    """The driver frees what the old server had in the GPU's memory a while after its end."""
+    with card.Card(CARD_MIB) as small, \
+            mps.Service({**small.settings, "SOFTGPU_CARD_LATE_MS": "300"}) as service:
+        client = Resident(service)
+        restart(service)
+        client.ask()
+        client.end()
 
 
 def test_idle_server():
