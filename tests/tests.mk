@@ -80,6 +80,7 @@ fuzz_archive_daemon := daemon
 fuzz_archive_state := daemon
 # The daemon without its calls of the system.
 fuzz_with_daemon := tests/fuzz/fake_system.c
+fuzz_with_move := tests/fuzz/move_model.c
 fuzz_libs_daemon := -Wl,--wrap=uv_queue_work
 fuzz_archive = $(or $(fuzz_archive_$(1)),server)
 fuzz_objects = $(call objects,test,tests/fuzz/fuzz_$(1).c $(fuzz_with_$(1))) \
