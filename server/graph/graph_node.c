@@ -128,6 +128,17 @@ static bool node_make_space(struct session *session, struct graph *graph)
 		       &graph->n_nodes_max, sizeof(*graph->nodes));
 }
 
+/* The graph may change the session's constants whenever it is launched. */
+static __attribute__((noinline)) void note_variables(
+	struct session *session, const struct graph_node *node)
+{
+	for (unsigned k = 0; k < ARRAY_SIZE(node->spans); k++)
+		if (node->spans[k].size > 0)
+			ranges_note_graph(&session->variables, node->spans[k].address);
+	for (uint32_t i = 0; i < node->n_ops; i++)
+		ranges_note_graph(&session->variables, node->ops[i].address);
+}
+
 CUresult graph_node_put(struct session *session, struct graph *graph, uint32_t number,
 	struct graph_node *node, CUresult result)
 {
@@ -144,6 +155,8 @@ CUresult graph_node_put(struct session *session, struct graph *graph, uint32_t n
 			graph->n_body_nodes += graph->body > 0;
 		}
 		graph->nodes[number] = *node;
+		if (unlikely(session->variables.n > 0))
+			note_variables(session, node);
 		return CUDA_SUCCESS;
 	}
 	graph_node_fini(node, false);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Bytes of constants, from one server to another. A worker.
+ * Bytes of constants: kept on the host while the session rests, and passed from one server to
+ * another. A worker.
  *
  * Invariant: a recalled constant has as many bytes as its notes have brought, at most its size.
  * The notes come from another process and are not trusted.
@@ -13,6 +14,7 @@
 
 #include "library.h"
 #include "record_rules.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/share/mover.h"
 #include "server/share/session_device.h"
@@ -37,13 +39,35 @@ struct constant {
 	uint8_t bytes[];
 };
 
-const char *constants_obstacle(const struct session *session)
+/* The largest variable of which a copy is kept: the constants of an image have no more. */
+#define KEPT_MAX ((uint64_t)64 << 10)
+
+/* Kernels cannot write constants: only messages of the session change them. */
+static bool is_kept(const struct session *session, const struct range *range)
+{
+	return range->state == RANGE_KEPT &&
+	       !(range->is_in_graph && range->kept_at != session->n_messages);
+}
+
+static bool is_too_large(const struct session *session)
 {
 	uint64_t total = 0;
 
 	for (uint32_t i = 0; i < session->variables.n && total <= CONSTANTS_MAX; i++)
 		total += MAX(session->variables.list[i].size, CONSTANT_MIN);
-	return total > CONSTANTS_MAX ? "its constants take more than 1 MiB" : NULL;
+	return total > CONSTANTS_MAX;
+}
+
+const char *constants_obstacle(const struct session *session)
+{
+	const struct ranges *variables = &session->variables;
+
+	if (is_too_large(session))
+		return "its constants take more than 1 MiB";
+	for (uint32_t i = 0; i < variables->n && fault_get() != CUDA_SUCCESS; i++)
+		if (variables->list[i].is_variable && !is_kept(session, &variables->list[i]))
+			return "its constants were written just before the fault";
+	return NULL;
 }
 
 bool constants_is_note(const struct record_note *note)
@@ -65,21 +89,64 @@ static CUresult read_bytes(struct session *session, const struct range *range, u
 	return mover_end(&mover);
 }
 
-/* The last note is the first that is recalled. */
-static void note_range(
-	struct session *session, struct record_notes *notes, const struct range *range)
+/* Whether `range->bytes' are those of the variable now. Without memory for them, it goes on. */
+static bool keep(struct session *session, struct range *range)
 {
-	uint64_t n_words = (range->size + sizeof(uint64_t) - 1) / sizeof(uint64_t);
-	_cleanup_account_ uint64_t *words =
-		account_alloc(session->account, n_words * sizeof(*words), 0);
+	const bool can_do_without = session->can_do_without;
 
-	if (!words || read_bytes(session, range, (uint8_t *)words) != CUDA_SUCCESS) {
+	if (is_kept(session, range))
+		return true;
+	session->can_do_without = true;
+	if (!range->bytes)
+		range->bytes =
+			account_alloc(session->account, ALIGN_UP(range->size, sizeof(uint64_t)), 0);
+	session->can_do_without = can_do_without;
+	range->state = range->bytes && read_bytes(session, range, range->bytes) == CUDA_SUCCESS
+			       ? RANGE_KEPT
+			       : RANGE_NOT_KEPT;
+	range->kept_at = session->n_messages;
+	return range->state == RANGE_KEPT;
+}
+
+/* Whether there is something to keep. */
+static bool is_due(const struct session *session, const struct range *range)
+{
+	return range->is_variable && range->size <= KEPT_MAX && range->state != RANGE_NOT_KEPT &&
+	       !is_kept(session, range);
+}
+
+void constants_keep(struct session *session)
+{
+	struct ranges *variables = &session->variables;
+
+	for (uint32_t i = 0; i < variables->n && !is_too_large(session); i++)
+		if (fault_get() == CUDA_SUCCESS && is_due(session, &variables->list[i]))
+			(void)keep(session, &variables->list[i]);
+}
+
+bool constants_are_kept(const struct session *session)
+{
+	const struct ranges *variables = &session->variables;
+
+	for (uint32_t i = 0; i < variables->n; i++)
+		if (is_due(session, &variables->list[i]))
+			return is_too_large(session);
+	return true;
+}
+
+/* The last note is the first that is recalled. */
+static void note_range(struct session *session, struct record_notes *notes, struct range *range)
+{
+	uint64_t n_words = (range->size + sizeof(uint64_t) - 1) / sizeof(uint64_t), word;
+
+	if (!keep(session, range)) {
 		notes->is_short = true;
 		return;
 	}
-	while (n_words-- > 0)
-		record_notes_add(notes, RECORD_LIBRARY, range->id, range->device | NOTE_WORD,
-			words[n_words]);
+	while (n_words-- > 0) {
+		memcpy(&word, range->bytes + n_words * sizeof(word), sizeof(word));
+		record_notes_add(notes, RECORD_LIBRARY, range->id, range->device | NOTE_WORD, word);
+	}
 	record_notes_add(notes, RECORD_LIBRARY, range->id, range->device | NOTE_SIZE, range->size);
 	record_notes_add(
 		notes, RECORD_LIBRARY, range->id, range->device | NOTE_ADDRESS, range->address);
@@ -88,7 +155,8 @@ static void note_range(
 void constants_note(struct session *session, struct record_notes *notes)
 {
 	for (uint32_t i = 0; i < session->variables.n; i++)
-		note_range(session, notes, &session->variables.list[i]);
+		if (session->variables.list[i].is_variable)
+			note_range(session, notes, &session->variables.list[i]);
 }
 
 /* ---- in the other server */

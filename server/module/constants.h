@@ -18,6 +18,15 @@ struct session_device;
 /* Why their bytes cannot be noted; NULL: they can. */
 const char *constants_obstacle(const struct session *session);
 
+/*
+ * Keeps a copy of their bytes, as far as they may have changed: a fault of the GPU ends the memory
+ * of the driver, but not a session that was at rest. The worker, whose session has no work.
+ */
+void constants_keep(struct session *session);
+
+/* Whether that would do nothing. */
+bool constants_are_kept(const struct session *session);
+
 /* Notes the bytes of all of them. */
 void constants_note(struct session *session, struct record_notes *notes);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "constants.h"
+#include "frame.h"
 #include "kernel.h"
 #include "machine_code.h"
 #include "managed.h"
@@ -306,11 +307,27 @@ static void libraries_free(struct session *session, _unused_ bool device_lost)
 	placements_flush(session);
 }
 
+/* Other variables than constants have other addresses in another server: the session stays. */
+static bool may_move(const struct session *session)
+{
+	const char *why = library_immovable(session);
+
+	return !why || strncmp(why, MAY_STAY_TEXT, strlen(MAY_STAY_TEXT)) == 0;
+}
+
 /* Looks, while work of the session ends, what can be given back then. */
 static void libraries_poll(struct session *session)
 {
-	if (!session->busy)
-		placements_flush(session);
+	if (session->busy)
+		return;
+	placements_flush(session);
+	if (may_move(session))
+		constants_keep(session);
+}
+
+static bool libraries_are_settled(const struct session *session)
+{
+	return !may_move(session) || constants_are_kept(session);
 }
 
 const char *library_immovable(const struct session *session)
@@ -383,7 +400,8 @@ static CUresult add_variable(struct session *session, struct library *library,
 		.real = real,
 		.owner = library,
 		.id = library->id,
-		.device = sdev->device->ordinal};
+		.device = sdev->device->ordinal,
+		.is_variable = true};
 	CUresult result =
 		is_again ? constants_restore(session, library, sdev, range.address, size, real)
 			 : CUDA_SUCCESS;
@@ -586,6 +604,7 @@ const struct session_part libraries_part = {
 	.note = libraries_note,
 	.recall = libraries_recall,
 	.is_recorded = true,
+	.is_settled = libraries_are_settled,
 	.poll = libraries_poll,
 	.end = libraries_free,
 };

@@ -12,6 +12,8 @@
 
 void ranges_fini(struct ranges *ranges)
 {
+	for (uint32_t i = 0; i < ranges->n; i++)
+		account_free(ranges->list[i].bytes);
 	account_free(ranges->list);
 	*ranges = (struct ranges){.account = ranges->account};
 }
@@ -68,15 +70,33 @@ void ranges_remove(struct ranges *ranges, const void *owner)
 	for (uint32_t i = 0; i < ranges->n; i++)
 		if (ranges->list[i].owner != owner)
 			ranges->list[n++] = ranges->list[i];
+		else
+			account_free(ranges->list[i].bytes);
 	ranges->n = n;
+}
+
+static struct range *find(const struct ranges *ranges, uint64_t address, uint64_t size)
+{
+	uint32_t at = find_after(ranges, address);
+	struct range *range = at > 0 ? &ranges->list[at - 1] : NULL;
+
+	return range && range_ok(address - range->address, size, range->size) ? range : NULL;
+}
+
+void ranges_note_graph(struct ranges *ranges, uint64_t address)
+{
+	struct range *range = find(ranges, address, 1);
+
+	if (range)
+		range->is_in_graph = true;
 }
 
 uint64_t ranges_find(const struct ranges *ranges, uint64_t address, uint64_t size)
 {
-	uint32_t at = find_after(ranges, address);
-	const struct range *range = at > 0 ? &ranges->list[at - 1] : NULL;
+	struct range *range = find(ranges, address, size);
 
-	return range && range_ok(address - range->address, size, range->size)
-		       ? range->real + (address - range->address)
-		       : 0;
+	if (!range)
+		return 0;
+	range->state = RANGE_CHANGED;
+	return range->real + (address - range->address);
 }

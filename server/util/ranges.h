@@ -9,11 +9,24 @@
 
 #include "account.h"
 
+enum range_bytes {
+	RANGE_CHANGED, /* the session has named the range since they were kept */
+	RANGE_KEPT,
+	RANGE_NOT_KEPT, /* there was no memory, or the driver has refused */
+};
+
 struct range {
 	uint64_t address, size; /* as the client knows them */
 	uint64_t real;          /* where it lies now; another address after a move */
 	const void *owner;      /* the object with which it goes; compared, never dereferenced */
 	uint32_t id, device;    /* of the owner, for those who add it */
+
+	/* Of a variable: a copy of its bytes (server/module/constants.h). */
+	bool is_variable;
+	bool is_in_graph; /* a launch of a graph may change them */
+	enum range_bytes state;
+	uint64_t kept_at; /* session::n_messages then */
+	uint8_t *bytes;   /* owned */
 };
 
 /* Zero-initialised is empty. */
@@ -31,7 +44,13 @@ int ranges_add(struct ranges *ranges, const struct range *range);
 /* Removes all ranges of `owner'. */
 void ranges_remove(struct ranges *ranges, const void *owner);
 
-/* Where these bytes lie now, if all of them lie in one range; 0: they do not. */
+/* A node of a graph names the range with that byte, if there is one. */
+void ranges_note_graph(struct ranges *ranges, uint64_t address);
+
+/*
+ * Where these bytes lie now, if all of them lie in one range; 0: they do not. The caller may be
+ * about to write them.
+ */
 uint64_t ranges_find(const struct ranges *ranges, uint64_t address, uint64_t size);
 
 #endif

@@ -11,6 +11,8 @@
 #include "managed_cubin.h"
 #include "open_session.h"
 #include "record_rules.h"
+#include "server/session/fault.h"
+#include "server/session/session_part.h"
 #include "server/share/session_device.h"
 #include "server/module/constants.h"
 #include "server/module/library.h"
@@ -127,6 +129,77 @@ static void test_moved(void **state)
 	harness_serve();
 }
 
+/* The session rests: whether copies of its constants were made then. */
+static bool keeps(void)
+{
+	unsigned n = fake_calls.copies;
+
+	assert_int_equal(constants_are_kept(harness.session), false);
+	constants_keep(harness.session);
+	assert_true(constants_are_kept(harness.session));
+	return fake_calls.copies > n;
+}
+
+/* A fault of the GPU takes what has changed since the session rested. */
+static void test_kept(void **state)
+{
+	const uint64_t address = load();
+	struct record_notes notes = {0};
+	unsigned n;
+
+	(void)state;
+	assert_true(keeps());
+	send_fill(0, address, 0, 1, 16, 0, 1);
+	harness_serve();
+	assert_true(keeps());
+	n = fake_calls.copies;
+	(void)fault_note(harness.session, CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_null(constants_obstacle(harness.session));
+	constants_note(harness.session, &notes);
+	assert_false(notes.is_short);
+	assert_int_equal(fake_calls.copies, n);
+	record_notes_fini(&notes);
+	assert_true(memory_find(harness.session, address, 1) > 0);
+	assert_non_null(constants_obstacle(harness.session));
+	fault_forget();
+	assert_true(keeps());
+}
+
+/* Launches of a graph change them without another message that names them. */
+static void test_kept_in_graph(void **state)
+{
+	const uint64_t address = load();
+	uint32_t error_node;
+
+	(void)state;
+	send_graph_begin(1, 0);
+	send_graph_fill(1, 0, address, 0, 1, 16, 0, 1);
+	assert_int_equal(send_graph_instantiate(1, 1, 0, &error_node), CUDA_SUCCESS);
+	assert_true(keeps());
+	for (unsigned i = 0; i < 2; i++) {
+		send_graph_launch(0, 1);
+		harness_serve();
+		assert_true(keeps());
+	}
+	send_graph_destroy(1);
+	harness_serve();
+}
+
+/* What cannot move anyway is not read. */
+static void test_not_kept(void **state)
+{
+	unsigned n;
+
+	(void)state;
+	load();
+	assert_false(libraries_part.is_settled(harness.session));
+	n = fake_calls.copies;
+	library_set_reason(harness.session, library(), PLACED_BY_DRIVER);
+	assert_true(libraries_part.is_settled(harness.session));
+	libraries_part.poll(harness.session);
+	assert_int_equal(fake_calls.copies, n);
+}
+
 static void test_too_large(void **state)
 {
 	struct range range = {.address = ELSEWHERE, .size = MIB, .real = ELSEWHERE};
@@ -146,6 +219,9 @@ int main(void)
 		TEST(test_there_and_back),
 		TEST(test_wrong_notes),
 		TEST(test_moved),
+		TEST(test_kept),
+		TEST(test_kept_in_graph),
+		TEST(test_not_kept),
 		TEST(test_too_large),
 	};
 

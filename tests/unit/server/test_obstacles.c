@@ -238,6 +238,15 @@ static void make_constants(void)
 	assert_int_equal(ranges_add(&session()->variables, &range), 0);
 }
 
+/* They are read when the session rests. */
+static void make_lost_constants(void)
+{
+	struct cubin_file file = without_variables();
+
+	use_unplaced(&file);
+	(void)fault_note(session(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 static void make_linker_under_way(void)
 {
 	assert_int_equal(send_linker_create(OBJECT, 0, 0, 0, NULL, 0), CUDA_SUCCESS);
@@ -448,6 +457,7 @@ static const struct row {
 	{"it has linked code that keeps addresses of functions", make_functions},
 	{"its kernels may have memory of the device heap", make_heap},
 	{"its constants take more than 1 MiB", make_constants},
+	{"its constants were written just before the fault", make_lost_constants},
 	{"it links code", make_linker_under_way},
 	{"it makes a graph", begin_graph},
 	{"a graph uses variables of code that was unloaded", make_graph_of_unloaded_code},
@@ -473,6 +483,7 @@ static const struct row {
 /* What a row has set without an object. */
 static void reset(void)
 {
+	fault_forget();
 	empty_account();
 	session()->trace = NULL;
 	session()->group = NULL;
