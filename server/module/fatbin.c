@@ -256,7 +256,7 @@ static int entry_mentions(const struct fatbin_entry *entry, const char *word)
 	if (!(entry->flags & (FATBIN_LZ4 | FATBIN_ZSTD)))
 		return memmem(entry->payload, entry->payload_size, word, strlen(word)) != NULL;
 	if (entry->unpacked_size > FATBIN_LOOK_MAX)
-		return 0;
+		return -EFBIG;
 	r = entry_unpack(entry, &unpacked, &len);
 	if (r < 0)
 		return r;
@@ -269,7 +269,7 @@ int fatbin_mentions(const void *image, size_t size, const char *word)
 {
 	struct fatbin_entry entry;
 	struct walk walk;
-	int r;
+	int r, unread = 0;
 
 	if (!fatbin_is(image, size))
 		return memmem(image, size, word, strlen(word)) != NULL;
@@ -278,8 +278,10 @@ int fatbin_mentions(const void *image, size_t size, const char *word)
 		return r;
 	while ((r = walk_next(&walk, &entry)) > 0) {
 		r = entry_mentions(&entry, word);
-		if (r != 0)
+		if (r > 0)
 			return r;
+		if (r < 0)
+			unread = r;
 	}
-	return r;
+	return r < 0 ? r : unread;
 }

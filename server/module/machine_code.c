@@ -241,15 +241,38 @@ int machine_code_stays(const struct image *image, const struct device *device)
 	return r;
 }
 
-bool machine_code_would_mention(const struct image *image, const char *word)
+/* -errno: the word was not found, and some bytes were not read. */
+static int find_word(const struct image *image, const char *word)
 {
 	const void *part;
 	size_t size;
+	int r = fatbin_mentions(image->data, image->size, word), unread = MIN(r, 0);
 
-	for (unsigned i = 0; (part = image_part(image, i, &size)); i++)
-		if (fatbin_mentions(part, size, word) > 0)
-			return true;
-	return fatbin_mentions(image->data, image->size, word) > 0;
+	for (unsigned i = 0; r <= 0 && (part = image_part(image, i, &size)); i++) {
+		r = fatbin_mentions(part, size, word);
+		unread = MIN(r, unread);
+	}
+	return r > 0 ? r : unread;
+}
+
+bool machine_code_would_mention(const struct image *image, const char *word)
+{
+	return find_word(image, word) > 0;
+}
+
+/* Whether the code that the driver would choose for the GPU has the word, as find_word(). */
+static int find_in_code(const struct image *image, const struct device *device, const char *word)
+{
+	uint8_t *bytes = NULL;
+	size_t size;
+	int r = machine_code_find(image, device, &bytes, &size);
+
+	if (r == -ENOEXEC)
+		return find_word(image, word);
+	if (r == 0)
+		r = memmem(bytes, size, word, strlen(word)) != NULL;
+	free(bytes);
+	return r;
 }
 
 bool image_allocates(struct image *image, void *payer, bool may_look)
@@ -258,14 +281,15 @@ bool image_allocates(struct image *image, void *payer, bool may_look)
 	unsigned seen = atomic_load_explicit(&image->abilities, memory_order_relaxed);
 	uint64_t size;
 
-	if (seen & looked || !may_look || image->size > IMAGE_LOOK_MAX)
+	if (seen & looked || !may_look)
 		return seen & found;
-	size = machine_code_unpacked(image);
+	size = MAX(machine_code_unpacked(image), image->size);
 	if (!account_keep(payer, size))
 		return true;
 	seen = looked;
-	if (machine_code_would_mention(image, "malloc"))
-		seen |= found;
+	for (uint32_t i = 0; i < devices_count() && !(seen & found); i++)
+		if (find_in_code(image, device_get(i), "malloc") != 0)
+			seen |= found;
 	account_unkeep(payer, size);
 	atomic_fetch_or_explicit(&image->abilities, seen, memory_order_relaxed);
 	return seen & found;

@@ -61,8 +61,9 @@ int machine_code_stays(const struct image *image, const struct device *device);
 bool machine_code_would_mention(const struct image *image, const char *word);
 
 /*
- * Whether the image's code calls malloc(), as far as its names tell, and as image_abilities()
- * looks. True if there is no memory to look; false if nobody may look, or has.
+ * Whether the image's code calls malloc(), as far as its names tell; true if it cannot be read.
+ * Searches once, the code that the driver would choose: 0.3 ms for each MiB, and what unpacking
+ * takes. False if it was not searched and `may_look' is false.
  */
 bool image_allocates(struct image *image, void *payer, bool may_look);
 

@@ -341,6 +341,23 @@ static void test_unread(void **state)
 	check_unread(&file, may, NULL);
 }
 
+/* Large images are searched, too, when their session is about to move. */
+static void test_large_heap(void **state)
+{
+	static char text[(5 << 20) + 1] = ".version 7.0\n";
+	uint64_t address;
+
+	(void)state;
+	memset(text + strlen(text), ' ', sizeof(text) - 1 - strlen(text));
+	memcpy(text + sizeof(text) - 8, "malloc", 6);
+	load_unplaced(text, sizeof(text));
+	assert_false(is_own("a constant", &address));
+	atomic_store(&harness.session->is_moving, true);
+	assert_string_equal(library_stays_with(harness.session, library()),
+		"its kernels may have memory of the device heap");
+	unload();
+}
+
 /* What another server has placed stays there. */
 static void test_kept_unplaced(void **state)
 {
@@ -373,6 +390,7 @@ int main(void)
 		TEST(test_none),
 		TEST(test_functions),
 		TEST(test_unread),
+		TEST(test_large_heap),
 		TEST(test_kept_unplaced),
 	};
 
