@@ -5,7 +5,8 @@
 
 A program that cannot move goes on in its server, and the reply says why. MPS_TEST_LONG=1 runs all
 programs, until 200 restarts have moved one, and kills a process during 100 moves; MPS_TEST_LONG=5
-does so five times as often.
+does so five times as often. With it, a client calls all the time beside the programs, and none of its
+calls takes longer than the work of the programs may, and a second more.
 """
 
 import collections
@@ -13,19 +14,22 @@ import math
 import os
 import re
 import signal
+import threading
 import time
 
 import card
 import harness
 import mps
 import test_restart
-from harness import wait_for
+from harness import SLOW, equal, wait_for
 
 LONG = int(os.environ.get("MPS_TEST_LONG") or 0)
 CARD_MIB = 1024
 MOVES = 200 * LONG
 # Restarts of one run, at most, and how long a program runs between two of them.
 RESTARTS_MAX = 10 if LONG else 3
+# The time for the work of the clients, and how much longer they may have to wait.
+DRAIN_S, PAUSE_MAX_S = 1, 1
 BETWEEN_S = (0.0002, 0.02)
 # One for each kind of object, and programs with several threads.
 PROGRAMS = ("graph_capture", "graph_nodes", "events", "callbacks", "stream_overlap", "transpose",
@@ -44,20 +48,47 @@ SHARED = ("graph_random", "stream_overlap", "thread_streams")
 REFUSED = re.compile(r"keeps its clients: client \d+ cannot move: (.*)")
 
 
-def restart(service, client):
+class Beside(threading.Thread):
+    """A client that calls all the time, and the longest that it had to wait."""
+
+    def __init__(self, service):
+        super().__init__(daemon=True)
+        self.resident = test_restart.Resident(service)
+        self.worst_s = 0
+        self.has_failed = False
+        self.is_ending = threading.Event()
+
+    def run(self):
+        self.has_failed = True
+        while not self.is_ending.is_set():
+            begin = time.monotonic()
+            self.resident.ask()
+            self.worst_s = max(self.worst_s, time.monotonic() - begin)
+        self.has_failed = False
+
+    def end(self):
+        self.is_ending.set()
+        self.join()
+        equal(self.has_failed, False)
+        self.resident.end()
+
+
+def restart(service, client, n_beside):
     """"": the clients have moved. Or why not. None: the client has ended meanwhile."""
     servers = service.servers()
     if not servers or client.poll() is not None:
         return None
-    reply = service.command("restart_server", str(servers[0]), "-t", "1", check=False, timeout=60)
+    reply = service.command("restart_server", str(servers[0]), "-t", str(DRAIN_S), check=False,
+                            timeout=60)
     text = reply.stdout + reply.stderr
     refused = REFUSED.search(text)
     if refused:
         return refused.group(1)
-    if re.search("has moved its [1-9]", text):
+    moved = re.search("has moved its ([0-9]+) clients", text)
+    if moved and int(moved.group(1)) > n_beside:
         return ""
-    # It has ended, and its server with it.
-    assert re.search("moved its 0 clients|keeps its clients: server|STOPPING|not found", text), text
+    # It has ended.
+    assert moved or re.search("keeps its clients: server|STOPPING|not found", text), text
     return None
 
 
@@ -73,7 +104,7 @@ def start(service, name, env=None):
     return client
 
 
-def restart_at_random(service, client, dice):
+def restart_at_random(service, client, dice, n_beside):
     """Mostly the client does not run meanwhile, as it would be over."""
     found = []
     for _ in range(RESTARTS_MAX):
@@ -85,16 +116,16 @@ def restart_at_random(service, client, dice):
             client.send_signal(signal.SIGSTOP)
         try:
             # Sometimes again, before its objects were made there.
-            found += [restart(service, client) for _ in range(dice.choice((1, 1, 2)))]
+            found += [restart(service, client, n_beside) for _ in range(dice.choice((1, 1, 2)))]
         finally:
             if is_stopped:
                 client.send_signal(signal.SIGCONT)
     return [result for result in found if result is not None]
 
 
-def run_moving(service, name, dice, env=None):
+def run_moving(service, name, dice, env=None, n_beside=0):
     client = start(service, name, env)
-    results = restart_at_random(service, client, dice)
+    results = restart_at_random(service, client, dice, n_beside)
     code, out, err = service.finish(client, 120)
     if (code, out) != (0, name + ": ok\n"):
         raise AssertionError("%s with %s: %d %s%s" % (name, results, code, out, err))
@@ -107,18 +138,26 @@ def test_programs():
     with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
         # The first server: programs are over soon.
         service.command("start_server", "-uid", str(os.getuid()))
+        beside = Beside(service) if LONG else None
+        if beside:
+            beside.start()
         while True:
             for name in mps.PROGRAMS_ONCE if LONG else PROGRAMS:
-                for result in run_moving(service, name, dice):
+                for result in run_moving(service, name, dice, n_beside=1 if beside else 0):
                     if result:
                         reasons[name + ": " + result] += 1
                     else:
                         moves[name] += 1
             if sum(moves.values()) >= MOVES and len(moves) >= KINDS:
                 break
+        if beside:
+            beside.end()
         log = service.server_log()
     assert "cannot go on" not in log, re.findall(".*cannot go on.*", log)
     print("    %d moves of %d programs" % (sum(moves.values()), len(moves)))
+    if beside:
+        print("    the longest call beside them: %d ms" % (1000 * beside.worst_s))
+        assert beside.worst_s <= (DRAIN_S + PAUSE_MAX_S) * SLOW, beside.worst_s
     for reason, n in sorted(reasons.items()):
         print("    stayed %d times: %s" % (n, reason))
 
