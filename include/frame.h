@@ -154,7 +154,7 @@ struct frame_server_state {
 
 /* Whether a client's memory may leave GPUs while it is idle, and that of others for it. */
 enum oversubscribe {
-	OVERSUBSCRIBE_UNSET, /* no: nobody has said so; of a group: what holds for the client */
+	OVERSUBSCRIBE_UNSET, /* no: no setting says so; of a group: what holds for the client */
 	OVERSUBSCRIBE_NO,
 	OVERSUBSCRIBE_YES,
 };

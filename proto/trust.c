@@ -87,7 +87,7 @@ static bool has_all_uids(void)
 /*
  * The UID that stands for all UIDs without a number in this namespace. A
  * container engine's map of 65536 UIDs contains that UID: it then is also a user
- * of the container, and nobody can tell the two apart.
+ * of the container, and nothing tells the two apart.
  */
 static bool is_unknown(uid_t uid)
 {

@@ -23,7 +23,7 @@ void arrivals_expect(struct server *server);
 /* Takes `sock', an end of the pair with the other server. */
 void arrivals_begin(struct server *server, const struct frame_restart *order, int sock);
 
-/* The daemon is lost: without its order, nobody will come. */
+/* The daemon is lost: without its order, no clients come. */
 void arrivals_on_daemon_lost(struct server *server);
 
 /* Tells a new daemon the clients that are not on the server's list yet, and that they are here. */

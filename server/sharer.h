@@ -3,7 +3,7 @@
 #define SHARER_H
 
 /*
- * Who shares the resources of a server (resource.h): the processes of its clients and, if it
+ * Sharers of the resources of a server (resource.h): the processes of its clients and, if it
  * works for all users (-M), the users. A session counts for its process, and a process for its
  * user. Loop thread.
  */

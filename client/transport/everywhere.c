@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Who has loaded this library. Any thread.
+ * The program that has loaded this library. Any thread.
  *
  * Invariant: depends on the path alone that the loader was given or has found, which stays the
  * same as long as the process lives.

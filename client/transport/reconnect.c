@@ -243,7 +243,7 @@ static int exchange_server(struct server_link *link, const struct handshake *han
 	int r = server_link_map_memories(hands->fds, &memories);
 
 	if (r == 0) {
-		/* Whoever takes a page (follow.c) waits for no lock meanwhile. */
+		/* A thread that takes a page (follow.c) waits for no lock meanwhile. */
 		while (!reconnect_try_claim())
 			sleep_ns(CLAIM_SLEEP_NS);
 		lock_take(&kept.lock);

@@ -157,7 +157,7 @@ static void server_link_log_fault(const struct server_link *link, uint32_t fault
 					   : "mps-control get_last_fault shows details");
 }
 
-/* Logs one line: who has ended the connection, and what to do. */
+/* Logs one line: which side has ended the connection, and what to do. */
 static void server_link_log_end(const struct server_link *link)
 {
 	if (!descriptor_is_same(&link->sock))

@@ -74,7 +74,7 @@ static inline bool server_link_is_suspended(const struct server_link *link)
 	return shm_load32(&link->page->is_suspended);
 }
 
-/* All further calls fail; the first time, a line says who has ended the connection. */
+/* All further calls fail; the first time, a line says which side has ended the connection. */
 void server_link_give_up(struct server_link *link);
 
 /* Whether the server has closed its end, or the program this one. */

@@ -4,7 +4,7 @@
 
 /*
  * Between begin and end, system calls of this thread send the program no signal: SIGPIPE, for a
- * write to a pipe that nobody reads, and SIGXFSZ, for a file beyond RLIMIT_FSIZE, would end it.
+ * write to a pipe without a reader, and SIGXFSZ, for a file beyond RLIMIT_FSIZE, would end it.
  * The calls fail instead. Any thread. Keeps errno.
  */
 

@@ -5,7 +5,7 @@
 /* The threads of this library in the program. Any thread. */
 
 /*
- * Starts a thread, which nobody joins. It never runs the program's handlers of signals that come
+ * Starts a thread that is not joined. It never runs the program's handlers of signals that come
  * from outside; it runs those of its own errors, because it calls the program's functions and
  * touches the program's memory. 0 or -errno.
  */

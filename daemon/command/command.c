@@ -50,8 +50,8 @@ static const struct command commands[] = {
 	{"shutdown_server", " PID [-f]", 2, 3, command_shutdown_server,
 		"stop a server when its clients have exited; -f: stop it now", NULL},
 	{"restart_server", " PID [-t SECONDS] [-f]", 2, 5, command_restart_server,
-		"move its clients to a new process; -t: wait for their work; -f: end who cannot "
-		"move",
+		"move its clients to a new process; -t: wait for their work; -f: end those that "
+		"cannot move",
 		NULL},
 	{"get_client_list", " PID", 2, 2, command_get_client_list,
 		"list the PIDs of the clients of a server", NULL},

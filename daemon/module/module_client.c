@@ -158,7 +158,7 @@ void module_client_get(struct conn *conn, const struct tokens *tokens)
 	module_reply_cell(conn, &table, (size_t)field);
 }
 
-/* Who sees a client may end its work: it is the user's own, or the user is trusted. */
+/* A user that sees a client may end its work: it is the user's own, or the user is trusted. */
 void module_client_terminate(struct conn *conn, const struct tokens *tokens)
 {
 	struct server *server;

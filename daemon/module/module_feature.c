@@ -39,7 +39,7 @@ static bool is_feature(const char *name)
 	return strcmp(name, MEMACCT) == 0 || strcmp(name, CONTEXT_SHARE) == 0;
 }
 
-/* "(default)" follows a state that nobody has changed. */
+/* "(default)" follows a state that no command has changed. */
 static void add_row(struct table *table, const char *name, bool is_off)
 {
 	table_add(table, "%s", name);

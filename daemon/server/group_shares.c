@@ -463,7 +463,7 @@ int group_shares_on_return(struct server *server, const struct frame_lease *fram
 		return 0;
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		share->lease[i] = MIN(share->lease[i], frame->bytes[i]);
-	/* Nobody has asked: the server has forgotten the group. */
+	/* The daemon has not asked: the server has forgotten the group. */
 	if (!share->is_returning)
 		share_free(share);
 	else

@@ -164,7 +164,7 @@ static inline struct settings default_settings(const struct daemon *daemon)
 	return settings_fold(layers, &daemon->devices);
 }
 
-/* Why nobody gets a server any more: the daemon is quitting. */
+/* Why no client gets a server any more: the daemon is quitting. */
 static inline void daemon_say_quitting(const struct daemon *daemon, struct error_message *error)
 {
 	if (daemon->n_sessions > 0)

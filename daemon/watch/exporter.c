@@ -221,7 +221,7 @@ void exporter_close(struct daemon *daemon)
 		return;
 	daemon->exporter = NULL;
 	exporter->is_closing = true;
-	/* The program has the socket for a moment longer, but nobody can connect. */
+	/* The program has the socket for a moment longer, but no peer can connect. */
 	shutdown(exporter->listener, SHUT_RDWR);
 	closep(&exporter->listener);
 	uv_close((uv_handle_t *)&exporter->restart, on_closed);

@@ -5,8 +5,8 @@
 /*
  * The driver's texture and surface objects. Clients and their memory have the value of each, which
  * the driver chooses: the lowest number that is free, or the one that was freed last. In another
- * server, a session has to get its values again, so nobody else gets them before. A worker, except
- * for texture_real_end().
+ * server, a session has to get its values again, so no other session gets them before. A worker,
+ * except for texture_real_end().
  */
 
 #include <stdbool.h>

@@ -9,8 +9,8 @@
  *
  * Everything charged to a quota has a reference to it, also after the session has ended:
  * memory that another session has open, arrays whose end is deferred. So memory of a session
- * counts exactly as long as it exists, or to the session's end if nobody can know how long it
- * exists.
+ * counts exactly as long as it exists, or to the session's end if the server cannot know how long
+ * it exists.
  *
  * Any thread, but only the session's worker calls device_quota_new().
  */

@@ -18,7 +18,7 @@ struct daemon_link_ops {
 	/* The daemon has sent this frame. 0 or -EBADMSG. */
 	int (*on_order)(struct server *server, struct frame_reader *reader);
 
-	/* Nobody reads what was sent, and what is sent from now on. */
+	/* The daemon reads neither what was sent nor what is sent now. */
 	void (*on_lost)(struct server *server);
 
 	/* Another daemon has been found, and has got the hello. */

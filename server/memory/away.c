@@ -441,7 +441,7 @@ static bool make_space(
 		return true;
 	if (*stay == STAY_AT_WORK)
 		return eviction_take_turn(session, &lack, stay) > 0;
-	/* Nobody can leave. Meanwhile those who wait behind it may have the space that there is. */
+	/* No session can leave. Sessions that wait behind it may have the free space meanwhile. */
 	eviction_postpone_turn(session);
 	return false;
 }

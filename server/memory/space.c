@@ -40,7 +40,7 @@
 #define EVICTION_ROUNDS 100
 #define EVICTION_AT_WORK_NS UINT64_C(1000000000)
 
-/* How much the driver gets at a time for code and graphs, of which nobody knows the size. */
+/* How much the driver gets at a time for code and graphs, whose sizes are not known. */
 #define DRIVER_BYTES ((uint64_t)32 << 20)
 #define DRIVER_ROUNDS 8
 

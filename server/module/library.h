@@ -86,7 +86,7 @@ void library_set_reason(struct session *session, struct library *library, const 
 const char *library_immovable(const struct session *session);
 
 /*
- * Why the session cannot move with this library. NULL: it can. Reads code that nobody has read if
+ * Why the session cannot move with this library. NULL: it can. Reads code that was not read yet if
  * the session is about to move.
  */
 const char *library_stays_with(struct session *session, struct library *library);

@@ -29,7 +29,7 @@
 #include "server/memory/space.h"
 
 /*
- * PTX that is compiled once more: a second or two. Nobody has measured whether the driver keeps
+ * PTX that is compiled once more: a second or two. It was not measured whether the driver keeps
  * results of its linker for the program's next start, as it keeps those of its compiler.
  */
 #define PTX_MAX ((uint64_t)1 << 20)

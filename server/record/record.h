@@ -26,7 +26,7 @@ struct record_object;
 /* A message in the record, and what belongs to it. Its list is in the order of the replay. */
 struct record_entry {
 	uint32_t size;   /* bytes of the entry */
-	uint32_t object; /* whose entry it is; RECORD_NO_OBJECT: nobody's */
+	uint32_t object; /* whose entry it is; RECORD_NO_OBJECT: of none */
 	uint32_t next;   /* of the same object, as record::bytes has it; 0: the last one */
 	uint16_t op;     /* 0: the entry was replaced by the next one */
 	bool has_image;

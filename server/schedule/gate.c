@@ -59,7 +59,7 @@ static const struct gate_row {
 	[GATE_VICTIM] = {LOOKS(50 * US, 200 * US), .is_for_others = true},
 	[GATE_SPACE] = {LOOKS(MS, 5 * MS), .is_for_others = true},
 	[GATE_CLOCK] = {LOOKS(50 * US, 50 * US), .most_ns = 1000 * MS},
-	/* Nobody else has work meanwhile, but the deferred thread may get no processor for a while.
+	/* No session has work meanwhile, but the deferred thread may get no processor for a while.
 	 */
 	[GATE_ARRAYS] = {LOOKS(50 * US, MS), .most_ns = 1000 * MS},
 };

@@ -56,7 +56,7 @@ enum gate {
 	GATE_MOVE,     /* bytes between a GPU and the store (server/share/mover.c) */
 	GATE_TURN,     /* another session stops, and evicts memory (server/share/eviction_turn.c) */
 	GATE_VICTIM,   /* another session evicts memory (server/share/eviction_choice.c) */
-	GATE_SPACE,    /* nobody can make space now (server/memory/away.c) */
+	GATE_SPACE,    /* no session can make space now (server/memory/away.c) */
 	GATES
 };
 

@@ -41,7 +41,7 @@
 /* After the longest drain has failed, work on probation runs beside other work for this long. */
 #define TURN_BESIDE_NS UINT64_C(3000000000)
 
-/* Of one GPU. Zero: nobody's turn. */
+/* Of one GPU. Zero: no session has a turn. */
 struct probation_turn {
 	uint64_t owner;         /* the program whose turn it is; 0: none */
 	bool is_drained;        /* it may launch */

@@ -29,7 +29,7 @@ static inline void at_work_note_stream(struct session *session, uint32_t stream)
 		session->n_marks = stream + 1;
 }
 
-/* Nobody samples sessions, because none had work for some time. */
+/* Sessions are not sampled, because none had work for some time. */
 extern atomic_bool sampler_rests;
 
 /* The worker: session::busy has changed. */

@@ -20,7 +20,7 @@
 #include "frame.h"
 #include "lock.h"
 
-/* The receiver waits for nobody, but for a processor. */
+/* The receiver waits for a processor only. */
 #define REPLY_MS 5000
 #define STOP_MS 200
 

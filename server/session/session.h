@@ -124,7 +124,7 @@ struct session {
 	struct pack pack;
 	struct watchdog watchdog;            /* the call that the worker is in */
 	_Atomic uint64_t counters[COUNTERS]; /* see server/session/counting.h */
-	atomic_uint observers;               /* who has to know of its work: see observed.h */
+	atomic_uint observers;               /* what has to know of its work: see observed.h */
 	_Atomic uint64_t marks[STREAMS_MAX]; /* by stream: see at_work.h */
 	_Atomic uint32_t n_marks;            /* streams from here on have never existed */
 	struct device_quota *_Atomic quotas[DEVICES_MAX]; /* see device_quotas_unref() */

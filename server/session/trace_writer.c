@@ -24,7 +24,7 @@ atomic_uint trace_generation;
 
 struct trace {
 	int fd;      /* -EBADF: unused */
-	uint64_t id; /* the daemon's; 0: nobody reads it */
+	uint64_t id; /* the daemon's; 0: it has no reader */
 	_Atomic uint32_t uid;
 	atomic_bool is_running;
 	atomic_uint n_joined; /* also counts sessions that look whether they may join */

@@ -114,7 +114,7 @@ static void part_returned(struct arena *arena, struct part *part, CUresult resul
 
 /*
  * A copy that the driver has refused may have left its part without the bytes, so all parts of the
- * attempt are away again. After a fault nobody reads them.
+ * attempt are away again. After a fault they are not read.
  */
 void arena_returned(struct arena *arena, CUresult result)
 {

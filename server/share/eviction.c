@@ -4,7 +4,7 @@
  * The sessions that have memory on GPUs, and what each is asked for. Any thread.
  *
  * Invariant: a session on the list lives, and its worker answers each request that it has taken.
- * Nobody waits under the lock.
+ * No thread waits under the lock.
  */
 
 #include "eviction.h"
@@ -260,7 +260,7 @@ static struct eviction *find(uint32_t id)
 	return one;
 }
 
-/* Whether there is an answer. A request that nobody takes is withdrawn. */
+/* Whether there is an answer. A request that no worker takes is withdrawn. */
 static bool is_answered(uint32_t id, bool is_late, uint64_t *given, enum eviction_stay *stay)
 {
 	struct eviction *victim;

@@ -57,7 +57,7 @@ struct eviction_turn {
 	uint64_t here_ns;  /* its stay began then */
 	uint64_t waits_ns; /* since when it waits for its turn; 0: it does not */
 	uint64_t gpus;     /* ... on these, as bits: one turn for all of them */
-	bool has_begun;    /* others have left for it: nobody else may come back there meanwhile */
+	bool has_begun;    /* others have left for it: no other may come back there meanwhile */
 };
 
 /* A session's part. */

@@ -3,7 +3,7 @@
 /*
  * Which session evicts memory for which. Any thread.
  *
- * Invariant: nobody waits under the lock of the list.
+ * Invariant: no thread waits under the lock of the list.
  */
 
 #include "clock.h"
@@ -24,7 +24,7 @@
 
 static uint64_t n_attempts; /* under the lock */
 
-/* Who asks, and for what. */
+/* The session that asks, and for what. */
 struct asker {
 	struct session *session;
 	const struct eviction_lack *lack;
@@ -111,7 +111,7 @@ static struct eviction *choose(const struct asker *asker, enum eviction_stay *st
 	return first;
 }
 
-/* Asks one session. Returns its ID; 0: nobody can be asked. */
+/* Asks one session. Returns its ID; 0: no session can be asked. */
 static uint32_t ask_one(const struct asker *asker, uint64_t bytes, enum eviction_stay *stay)
 {
 	struct eviction *victim;
@@ -157,7 +157,7 @@ static bool would_free(const struct eviction *one, const struct eviction_lack *l
 	       !atomic_load(&one->session->is_moving);
 }
 
-/* Under the lock: who has borrowed most; NULL: none. */
+/* Under the lock: the session that has borrowed most; NULL: none. */
 static struct eviction *choose_to_end(
 	const struct session *session, const struct eviction_lack *lack)
 {

@@ -53,7 +53,7 @@ uint64_t eviction_wait(struct session *session, uint32_t id, enum gate gate, uin
 bool eviction_precedes(const struct eviction *one, const struct eviction *other, uint64_t gpus);
 
 /*
- * Without the lock: others have left for this session. If it is the first that waits, nobody else
+ * Without the lock: others have left for this session. If it is the first that waits, no other
  * may take the space; else those that wait for longer may.
  */
 void eviction_begin_turn(struct session *session);

@@ -3,7 +3,7 @@
 /*
  * Whose turn it is to have a GPU, among sessions that are at work. Any thread.
  *
- * Invariant: nobody waits under the lock of the list.
+ * Invariant: no thread waits under the lock of the list.
  */
 
 #include "clock.h"

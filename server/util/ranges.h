@@ -19,7 +19,7 @@ struct range {
 	uint64_t address, size; /* as the client knows them */
 	uint64_t real;          /* where it lies now; another address after a move */
 	const void *owner;      /* the object with which it goes; compared, never dereferenced */
-	uint32_t id, device;    /* of the owner, for those who add it */
+	uint32_t id, device;    /* of the owner, for the file that adds it */
 
 	/* Of a variable: a copy of its bytes (server/module/constants.h). */
 	bool is_variable;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The resources of a server, and who may have how much of them. Any thread.
+ * The resources of a server, and each sharer's bound of them. Any thread.
  *
  * Invariant: the limit of the server's quota and the part reserved for newcomers fit into the
  * table together.
