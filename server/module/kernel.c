@@ -13,7 +13,9 @@
 #include <string.h>
 
 #include "library.h"
+#include "library_load.h"
 #include "machine_code.h"
+#include "managed.h"
 #include "messages.h"
 #include "placement.h"
 #include "server/session/fault.h"
@@ -138,7 +140,8 @@ static __attribute__((noinline)) CUresult kernel_load(
 	CUfunction function = NULL;
 	CUresult result;
 
-	result = library_charge(session, kernel->library, own);
+	result = library_charge(
+		session, kernel->library, managed_size(kernel->library->managed), own);
 	if (result != CUDA_SUCCESS)
 		return result;
 	do

@@ -14,19 +14,17 @@
 #include "constants.h"
 #include "frame.h"
 #include "kernel.h"
+#include "library_load.h"
 #include "machine_code.h"
 #include "managed.h"
 #include "messages.h"
 #include "placement.h"
-#include "server/util/log.h"
 #include "server/record/record_notes.h"
 #include "server/session/fault.h"
 #include "server/session/recorded.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
-#include "server/schedule/blocked_streams.h"
-#include "server/schedule/quiet.h"
 #include "server/memory/space.h"
 #include "do_module.h"
 
@@ -36,78 +34,13 @@
 /* Size of the compiler's log for a refused image, if the client requests no larger one. */
 #define LIBRARY_LOG_SIZE 1024
 
-/* ---- memory of its variables */
-
-static void charges_end(struct library *library)
-{
-	while (library->charges) {
-		struct library_charge *charge = LIST_POP(library->charges);
-
-		atomic_fetch_sub(&charge->memory->closing, charge->size);
-		device_quota_refund(charge->memory, charge->size);
-		device_quota_unref(charge->memory);
-		account_free(charge);
-	}
-}
-
-/* Variables of __managed__ in the client's memory are charged there. */
-static CUresult library_measure(
-	const struct library *library, const struct device *device, uint64_t *ret_size)
-{
-	const struct image *image = library->deferred.image;
-	uint64_t unpacked = MAX(machine_code_unpacked(image), image->size), size;
-	void *block = (void *)(uintptr_t)library;
-
-	if (!account_keep(block, unpacked))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	size = machine_code_variables(image, device);
-	account_unkeep(block, unpacked);
-	*ret_size = size - MIN(size, managed_size(library->managed));
-	return CUDA_SUCCESS;
-}
-
-static bool is_charged(const struct library *library, const struct device_quota *memory)
-{
-	const struct library_charge *charge = library->charges;
-
-	while (charge && charge->memory != memory)
-		charge = charge->next;
-	return charge;
-}
-
-CUresult library_charge(
-	struct session *session, struct library *library, struct session_device *sdev)
-{
-	struct library_charge *charge;
-	uint64_t size;
-	CUresult result;
-
-	if (quota_limit(&sdev->memory->quota) == UINT64_MAX || is_charged(library, sdev->memory))
-		return CUDA_SUCCESS;
-	result = library_measure(library, sdev->device, &size);
-	charge =
-		result == CUDA_SUCCESS ? account_alloc(session->account, sizeof(*charge), 0) : NULL;
-	if (!charge)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	for (unsigned i = 0; !device_quota_charge(sdev->memory, size); i++) {
-		if (space_make(session, sdev, size, i))
-			continue;
-		account_free(charge);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	charge->memory = device_quota_ref(sdev->memory);
-	charge->size = size;
-	LIST_PUSH(library->charges, charge);
-	return CUDA_SUCCESS;
-}
-
 /* ---- from the table to the deferred calls */
 
 static void library_done(struct deferred *deferred)
 {
 	struct library *library = container_of(deferred, struct library, deferred);
 
-	charges_end(library);
+	library_charges_end(library);
 	managed_free(library->managed);
 	account_free(library);
 }
@@ -117,24 +50,8 @@ static void library_discard(struct library *library)
 {
 	placements_end(library->session, library);
 	constants_free(library);
-	for (struct library_charge *charge = library->charges; charge; charge = charge->next)
-		atomic_fetch_add(&charge->memory->closing, charge->size);
+	library_charges_close(library);
 	deferred_add(&library->deferred);
-}
-
-/* Logs the compiler's messages, one per line, to help find the reason. */
-void library_log_refusal(struct session *session, struct library *library, CUresult result)
-{
-	char *rest = library->log_bytes, *line;
-
-	if (session->n_refusals++ >= REFUSALS_LOGGED)
-		return;
-	log_line("Client " SESSION_NAME ": the driver refused an image or a kernel of it: %s (%d)",
-		SESSION_NAME_ARGS(session), result_name(result), (int)result);
-	while ((line = strsep(&rest, "\n")))
-		if (*line)
-			log_line("Client " SESSION_NAME ": %s", SESSION_NAME_ARGS(session), line);
-	memset(library->log_bytes, 0, library->jit.error.size);
 }
 
 /* The driver reads the image in place. */
@@ -187,13 +104,6 @@ static void library_drop(struct session *session, struct library *library)
 	account_free(handle_remove(&session->libraries, library->id));
 }
 
-/* The session no longer has this library, or the reason is wrong. */
-static void reason_end(struct session *session, const struct library *library)
-{
-	if (library->reason && --session->n_immovable == 0)
-		atomic_store_explicit(&session->immovable, NULL, memory_order_relaxed);
-}
-
 /* Removes it from the tables. The real library stays until the GPUs are idle. */
 static void library_end(struct session *session, struct library *library)
 {
@@ -206,7 +116,7 @@ static void library_end(struct session *session, struct library *library)
 		account_free(kernel);
 	}
 	ranges_remove(&session->variables, library);
-	reason_end(session, library);
+	library_reason_end(session, library);
 	handle_remove(&session->libraries, library->id);
 	session->n_freed++;
 	library->is_ended = true;
@@ -330,34 +240,6 @@ static bool libraries_are_settled(const struct session *session)
 	return !may_move(session) || constants_are_kept(session);
 }
 
-const char *library_immovable(const struct session *session)
-{
-	return atomic_load_explicit(&session->immovable, memory_order_relaxed);
-}
-
-bool library_is_loaded(const struct library *library, const struct device *device)
-{
-	return library->loaded_on >> device->ordinal & 1;
-}
-
-bool library_load_begin(
-	struct session *session, const struct library *library, struct device *device)
-{
-	return library_is_loaded(library, device) ? exclusive_call_begin(session, 0)
-						  : quiet_call_begin(session, device, 0);
-}
-
-void library_load_end(struct library *library, struct device *device, CUresult result)
-{
-	if (library_is_loaded(library, device)) {
-		exclusive_call_end();
-		return;
-	}
-	quiet_call_end(device);
-	if (result == CUDA_SUCCESS)
-		library->loaded_on |= UINT64_C(1) << device->ordinal;
-}
-
 /*
  * A variable of __managed__ at the driver's address, which means nothing in the program's
  * process.
@@ -448,7 +330,7 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 		return result;
 	if (managed_come_first(library, sdev->device))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = library_charge(session, library, sdev);
+	result = library_charge(session, library, managed_size(library->managed), sdev);
 	if (result != CUDA_SUCCESS)
 		return result;
 	do
@@ -527,17 +409,6 @@ static const char *look(const struct session *session, const struct library *lib
 	if (r == -EXDEV)
 		return KEEPS_FUNCTIONS;
 	return r < 0 ? PLACED_BY_DRIVER : NULL;
-}
-
-void library_set_reason(struct session *session, struct library *library, const char *reason)
-{
-	if (!library->is_ended) {
-		reason_end(session, library);
-		session->n_immovable += reason != NULL;
-		if (reason)
-			atomic_store_explicit(&session->immovable, reason, memory_order_relaxed);
-	}
-	library->reason = reason;
 }
 
 const char *library_stays_with(struct session *session, struct library *library)

@@ -7,8 +7,8 @@
  * and so its own variables. The session's worker only, until a library becomes a deferred
  * call.
  *
- * library.c, kernel.c, managed.c and placement.c call each other: a library is loaded again when
- * its variables have their addresses, and its kernels are replaced then.
+ * kernel.c, managed.c and placement.c call each other: a library is loaded again when its variables
+ * have their addresses, and its kernels are replaced then.
  */
 
 #include "jit.h"
@@ -23,9 +23,6 @@ struct managed;
 struct placement;
 struct session_device;
 struct session;
-
-/* How many refusals of a session are logged, because a client may try forever. */
-#define REFUSALS_LOGGED 16
 
 /* How much of a GPU's memory it uses, if a limit counts that. */
 struct library_charge {
@@ -58,32 +55,9 @@ struct library {
 	char log_bytes[];
 };
 
-/*
- * Before the first use on a GPU, which makes the variables there: charges them to the
- * session's limit, if there is one. CUDA_ERROR_OUT_OF_MEMORY.
- */
-CUresult library_charge(
-	struct session *session, struct library *library, struct session_device *sdev);
-
-/*
- * Around a driver call that loads the code on that GPU, unless it has been loaded. False:
- * do not make the call, because the session ends, or the device is lost.
- */
-bool library_load_begin(
-	struct session *session, const struct library *library, struct device *device);
-void library_load_end(struct library *library, struct device *device, CUresult result);
-
-bool library_is_loaded(const struct library *library, const struct device *device);
-
-/* The session cannot move because of the library, or (NULL) can. */
-void library_set_reason(struct session *session, struct library *library, const char *reason);
-
 /* Reasons. */
 #define PLACED_BY_DRIVER "it has code whose variables the driver has placed"
 #define KEEPS_FUNCTIONS "it has linked code that keeps addresses of functions"
-
-/* Why libraries of the session keep it from moving; NULL: they do not. Any thread. */
-const char *library_immovable(const struct session *session);
 
 /*
  * Why the session cannot move with this library. NULL: it can. Reads code that was not read yet if
@@ -94,8 +68,5 @@ const char *library_stays_with(struct session *session, struct library *library)
 /* A node of a graph begins or ends using a kernel of it. */
 void library_use(struct library *library);
 void library_unuse(struct library *library);
-
-/* Logs that the driver refused the image or a kernel of it, and why. */
-void library_log_refusal(struct session *session, struct library *library, CUresult result);
 
 #endif

@@ -15,6 +15,7 @@
 #include "cubin.h"
 #include "kernel.h"
 #include "library.h"
+#include "library_load.h"
 #include "machine_code.h"
 #include "placement.h"
 #include "server/session/fault.h"

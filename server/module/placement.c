@@ -17,6 +17,7 @@
 #include "frame.h"
 #include "kernel.h"
 #include "library.h"
+#include "library_load.h"
 #include "machine_code.h"
 #include "managed.h"
 #include "server/util/log.h"

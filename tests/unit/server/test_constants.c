@@ -16,6 +16,7 @@
 #include "server/share/session_device.h"
 #include "server/module/constants.h"
 #include "server/module/library.h"
+#include "server/module/library_load.h"
 
 enum {
 	LIBRARY = 3,

@@ -18,6 +18,7 @@
 #include "server/memory/space.h"
 #include "server/module/globals.h"
 #include "server/module/library.h"
+#include "server/module/library_load.h"
 #include "server/module/placement.h"
 
 enum {
