@@ -28,6 +28,7 @@
 #include "server/session/session_move.h"
 #include "server/link/client.h"
 #include "server/link/daemon_link.h"
+#include "server/link/group_link.h"
 
 /* How long a client may take to make room for a frame: it has none to read. */
 #define SEND_MS 100
@@ -145,8 +146,7 @@ static int take_begin(const struct frame_move_begin *frame)
 
 static bool is_client_ok(const struct frame_client *client)
 {
-	return client->group == 0 && client->cgroups[0] == 0 &&
-	       frame_text_ok(client->hello.command, sizeof(client->hello.command));
+	return frame_text_ok(client->hello.command, sizeof(client->hello.command));
 }
 
 /* Takes what the frame has; the arrival is on no list yet. */
@@ -182,6 +182,8 @@ static int take_client(const struct frame_move_client *frame)
 		frame->n_fds > PACK_FDS_MAX || frame->is_suspended > 1 ||
 		!is_client_ok(&frame->client))
 		return -EBADMSG;
+	if (client_conn_has_unknown_group(&frame->client))
+		return -ESRCH;
 	arrival = calloc(1, sizeof(*arrival));
 	if (!arrival)
 		return -ENOMEM;
@@ -310,6 +312,8 @@ static void refuse(int r)
 		why = "what the next server was sent is wrong";
 	else if (r == -ESTALE)
 		why = "the next server has other GPUs";
+	else if (r == -ESRCH)
+		why = "the next server does not know the group of a client";
 	frame_init(&frame, FRAME_MOVE_STEP, 0);
 	snprintf(frame.text, sizeof(frame.text), "%s", why);
 	(void)frame_send(arrivals.sock, &frame, NULL, 0);
@@ -424,6 +428,7 @@ static void on_ended(uv_async_t *async)
 
 		enter(server, arrival);
 	}
+	group_link_report_moved();
 	newcomers_look(server);
 	daemon_link_read();
 	if (server->is_stopping)

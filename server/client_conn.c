@@ -105,7 +105,7 @@ static bool is_unknown_group(uint32_t id)
 	return id != 0 && !group;
 }
 
-static bool has_unknown_group(const struct frame_client *client)
+bool client_conn_has_unknown_group(const struct frame_client *client)
 {
 	bool is_unknown = is_unknown_group(client->group);
 
@@ -139,7 +139,7 @@ static const char *find_objection(const struct server *server, const struct fram
 		*ret_result = CUDA_ERROR_MPS_MAX_CLIENTS_REACHED;
 		return "the server has reached its limit of clients";
 	}
-	if (has_unknown_group(client))
+	if (client_conn_has_unknown_group(client))
 		return "the daemon has not sent the limits of its group to this server";
 	return NULL;
 }
@@ -229,7 +229,8 @@ static void allow_descriptors(int connection)
 	setsockopt(connection, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
 }
 
-static void client_conn_grant(struct session *session, const struct frame_client *client)
+static void client_conn_grant(
+	struct session *session, const struct frame_client *client, bool is_moved)
 {
 	const struct frame_variable *own = &client->hello.client_priority;
 	struct frame_limits limits = client->limits;
@@ -241,14 +242,17 @@ static void client_conn_grant(struct session *session, const struct frame_client
 			(int)client->pid, quote(&quoted, own->value));
 	for (unsigned i = 0; i < CGROUP_LEVELS_MAX; i++)
 		session->cgroups[i] = group_find(client->cgroups[i]);
-	grant_set(session, &limits, group_find(client->group));
+	if (is_moved)
+		grant_set_moved(session, &limits, group_find(client->group));
+	else
+		grant_set(session, &limits, group_find(client->group));
 }
 
-static void init_session(struct client_conn *conn, const struct frame_client *client)
+static void init_session(struct client_conn *conn, const struct frame_client *client, bool is_moved)
 {
 	struct session *session = conn->session;
 
-	client_conn_grant(session, client);
+	client_conn_grant(session, client, is_moved);
 	session->pid = conn->pid;
 	session->uid = (uid_t)client->uid;
 	session->account_uid = (uid_t)client->account;
@@ -290,7 +294,7 @@ int client_conn_make(struct server *server, const struct frame_client *client, u
 	if (r < 0)
 		return r;
 	server->last_session = MAX(server->last_session, session_id);
-	init_session(conn, client);
+	init_session(conn, client, memories[0] >= 0);
 	conn->pidfd = open_pidfd(connection, conn->pid);
 	allow_descriptors(connection);
 	*ret_conn = TAKE_PTR(conn);

@@ -23,6 +23,9 @@ void client_conn_new(struct server *server, const struct frame_client *client, i
 int client_conn_make(struct server *server, const struct frame_client *client, uint32_t session_id,
 	int connection, const int memories[FRAME_WELCOME_FDS], struct client_conn **ret_conn);
 
+/* Whether the daemon has not sent one of the client's groups to this server. */
+bool client_conn_has_unknown_group(const struct frame_client *client);
+
 /* Frees a client that is on no list. NULL is fine. */
 void client_conn_free(struct client_conn *conn);
 

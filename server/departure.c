@@ -195,11 +195,14 @@ static struct frame_client describe_client(const struct client_conn *conn)
 		.pid = (uint64_t)conn->pid,
 		.uid = (uint32_t)session->uid,
 		.gid = conn->gid,
+		.group = session->group ? session->group->id : 0,
 		.account = conn->account,
 		.limits = session->limits,
 		.hello = {.program = conn->program},
 	};
 
+	for (unsigned i = 0; i < CGROUP_LEVELS_MAX && session->cgroups[i]; i++)
+		client.cgroups[i] = session->cgroups[i]->id;
 	client.limits.probation_ms = probation_left_ms(session);
 	memcpy(client.hello.command, conn->command, sizeof(client.hello.command));
 	return client;
@@ -407,6 +410,15 @@ static bool are_ready(struct server *server)
 	return true;
 }
 
+/* Without its ID, the next server would not know the group. */
+static bool has_lost_group(const struct session *session)
+{
+	for (unsigned i = 0; i < MEMBERSHIPS_MAX; i++)
+		if (session_group(session, i) && !group_is_known(session_group(session, i)))
+			return true;
+	return false;
+}
+
 static void send_off(struct server *server)
 {
 	departure.n_leaving = 0;
@@ -418,6 +430,10 @@ static void send_off(struct server *server)
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
 		if (conn->is_inactive || conn->stays_behind)
 			continue;
+		if (has_lost_group(conn->session)) {
+			stay(server, conn->pid, "the daemon does not know its group");
+			return;
+		}
 		atomic_store(&conn->session->is_leaving, true);
 		departure.leaving[departure.n_leaving++] = conn;
 	}

@@ -88,11 +88,18 @@ static void restart(struct server *server, const struct frame_restart *order, in
 	server_start_tick(server);
 }
 
+/* The daemon tells the next server what it needs to know of groups. */
+static bool goes_beside_departure(uint8_t type)
+{
+	return type == FRAME_RESTART || type == FRAME_COUNTERS || type == FRAME_GROUP ||
+	       type == FRAME_LEASE || type == FRAME_LEASE_RETURN;
+}
+
 static int orders_take(struct server *server, struct frame_reader *reader)
 {
 	const void *frame = reader->bytes;
 
-	if (reader->head.type != FRAME_RESTART && reader->head.type != FRAME_COUNTERS)
+	if (!goes_beside_departure(reader->head.type))
 		departure_cancel(server, "the daemon gave another order");
 	switch (reader->head.type) {
 	case FRAME_CLIENT:

@@ -22,6 +22,7 @@
 #include "server/session/session.h"
 #include "server/session/session_move.h"
 #include "server/session/session_part.h"
+#include "server/device/device_quota.h"
 #include "server/share/eviction.h"
 #include "server/array/array.h"
 #include "server/graph/graph.h"
@@ -47,6 +48,7 @@ bool replay_is_test(void)
 void replay_expect(struct session *session, struct record_script *script)
 {
 	session->script = script;
+	device_quotas_check(session, false);
 	record_fini(&session->record);
 	atomic_fetch_or(&session->memory_wanted, WANTED_REPLAY);
 }
@@ -100,6 +102,7 @@ bool replay_run(struct session *session)
 		is_same = step.note ? replay_note(session, step.note)
 				    : replay_message(session, &step);
 	record_script_free(script);
+	device_quotas_check(session, true);
 	return is_same;
 }
 

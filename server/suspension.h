@@ -26,7 +26,8 @@ struct frame_suspend;
 void suspension_take(struct client_conn *conn, const struct frame_suspend *order);
 
 /*
- * The client comes from another server, and its worker has not started. suspension_notify() follows.
+ * The client comes from another server, and its worker has not started. suspension_notify()
+ * follows.
  */
 void suspension_restore(struct client_conn *conn, bool is_suspended, uint32_t number);
 

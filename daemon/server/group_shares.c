@@ -333,6 +333,50 @@ int group_shares_send(struct server *server, struct group *group)
 	return share->is_sent && share->version == group->version ? 0 : r;
 }
 
+/* ---- successors */
+
+int group_shares_copy(struct server *server, struct server *successor)
+{
+	int r = 0;
+
+	list_each (struct group_share, share, &server->group_shares, link) {
+		struct group *group = groups_get(&server->daemon->groups, share->group);
+		struct group_share *copy = group ? get_share(successor, group) : NULL;
+
+		if (group)
+			r = copy ? send_due(group, copy) : -ENOMEM;
+		if (r < 0)
+			break;
+	}
+	return r;
+}
+
+static void add_lease(struct group_share *share, const struct group_share *before)
+{
+	const struct devices *devices = &share->server->devices;
+
+	for (unsigned i = 0; i < devices->n; i++) {
+		uint64_t lease = lease_of_gpu(before, devices->items[i].uuid);
+
+		share->lease[i] = add_saturated(share->lease[i], lease);
+	}
+}
+
+/* What the server was asked to return, and had not, its successor returns. */
+void group_shares_move(struct server *server, struct server *successor)
+{
+	list_each_safe (struct group_share, share, &server->group_shares, link) {
+		struct group_share *copy = find_share(successor, share->group);
+
+		if (copy) {
+			add_lease(copy, share);
+			copy->must_return |= share->must_return || share->is_returning;
+			copy->is_due = true;
+		}
+		share_free(share);
+	}
+}
+
 /* ---- changes */
 
 static bool has_too_large_leases(const struct server *server, const struct group *group)

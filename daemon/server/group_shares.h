@@ -50,6 +50,13 @@ int group_shares_send(struct server *server, struct group *group);
 /* The connection is writable again: sends everything that is due. */
 void group_shares_send_due(struct server *server);
 
+/*
+ * The clients of the server may move to the successor, which gets the groups, without leases; and
+ * have moved: it has the leases, too. 0, -EAGAIN (again when it is writable), or another -errno.
+ */
+int group_shares_copy(struct server *server, struct server *successor);
+void group_shares_move(struct server *server, struct server *successor);
+
 /* Its settings have changed: sends them to the servers that know the group. */
 void group_shares_changed(struct daemon *daemon, struct group *group);
 void group_shares_changed_all(struct daemon *daemon);

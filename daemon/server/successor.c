@@ -12,6 +12,7 @@
 
 #include "client_report.h"
 #include "clients.h"
+#include "group_shares.h"
 #include "server.h"
 #include "server_watch.h"
 #include "daemon/state/daemon.h"
@@ -153,17 +154,15 @@ static int order_both(struct server *server)
 	return r == 0 ? send_order(server, server, other) : r;
 }
 
-void successor_on_ready(struct server *successor)
+/* The successor is ACTIVE. It needs the groups of the clients first. */
+static void order_move(struct server *server)
 {
-	struct server *server = successor->predecessor;
-	int r;
+	int r = group_shares_copy(server, server->successor);
 
-	if (!server)
+	if (r == -EAGAIN)
 		return;
-	server_set_deadline(successor, server->restart_timeout_ms + MOVE_MS, "take the clients");
-	if (server->restart != RESTART_STARTS)
-		return;
-	r = server->state == SERVER_ACTIVE ? order_both(server) : -ESHUTDOWN;
+	if (r == 0)
+		r = server->state == SERVER_ACTIVE ? order_both(server) : -ESHUTDOWN;
 	if (r == 0) {
 		server->restart = RESTART_MOVES;
 		return;
@@ -171,6 +170,26 @@ void successor_on_ready(struct server *successor)
 	fail_command(server, "Server %d cannot be told to move its clients: %s", server->pid,
 		strerror(-r));
 	keep(server);
+}
+
+void successor_on_ready(struct server *successor)
+{
+	struct server *server = successor->predecessor;
+
+	if (!server)
+		return;
+	server_set_deadline(successor, server->restart_timeout_ms + MOVE_MS, "take the clients");
+	if (server->restart == RESTART_STARTS)
+		order_move(server);
+}
+
+/* It has room for the rest of the groups. */
+static void on_writable(struct server *successor)
+{
+	struct server *server = successor->predecessor;
+
+	if (server && server->restart == RESTART_STARTS && successor->state == SERVER_ACTIVE)
+		order_move(server);
 }
 
 /* ---- the replies */
@@ -236,6 +255,7 @@ static void finish(struct server *server, struct server *successor)
 		conn_read(server->conn);
 	server_watch_lost(server);
 	n = move_clients(server, successor);
+	group_shares_move(server, successor);
 	log_control(logs, "Server %d has moved its %u clients to server %d", server->pid, n,
 		successor->pid);
 	succeed_command(server, successor, n);
@@ -285,4 +305,4 @@ static void on_end(struct server *server)
 	}
 }
 
-const struct server_watch successor_watch = {.on_end = on_end};
+const struct server_watch successor_watch = {.on_writable = on_writable, .on_end = on_end};

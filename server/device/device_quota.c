@@ -93,22 +93,47 @@ static uint32_t device_quota_try(struct device_quota *quota, uint64_t size)
 	return 2 + n;
 }
 
-bool device_quota_charge(struct device_quota *quota, uint64_t size)
+static void note_peak(struct device_quota *quota)
 {
-	uint32_t refusal;
-	uint64_t used;
+	uint64_t used = quota_used(&quota->quota);
 
-	if (!quota || size == 0)
-		return true;
-	refusal = device_quota_try(quota, size);
-	atomic_store_explicit(&quota->refusal, refusal, memory_order_relaxed);
-	if (refusal > 0)
-		return false;
-	used = quota_used(&quota->quota);
 	/* Another thread's charge at the same time may be missed: the next one notes both. */
 	if (used > atomic_load_explicit(&quota->peak, memory_order_relaxed))
 		atomic_store_explicit(&quota->peak, used, memory_order_relaxed);
+}
+
+static void device_quota_force(struct device_quota *quota, uint64_t size)
+{
+	for (unsigned i = 0; i < quota->n_in; i++)
+		quota_force(&quota->in[i].quota, size);
+	quota_force(&quota->quota, size);
+}
+
+bool device_quota_charge(struct device_quota *quota, uint64_t size)
+{
+	uint32_t refusal = 0;
+
+	if (!quota || size == 0)
+		return true;
+	if (quota->is_unchecked)
+		device_quota_force(quota, size);
+	else
+		refusal = device_quota_try(quota, size);
+	atomic_store_explicit(&quota->refusal, refusal, memory_order_relaxed);
+	if (refusal > 0)
+		return false;
+	note_peak(quota);
 	return true;
+}
+
+void device_quotas_check(struct session *session, bool is_checked)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		struct device_quota *quota = atomic_load(&session->quotas[i]);
+
+		if (quota)
+			quota->is_unchecked = !is_checked;
+	}
 }
 
 void device_quota_refund(struct device_quota *quota, uint64_t size)

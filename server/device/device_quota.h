@@ -28,6 +28,7 @@ struct device_quota {
 		struct group *group; /* a reference */
 	} in[MEMBERSHIPS_MAX];
 	unsigned n_in;
+	bool is_unchecked; /* the worker's: see device_quotas_check() */
 	atomic_uint refs;
 	_Atomic uint64_t peak;     /* the most that was ever charged at a time */
 	_Atomic uint64_t closing;  /* charged for arrays that wait for their deferred end */
@@ -48,6 +49,12 @@ void device_quota_unref(struct device_quota *quota); /* NULL is fine */
 /* NULL is fine in both, and has no limit. False: a limit is met. */
 bool device_quota_charge(struct device_quota *quota, uint64_t size);
 void device_quota_refund(struct device_quota *quota, uint64_t size);
+
+/*
+ * The worker, or before it starts. While the session's quotas are not checked, each charge is of
+ * what was charged before, perhaps in another server, and succeeds, whatever the limits are now.
+ */
+void device_quotas_check(struct session *session, bool is_checked);
 
 /*
  * What was charged goes to the store, and comes back; false: a group has no room. What ends there

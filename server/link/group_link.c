@@ -67,11 +67,10 @@ void group_link_look(void)
 	}
 }
 
-void group_link_introduce(void)
+static void report(void)
 {
 	struct group *group = NULL;
 
-	groups_meet_daemon();
 	while ((group = group_next(group))) {
 		struct frame_group_here frame = {.head = frame_head(FRAME_GROUP_HERE, 0)};
 
@@ -80,4 +79,17 @@ void group_link_introduce(void)
 		lease_lose_reply(group);
 		daemon_link_send(&frame);
 	}
+}
+
+void group_link_report_moved(void)
+{
+	/* The daemon that ordered the move has the leases of the other server. */
+	if (groups_have_met_daemon())
+		report();
+}
+
+void group_link_introduce(void)
+{
+	groups_meet_daemon();
+	report();
 }

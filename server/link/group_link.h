@@ -25,6 +25,9 @@ void group_link_give_back(const struct frame_lease *frame);
 /* Asks the daemon for what workers wait for. */
 void group_link_look(void);
 
+/* Clients of another server are here: a daemon that was new meanwhile learns what they have. */
+void group_link_report_moved(void);
+
 /* The connection is new: the daemon learns which groups have clients here, and their leases. */
 void group_link_introduce(void);
 

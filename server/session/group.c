@@ -76,6 +76,11 @@ void groups_meet_daemon(void)
 			groups[i] = (struct group){0};
 }
 
+bool groups_have_met_daemon(void)
+{
+	return daemon_count > 0;
+}
+
 bool group_is_known(const struct group *group)
 {
 	return group->id != 0 && group->daemon == daemon_count;

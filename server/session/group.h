@@ -37,6 +37,9 @@ struct group {
  */
 void groups_meet_daemon(void);
 
+/* Whether that has happened: the daemon is not the first one. */
+bool groups_have_met_daemon(void);
+
 /*
  * A new group, or new limits of one. The memory limit applies to its members at once, but
  * takes nothing away from them. `ret_forgotten' is the ID of the group that the new one

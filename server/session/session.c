@@ -91,7 +91,7 @@ int session_new_moved(uint32_t id, struct resource_quotas *quotas,
 		return -ENOMEM;
 	session->id = id;
 	limits_init(&session->limits);
-	session->active_threads = ACTIVE_THREADS_ALL;
+	session->active_threads = session->group_threads = ACTIVE_THREADS_ALL;
 	session->n_marks = DEVICES_MAX;
 	lock_init(&session->pending_waits_lock, LOCK_PENDING_WAITS);
 	last_launch_init(&session->last_launch);

@@ -32,10 +32,6 @@ const char *session_stays(struct session *session)
 		why = session_parts_stay(session);
 	if (why)
 		return why;
-	if (session->group)
-		return "it is in a group";
-	if (session->cgroups[0])
-		return "it is in a cgroup with a limit of memory";
 	if (session->trace)
 		return "a trace of it runs";
 	return NULL;
@@ -44,10 +40,11 @@ const char *session_stays(struct session *session)
 /* All fixed-size state that the worker keeps between two messages. */
 struct moved {
 	uint32_t head, n_held;
-	uint32_t active_threads;
+	uint32_t active_threads, group_threads;
 	uint32_t n_late_errors;
 	uint32_t pending_error;
 	uint32_t n_refusals;
+	uint32_t zero;
 	uint64_t n_messages;
 	uint64_t counters[COUNTERS];
 };
@@ -59,6 +56,7 @@ int session_pack(struct session *session, struct pack *pack)
 		.head = receiver->head,
 		.n_held = receiver->n_held - receiver->n_given,
 		.active_threads = session->active_threads,
+		.group_threads = session->group_threads,
 		.n_late_errors = session->n_late_errors,
 		.pending_error = (uint32_t)session->pending_error,
 		.n_refusals = session->n_refusals,
@@ -75,10 +73,19 @@ int session_pack(struct session *session, struct pack *pack)
 	return r == 0 && pack->is_bad ? -ENOMEM : r;
 }
 
+/* A limit of its group was set later, and holds for later members. */
+static bool group_threads_ok(const struct session *session, uint32_t threads)
+{
+	if (!session->group)
+		return threads == ACTIVE_THREADS_ALL;
+	return threads >= session->limits.active_threads && threads <= ACTIVE_THREADS_ALL;
+}
+
 /* The fixed-size state, and the part of a message that goes to the receiver. */
 static bool moved_get(struct session *session, struct pack *pack, struct moved *ret_moved)
 {
 	return pack_get(pack, ret_moved, sizeof(*ret_moved)) && ret_moved->n_held <= MESSAGE_MAX &&
+	       ret_moved->zero == 0 && group_threads_ok(session, ret_moved->group_threads) &&
 	       pack_get(pack, session->receiver.held, ret_moved->n_held);
 }
 
@@ -105,6 +112,7 @@ int session_unpack(struct session *session, struct pack *pack)
 	receiver->head = moved.head;
 	receiver->n_held = moved.n_held;
 	session->active_threads = moved.active_threads;
+	session->group_threads = moved.group_threads;
 	session->n_late_errors = moved.n_late_errors;
 	session->pending_error = (CUresult)moved.pending_error;
 	session->n_refusals = moved.n_refusals;
@@ -117,6 +125,19 @@ int session_unpack(struct session *session, struct pack *pack)
 	return r;
 }
 
+/* But for the memory: limits of groups change. */
+static bool devices_are_same(const struct page *old, const struct page *page)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(page->device); i++) {
+		struct device_facts facts = old->device[i];
+
+		facts.total_memory = page->device[i].total_memory;
+		if (memcmp(&facts, &page->device[i], sizeof(facts)) != 0)
+			return false;
+	}
+	return true;
+}
+
 bool session_fits(const struct session *session, const struct page __shm *before)
 {
 	const struct page *old = shm_settled(before), *page = shm_settled(session->page);
@@ -124,7 +145,7 @@ bool session_fits(const struct session *session, const struct page __shm *before
 	return old->init_result == page->init_result &&
 	       old->driver_version == page->driver_version && old->n_devices == page->n_devices &&
 	       old->page_bytes == page->page_bytes && old->active_threads == page->active_threads &&
-	       memcmp(old->device, page->device, sizeof(page->device)) == 0 &&
+	       devices_are_same(old, page) &&
 	       memcmp(old->peer, page->peer, sizeof(page->peer)) == 0;
 }
 

@@ -26,7 +26,16 @@ static void grant_set_partition(struct session *session, uint32_t ordinal)
 	shm_copy_in(&facts->n_sm_groups, &undivided, sizeof(undivided));
 }
 
-void grant_set(struct session *session, const struct frame_limits *limits, struct group *group)
+static void lower(struct frame_limits *limits, const struct frame_limits *of_group)
+{
+	limits->active_threads = MIN(limits->active_threads, of_group->active_threads);
+	limits->priority = MAX(limits->priority, of_group->priority);
+	if (of_group->oversubscribe != OVERSUBSCRIBE_UNSET)
+		limits->oversubscribe = of_group->oversubscribe;
+}
+
+void grant_set_moved(
+	struct session *session, const struct frame_limits *limits, struct group *group)
 {
 	struct frame_limits *own = &session->limits;
 
@@ -34,17 +43,20 @@ void grant_set(struct session *session, const struct frame_limits *limits, struc
 	own->active_threads = MIN(MAX(own->active_threads, 1u), ACTIVE_THREADS_ALL);
 	session->group = group;
 	session->group_threads = group ? group->limits.active_threads : ACTIVE_THREADS_ALL;
-	if (group) {
-		own->active_threads = MIN(own->active_threads, group->limits.active_threads);
-		own->priority = MAX(own->priority, group->limits.priority);
-		if (group->limits.oversubscribe != OVERSUBSCRIBE_UNSET)
-			own->oversubscribe = group->limits.oversubscribe;
-	}
 	shm_store32(&session->page->active_threads, own->active_threads);
 	for (uint32_t i = 0; i < devices_count(); i++)
 		if (sm_share_is_partitioned(session, device_get(i)))
 			grant_set_partition(session, i);
 	grant_publish_memory(session);
+}
+
+void grant_set(struct session *session, const struct frame_limits *limits, struct group *group)
+{
+	struct frame_limits lowest = *limits;
+
+	if (group)
+		lower(&lowest, &group->limits);
+	grant_set_moved(session, &lowest, group);
 }
 
 static uint64_t group_memory_limit(const struct session *session, uint32_t ordinal)

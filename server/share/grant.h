@@ -20,6 +20,10 @@ struct session;
  */
 void grant_set(struct session *session, const struct frame_limits *limits, struct group *group);
 
+/* The same of a client of another server, for which the limits are those that it has there. */
+void grant_set_moved(
+	struct session *session, const struct frame_limits *limits, struct group *group);
+
 /*
  * The loop, when the group's limits have changed: writes into the page how much memory the
  * GPUs have.

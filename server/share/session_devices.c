@@ -206,6 +206,8 @@ static CUresult session_device_new(
 	sdev->memory = device_quota_new(session->account, memory_limit(session, device->ordinal));
 	if (!sdev->memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	/* It comes from another server. */
+	sdev->memory->is_unchecked = session->script != NULL;
 	for (unsigned i = 0; i < MEMBERSHIPS_MAX; i++)
 		if (session_group(session, i))
 			device_quota_join(sdev->memory, session_group(session, i), device->ordinal);

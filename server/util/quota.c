@@ -91,7 +91,11 @@ bool quota_charge(struct quota *quota, uint64_t amount)
 
 void quota_force(struct quota *quota, uint64_t amount)
 {
-	atomic_fetch_add(&quota->used, amount);
+	for (; quota && amount > 0; quota = quota->parent) {
+		uint64_t before = atomic_fetch_add(&quota->used, amount);
+
+		amount = quota_taken(quota, before + amount) - quota_taken(quota, before);
+	}
 }
 
 uint64_t quota_left(const struct quota *quota)

@@ -41,7 +41,10 @@ struct quota {
 /* False: a quota of the chain refuses, and no quota is charged. */
 bool quota_charge(struct quota *quota, uint64_t amount);
 
-/* Charges the last quota of a chain without a check, beyond its limit if need be. */
+/*
+ * Charges without a check, beyond the limits if need be. No other thread refunds the quota
+ * meanwhile, unless it is the last one of its chain.
+ */
 void quota_force(struct quota *quota, uint64_t amount);
 
 /*

@@ -196,6 +196,10 @@ def test_memory_together():
         # The next daemon knows who is in which cgroup.
         pool.service.restart_killed()
         equal([each.ask("more") for each in (one, two, own)], ["CUDA_ERROR_OUT_OF_MEMORY"] * 3)
+        # The next server does, too.
+        for server in pool.service.servers():
+            contains(pool.command("restart_server", str(server)).stdout, "has moved its")
+        equal([each.ask("more") for each in (one, two, own)], ["CUDA_ERROR_OUT_OF_MEMORY"] * 3)
         is_refused(pool.inside("two", "", 4))
         one.end()
         equal([own.ask("more"), two.ask("more")], ["took"] * 2)

@@ -7,15 +7,18 @@ import os
 import signal
 import time
 
+import card
 import mps
-from harness import equal, main, need_root, wait_for
+from harness import contains, dice, equal, main, need_root, wait_for
 from test_memory_limits import OUT_OF_MEMORY, SETTINGS
 from test_operator import GUESTS, Holder, row_of, said, user
+from test_restart import begin_restart
 
 MEMBER = {"MPS_GROUP": "g"}
 ISOLATED = dict(MEMBER, MPS_ISOLATE="1")
 # A worker waits so long for a server that does not return what it does not use.
 WAIT_S = 4
+CARD_MIB = 512
 
 
 def make_group(service, mib):
@@ -113,6 +116,44 @@ def test_without_a_daemon():
         equal([holder.more()[0] for holder in holders], [OUT_OF_MEMORY] * 2)
         assert time.monotonic() - began < (2 * WAIT_S + 3) * mps.SLOW
         service.start()
+
+
+def restart_all(service):
+    for server in service.servers():
+        contains(said(service, "restart_server", server), "Server %d has moved its 1 clients" % server)
+    servers_are(service, 2)
+
+
+def test_moves():
+    """Clients that move keep what they have, and the group has no byte more or less, also after a limit was lowered."""
+    with card.Card(CARD_MIB) as small, mps.Service({**SETTINGS, **small.settings}) as service:
+        make_group(service, 96)
+        holders = [Holder(service, 40, env=env) for env in (MEMBER, ISOLATED)]
+        for _ in range(2):
+            servers_are(service, 2)
+            restart_all(service)
+            equal([holder.more() for holder in holders], [(OUT_OF_MEMORY, 16, 96, 96)] * 2)
+        said(service, "group", "set", "g", "-device_pinned_mem_limit", 0, "64M", "-active_thread_percentage", 50)
+        restart_all(service)
+        equal([holder.more() for holder in holders], [(OUT_OF_MEMORY, 0, 64, 64)] * 2)
+        said(service, "group", "set", "g", "-device_pinned_mem_limit", 0, "124M")
+        restart_all(service)
+        equal([holder.more()[:2] for holder in holders], [(0, 4), (OUT_OF_MEMORY, 4)])
+        end(holders[0])
+        wait_for("its end", lambda: "clients 1" in said(service, "group", "get", "g"))
+        equal([holders[1].more()[:2] for _ in range(2)], [(0, 44), (0, 4)])
+
+
+def test_moves_beside_requests():
+    """A server that wants memory of the group while another one moves gets what is free, and never more."""
+    with card.Card(CARD_MIB) as small, mps.Service({**SETTINGS, **small.settings}) as service:
+        make_group(service, 64)
+        holders = [Holder(service, 20, env=env) for env in (MEMBER, ISOLATED)]
+        moving = begin_restart(service, row_of(service, holders[0].process)["server"])
+        time.sleep(dice().uniform(0, 0.3))
+        equal(holders[1].more()[:2], (0, 4))
+        equal(moving.wait(60), 0)
+        equal(holders[0].more()[:2], (OUT_OF_MEMORY, 4))
 
 
 def test_stopped_server():

@@ -106,6 +106,33 @@ static void check_info(uint64_t n_free, uint64_t total)
 	assert_int_equal(told_total, total);
 }
 
+/* What comes from another server is charged whatever the limit is, and its limits stay. */
+static void test_moved(void **state)
+{
+	struct frame_group lower = frame_of(1, "red", 8 * MIB);
+	const struct frame_limits limits = limits_of(UINT64_MAX);
+	struct session *session;
+
+	(void)state;
+	set(1, "red", 8 * MIB);
+	open_member(1, UINT64_MAX, 0);
+	session = harness.session;
+	lower.limits.active_threads = ACTIVE_THREADS_ALL / 2;
+	assert_true(is_set(&lower));
+	group_unref(session->group);
+	grant_set_moved(session, &limits, group_find(1));
+	assert_int_equal(session->limits.active_threads, ACTIVE_THREADS_ALL);
+	device_quotas_check(session, false);
+	assert_true(device_quota_charge(session->devices[0]->memory, 41 * MIB + 1));
+	device_quotas_check(session, true);
+	assert_int_equal(quota_used(&session->group->memory[0]), 42 * MIB);
+	assert_int_equal(count_pieces(MIB), 0);
+	device_quota_refund(session->devices[0]->memory, 41 * MIB + 1);
+	assert_int_equal(quota_used(&session->group->memory[0]), 0);
+	assert_int_equal(count_pieces(4 * MIB), 2);
+	harness_close();
+}
+
 /* The smallest of the limits of the operator, the group and the client holds. */
 static void test_least_limit_holds(void **state)
 {
@@ -543,6 +570,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_least_limit_holds),
+		cmocka_unit_test(test_moved),
 		cmocka_unit_test(test_members_share),
 		cmocka_unit_test(test_cgroups),
 		cmocka_unit_test(test_limit_changes),

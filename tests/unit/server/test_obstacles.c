@@ -426,16 +426,6 @@ static void make_trace(void)
 	session()->trace = (void *)&real;
 }
 
-static void make_group(void)
-{
-	session()->group = (void *)&real;
-}
-
-static void make_cgroup(void)
-{
-	session()->cgroups[0] = (void *)&real;
-}
-
 static const struct row {
 	const char *reason;
 	void (*make)(void);
@@ -476,8 +466,6 @@ static const struct row {
 	{"it has compressed memory", make_compressed},
 	{"it has memory that is evicted", make_evicted},
 	{"a trace of it runs", make_trace},
-	{"it is in a group", make_group},
-	{"it is in a cgroup with a limit of memory", make_cgroup},
 };
 
 /* What a row has set without an object. */
@@ -486,8 +474,6 @@ static void reset(void)
 	fault_forget();
 	empty_account();
 	session()->trace = NULL;
-	session()->group = NULL;
-	session()->cgroups[0] = NULL;
 	session()->devices[0]->arena.away = 0;
 	session()->text->n_bytes = 0;
 	cuda.cuLinkComplete = real.cuLinkComplete;
