@@ -215,7 +215,7 @@ static bool is_over(const struct slot *slot)
 {
 	bool has_failed = slot->is_new && !slot_is_waiting(slot);
 
-	return *slot->name && !slot->server && (slot->is_deleted || has_failed);
+	return *slot->name && slot->n_processes == 0 && (slot->is_deleted || has_failed);
 }
 
 static void sweep_slot(struct slot *slot, struct list *enders)

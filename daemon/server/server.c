@@ -123,6 +123,7 @@ static void server_end(struct server *server, bool is_clean)
 	if (!is_clean)
 		usage_count(server->daemon, server->tenant->uid, USAGE_SERVER_FAILURE);
 	count_server(slot, -1);
+	slot->n_processes--;
 	list_remove(&server->link_in_daemon);
 	group_shares_end(server);
 	server->slot = NULL;
@@ -418,6 +419,7 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	server->grace_ms = daemon->config.grace_ms;
 	server->idle_ms = uv_now(&daemon->loop);
 	count_server(slot, 1);
+	slot->n_processes++;
 	list_add_tail(&daemon->servers, &server->link_in_daemon);
 	*ret = TAKE_PTR(server);
 	if (slot->server)

@@ -104,6 +104,12 @@ static void wait_for_turn(struct server *server, const struct server *first)
 	server_shutdown(server, false);
 }
 
+/* A successor opens no GPU before that server has ended. */
+static bool is_for_place_of(const struct server *server, const struct server *first)
+{
+	return first && server->predecessor == first;
+}
+
 void turns_on_ready(struct server *server)
 {
 	struct daemon *daemon = server->daemon;
@@ -113,7 +119,8 @@ void turns_on_ready(struct server *server)
 	if (daemon_trusts_server(daemon, server->tenant->uid))
 		daemon->is_exclusive = is_exclusive;
 	/* The server itself reports that the first server excludes it, whatever a probe finds. */
-	if ((is_exclusive || daemon->is_exclusive) && first != server)
+	if ((is_exclusive || daemon->is_exclusive) && first != server &&
+		!is_for_place_of(server, first))
 		wait_for_turn(server, first);
 	if (is_exclusive != daemon->is_exclusive)
 		daemon_want(daemon, WANT_PROBE);
@@ -128,7 +135,8 @@ void turns_on_probe(struct daemon *daemon)
 	if (!daemon->is_exclusive || was_exclusive)
 		return;
 	list_each_safe (struct server, server, &daemon->servers, link_in_daemon)
-		if (server != first && server->state != SERVER_STOPPING)
+		if (server != first && server->state != SERVER_STOPPING &&
+			!is_for_place_of(server, first))
 			wait_for_turn(server, first);
 	daemon_want(daemon, WANT_PROGRESS);
 	daemon_want(daemon, WANT_TURN_NOTICES);

@@ -3,7 +3,7 @@
 /*
  * Slots. Loop thread; slot_queue.c has the waiting connections.
  *
- * Invariant: a slot with a server or with waiting connections is never freed.
+ * Invariant: a slot with a process or with waiting connections is never freed.
  */
 
 #include "slot.h"
@@ -115,14 +115,14 @@ unsigned slot_count_restarts(struct slot *slot)
 
 bool slot_is_unused(struct slot *slot)
 {
-	return !slot->server && !slot_is_waiting(slot) && list_empty(&slot->namespaces) &&
+	return slot->n_processes == 0 && !slot_is_waiting(slot) && list_empty(&slot->namespaces) &&
 	       slot->n_partitions == 0 && slot_count_restarts(slot) == 0;
 }
 
 bool slots_are_needed(const struct tenant *tenant)
 {
 	list_each (const struct slot, slot, &tenant->slots, link)
-		if (slot->server || slot_is_waiting(slot) || *slot->name ||
+		if (slot->n_processes > 0 || slot_is_waiting(slot) || *slot->name ||
 			!list_empty(&slot->namespaces) || slot->n_partitions > 0)
 			return true;
 	return false;

@@ -37,6 +37,7 @@ struct slot {
 	struct list namespaces;     /* of protocol 3 (namespaces.h) */
 	unsigned n_partitions;      /* ... of its server (partitions.h) */
 	struct server *server;      /* NULL while there is none */
+	unsigned n_processes;       /* that one, and others that take its place or end */
 	struct list clients;        /* connections that wait to be handed over */
 	struct list starters;       /* connections whose start_server waits */
 	struct list enders;         /* connections whose server delete waits */

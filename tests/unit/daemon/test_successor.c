@@ -45,6 +45,9 @@ static const struct scene_row rows[] = {
 	{"a client that is dropped ends with the server", ORDERED " S1:drops=A2 S2:has=S1 S1:exit",
 		"S2 of A: A1; closed A2; [done]", "has moved its 1 clients"},
 
+	{"a server that has a GPU for itself", "R1 S1+x [restart_server S1] S2+x S2:has=S1 S1:exit",
+		"S2 of R: R1; [done]", "has moved its 1 clients"},
+
 	/* ---- clients that come meanwhile */
 	{"a new client waits", ASKED " A3", "S1 of A: A1 A2; S2 of A starting; waiting A3; [waits]",
 		NULL},
@@ -62,6 +65,9 @@ static const struct scene_row rows[] = {
 		"S1 of A: A1 A2; [failed]", "cannot move: it has compressed memory"},
 	{"... and its successor ends", ORDERED " S2:busy S1:keeps=A2",
 		"S1 of A: A1 A2; S2 of A stopping; [failed]", NULL},
+	{"... also in the slot of a program that has ended",
+		"A1!7 S1+ [restart_server S1] S2+ S2:busy S1:keeps A1- 12s",
+		"S2 of A stopping; [failed]", NULL},
 	{"... and can be asked again", ORDERED " S1:keeps [restart_server S1] S3+ S3:has=S1",
 		"S1 of A stopping; S3 of A: A1 A2; [failed]; [done]", NULL},
 	{"a successor that does not start", ASKED " S2:crash", "S1 of A: A1 A2; [failed]",
