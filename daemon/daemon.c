@@ -32,15 +32,16 @@
 #include "daemon/server/spawn.h"
 #include "daemon/server/state_text.h"
 #include "daemon/server/successor.h"
-#include "daemon/server/upgrade.h"
 #include "daemon/watch/counting.h"
 #include "daemon/watch/exporter.h"
 #include "daemon/watch/faults.h"
 #include "daemon/watch/kernel_log.h"
+#include "daemon/watch/spare.h"
 #include "daemon/watch/standard_input.h"
 #include "daemon/watch/suspension.h"
 #include "daemon/watch/termination.h"
 #include "daemon/watch/tracing.h"
+#include "daemon/watch/upgrade.h"
 #include "daemon/command/new_conn.h"
 #include "daemon/command/reload.h"
 
@@ -106,6 +107,7 @@ static void quit(struct daemon *daemon)
 		pending_rerun_all(&daemon->counting);
 		pending_rerun_all(&daemon->tracing);
 		refuse_all_clients(daemon);
+		spares_end(daemon);
 		list_each_safe (struct server, server, &daemon->servers, link_in_daemon)
 			server_shutdown(server, false);
 	}
@@ -168,7 +170,7 @@ static void check_quit(struct daemon *daemon)
 	if (!daemon->is_quitting || uv_is_closing((uv_handle_t *)&daemon->quit_timer))
 		return;
 	if (!daemon->is_over) {
-		if (!list_empty(&daemon->servers))
+		if (!list_empty(&daemon->servers) || !list_empty(&daemon->spares))
 			return;
 		daemon->is_over = true;
 		manager_say_stopping(daemon);
@@ -193,6 +195,7 @@ static void on_idle_timer(uv_timer_t *timer)
 		if (!slot_is_waiting(server->slot))
 			server_check_idle(server);
 	upgrades_look(daemon);
+	spares_look(daemon);
 	tenants_sweep(daemon);
 	if (daemon->n_tenants == 0)
 		uv_timer_stop(timer);
@@ -250,6 +253,7 @@ static const struct {
 	{WANT_PROGRESS, progress},
 	{WANT_TURN_NOTICES, slots_notify_turns},
 	{WANT_UPGRADES, upgrades_look},
+	{WANT_SPARES, spares_look},
 	{WANT_RECORD, servers_record},
 };
 
@@ -291,9 +295,8 @@ static void reap_orphans(const struct daemon *daemon)
 	if (getpid() != 1)
 		return;
 	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
-		list_each (struct server, server, &daemon->servers, link_in_daemon)
-			if (server->pid == info.si_pid)
-				return;
+		if (server_find(daemon, info.si_pid))
+			return;
 		if (exporter_has_pid(daemon, info.si_pid))
 			return;
 		waitpid(info.si_pid, NULL, 0);
@@ -305,6 +308,8 @@ static void check_stopped_servers(struct daemon *daemon)
 {
 	list_each_safe (struct server, server, &daemon->servers, link_in_daemon)
 		server_check_stopped(server);
+	list_each_safe (struct server, spare, &daemon->spares, link_in_daemon)
+		server_check_stopped(spare);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -406,6 +411,7 @@ static void init_state(struct daemon *daemon)
 	list_init(&daemon->tenants);
 	accounts_init(&daemon->accounts, config_subuid_path());
 	list_init(&daemon->servers);
+	list_init(&daemon->spares);
 	list_init(&daemon->released);
 	daemon->server_build = spawn_server_build();
 	list_init(&daemon->quit_conns);

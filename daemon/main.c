@@ -81,8 +81,8 @@ static void print_help(void)
 	     "MPS_KERNEL_LOG, MPS_LOG_MAX_MIB, MPS_METRICS_LISTEN, MPS_MOVE_ON_UPGRADE,\n"
 	     "MPS_OVERSUBSCRIBE, MPS_OVERSUBSCRIBE_HOST, MPS_OVERSUBSCRIBE_STAY, MPS_SERVERS_MAX, "
 	     "MPS_SERVER_ENV,\n"
-	     "MPS_SERVER_USER, MPS_SOFT_LIMIT, MPS_SUBUID_FILE, MPS_TEST, MPS_TRUST_UID: see "
-	     "mps-control(1).");
+	     "MPS_SERVER_USER, MPS_SOFT_LIMIT, MPS_SPARE_SERVER, MPS_SUBUID_FILE, MPS_TEST,\n"
+	     "MPS_TRUST_UID: see mps-control(1).");
 }
 
 static void print_version(void)

@@ -37,10 +37,11 @@ static void list_servers_as_json(struct conn *conn)
 
 		slot_name(server->slot, name);
 		json_add(&servers,
-			json_pack("{s:o s:s s:o s:s s:o}", "pid", json_integer(server->pid), "name",
-				name, "uid", json_integer(server->tenant->uid), "state",
+			json_pack("{s:o s:s s:o s:s s:o s:o}", "pid", json_integer(server->pid),
+				"name", name, "uid", json_integer(server->tenant->uid), "state",
 				server_state_name(server), "clients",
-				json_integer(server->n_clients)));
+				json_integer(server->n_clients), "spare",
+				server->spare ? json_integer(server->spare->pid) : json_null()));
 	}
 	scope_reply_json(conn, json_pack("{s:o}", "servers", servers));
 }

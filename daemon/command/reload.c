@@ -17,6 +17,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/pending.h"
 #include "daemon/watch/exporter.h"
+#include "daemon/watch/spare.h"
 #include "daemon/reply/command_reply.h"
 #include "daemon/reply/command_scope.h"
 
@@ -202,6 +203,8 @@ static int reload_apply(struct reload *reload)
 	if (!reload->is_command && reload->next.hash == daemon->config_file.hash)
 		return RELOAD_UNCHANGED;
 	apply_file(daemon, &reload->next, &report);
+	/* They have the settings for new servers of before. */
+	spares_end(daemon);
 	return 0;
 }
 

@@ -219,6 +219,8 @@ static const struct key keys[CONFIG_KEYS] = {
 		.min = 1, .max = SERVERS_LIMIT},
 	[CONFIG_MOVE_ON_UPGRADE] = {"move_on_upgrade", "MPS_MOVE_ON_UPGRADE", "no",
 		.effect = CONFIG_AT_ONCE, .set = set_switch, AT(moves_on_upgrade)},
+	[CONFIG_SPARE_SERVER] = {"spare_server", "MPS_SPARE_SERVER", "no", .effect = CONFIG_AT_ONCE,
+		.set = set_switch, AT(keeps_spares)},
 	[CONFIG_GROUP_BY_CGROUP] = {"group_by_cgroup", "MPS_GROUP_BY_CGROUP", "no",
 		.effect = CONFIG_AT_ONCE, .set = set_switch, AT(groups_by_cgroup)},
 	[CONFIG_CGROUP_ROOT] = {"cgroup_root", "MPS_CGROUP_ROOT", CGROUP_ROOT_DEFAULT,

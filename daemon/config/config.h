@@ -29,6 +29,7 @@ enum config_key {
 	CONFIG_IDLE_S,
 	CONFIG_SERVERS_MAX,
 	CONFIG_MOVE_ON_UPGRADE,
+	CONFIG_SPARE_SERVER,
 	CONFIG_GROUP_BY_CGROUP,
 	CONFIG_CGROUP_ROOT,
 	CONFIG_CLIENT_HOST_MIB,
@@ -75,6 +76,7 @@ struct config {
 	unsigned log_max_mib;       /* MPS_LOG_MAX_MIB, of each log; 0: no limit */
 	unsigned idle_s;            /* MPS_IDLE_S; 0: servers without clients stay */
 	bool moves_on_upgrade;      /* MPS_MOVE_ON_UPGRADE */
+	bool keeps_spares;          /* MPS_SPARE_SERVER */
 	bool groups_by_cgroup;      /* MPS_GROUP_BY_CGROUP */
 	bool trusts_container_root; /* root is trusted by sockets of namespaces, too */
 	bool is_verbose;            /* the log level at the start is debug */

@@ -20,7 +20,7 @@
 #include "daemon/server/membership.h"
 #include "daemon/server/server.h"
 #include "daemon/server/slot_choice.h"
-#include "daemon/server/upgrade.h"
+#include "daemon/watch/upgrade.h"
 
 /* The part of both frames that every version has. */
 #define HELLO_PREFIX (offsetof(struct frame_hello, spec_hash) + sizeof(uint64_t))

@@ -12,8 +12,8 @@
 #include "daemon/state/tenant.h"
 #include "daemon/conn/conn.h"
 #include "daemon/server/server.h"
-#include "daemon/server/upgrade.h"
 #include "daemon/server/viewer.h"
+#include "daemon/watch/upgrade.h"
 
 static const char of_another_version[] = "it works for its clients until they have ended";
 

@@ -19,6 +19,7 @@
 
 #include "clients.h"
 #include "group_shares.h"
+#include "place.h"
 #include "server_watch.h"
 #include "spawn.h"
 #include "daemon/text/process.h"
@@ -39,17 +40,6 @@
 #define OUTPUT_BATCH 16
 
 static void on_server_overdue(uv_timer_t *timer);
-
-static void count_server(const struct slot *slot, int by)
-{
-	const struct tenant *tenant = slot->tenant;
-	struct daemon *daemon = tenant->daemon;
-
-	daemon->n_servers += (unsigned)by;
-	slot->account->n_servers += (unsigned)by;
-	if (!daemon_trusts(daemon, tenant->uid))
-		daemon->n_guest_servers += (unsigned)by;
-}
 
 void server_set_deadline(struct server *server, uint64_t timeout_ms, const char *overdue)
 {
@@ -122,9 +112,7 @@ static void server_end(struct server *server, bool is_clean)
 	clients_clear(server);
 	if (!is_clean)
 		usage_count(server->daemon, server->tenant->uid, USAGE_SERVER_FAILURE);
-	count_server(slot, -1);
-	slot->n_processes--;
-	list_remove(&server->link_in_daemon);
+	place_leave(server);
 	group_shares_end(server);
 	server->slot = NULL;
 	server->tenant = NULL;
@@ -369,20 +357,9 @@ struct settings server_settings(const struct server *server, uid_t uid)
 		daemon, uid, layers, server->devices.n > 0 ? &server->devices : &daemon->devices);
 }
 
-/* A new process is the successor of the slot's server, also one of an earlier daemon. */
-static void link_successor(struct server *server, struct server *successor)
-{
-	/* A slot has two processes at most; a third one of an earlier daemon ends by itself. */
-	if (server->successor)
-		return;
-	server->successor = successor;
-	successor->predecessor = server;
-	/* An earlier daemon may have ordered them to move the clients. */
-	server->restart = RESTART_MOVES;
-}
-
-/* Takes the descriptors in `spawned', on failure too. */
-static int server_new(struct slot *slot, const struct spawned *spawned, struct server **ret)
+/* Takes the descriptors in `spawned', on failure too. `spare_of': NULL, or the server. */
+static int server_new(struct slot *slot, const struct spawned *spawned, struct server *spare_of,
+	struct server **ret)
 {
 	_cleanup_close_ int pidfd = spawned->pidfd, output = spawned->output;
 	_cleanup_free_ struct server *server = calloc(1, sizeof(*server));
@@ -418,18 +395,13 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	settings_init(&server->wish);
 	server->grace_ms = daemon->config.grace_ms;
 	server->idle_ms = uv_now(&daemon->loop);
-	count_server(slot, 1);
-	slot->n_processes++;
-	list_add_tail(&daemon->servers, &server->link_in_daemon);
+	place_take(server, spare_of);
 	*ret = TAKE_PTR(server);
-	if (slot->server)
-		link_successor(slot->server, *ret);
-	else
-		slot->server = *ret;
 	return 0;
 }
 
-static int start_process(struct slot *slot, bool is_successor, struct error_message *error)
+static int start_process(
+	struct slot *slot, bool is_successor, struct server *spare_of, struct error_message *error)
 {
 	struct tenant *tenant = slot->tenant;
 	struct daemon *daemon = tenant->daemon;
@@ -444,7 +416,7 @@ static int start_process(struct slot *slot, bool is_successor, struct error_mess
 	log_control_about(&daemon->logs,
 		&(struct log_subject){.server = spawned.pid, .is_new_server = true},
 		"Starting new server %d for user %u", spawned.pid, tenant->uid);
-	r = server_new(slot, &spawned, &server);
+	r = server_new(slot, &spawned, spare_of, &server);
 	if (r < 0) {
 		kill(spawned.pid, SIGKILL);
 		waitpid(spawned.pid, NULL, 0);
@@ -462,12 +434,24 @@ static int start_process(struct slot *slot, bool is_successor, struct error_mess
 
 int server_start(struct slot *slot, struct error_message *error)
 {
-	return start_process(slot, false, error);
+	return start_process(slot, false, NULL, error);
 }
 
 int server_start_successor(struct server *server, struct error_message *error)
 {
-	return start_process(server->slot, true, error);
+	return start_process(server->slot, true, NULL, error);
+}
+
+int server_start_spare(struct server *server, struct error_message *error)
+{
+	int r = start_process(server->slot, true, server, error);
+
+	if (r < 0)
+		server->spare_ms = uv_now(&server->daemon->loop);
+	else
+		server_log(server, "Server %d is the spare of server %d", server->spare->pid,
+			server->pid);
+	return r;
 }
 
 /* A pidfd of the recorded process, unless its PID belongs to another process by now. */
@@ -492,7 +476,7 @@ void server_adopt(struct slot *slot, const struct record *record)
 		.pid = record->pid, .pidfd = open_recorded_process(record), .output = -EBADF};
 	struct log_files *logs = &tenant->daemon->logs;
 	struct server *server = NULL;
-	int r = spawned.pidfd < 0 ? spawned.pidfd : server_new(slot, &spawned, &server);
+	int r = spawned.pidfd < 0 ? spawned.pidfd : server_new(slot, &spawned, NULL, &server);
 
 	if (!server) {
 		log_control(logs, "Server %d of user %u of the previous daemon is not adopted: %s",
@@ -606,6 +590,9 @@ struct server *server_find(const struct daemon *daemon, pid_t pid)
 	list_each (struct server, server, &daemon->servers, link_in_daemon)
 		if (server->pid == pid)
 			return server;
+	list_each (struct server, spare, &daemon->spares, link_in_daemon)
+		if (spare->pid == pid)
+			return spare;
 	return NULL;
 }
 

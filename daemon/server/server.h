@@ -77,6 +77,9 @@ struct server {
 	enum restart_state restart;             /* of a server with a successor, as the next ones */
 	bool restart_force;
 	uint64_t restart_timeout_ms;
+	bool is_spare;                   /* in daemon::spares, and not counted as a server */
+	struct server *spare, *spare_of; /* see daemon/watch/spare.h; NULL: none */
+	uint64_t spare_ms;          /* when its last spare failed, by the loop's clock; 0: never */
 	struct list restarters;     /* the command that waits */
 	pid_t stayed;               /* the client that could not move at the last attempt, or 0 */
 	struct error_message keeps; /* why the clients stayed then; "": there was no attempt */
@@ -103,6 +106,9 @@ int server_start(struct slot *slot, struct error_message *error);
 
 /* Starts a successor for a server, which stays its slot's. 0 or -errno with an error message. */
 int server_start_successor(struct server *server, struct error_message *error);
+
+/* Starts a spare for a server that has none. 0 or -errno with an error message. */
+int server_start_spare(struct server *server, struct error_message *error);
 
 /* Looks again whether the process has ended. */
 void server_watch_exit(struct server *server);

@@ -13,8 +13,10 @@
 #include "client_report.h"
 #include "clients.h"
 #include "group_shares.h"
+#include "place.h"
 #include "server.h"
 #include "server_watch.h"
+#include "spawn.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
@@ -93,6 +95,23 @@ static void keep(struct server *server)
 	server_shutdown(successor, true);
 }
 
+/* Also while it starts. Its build is known when it has connected. */
+static bool is_spare_good(const struct server *spare)
+{
+	if (spare->state == SERVER_STOPPING || spare->n_kills > 0)
+		return false;
+	return spare->conn ? spare->build == spawn_server_build() : !spare->was_active;
+}
+
+/* The server's spare, or a new process. */
+static int get_successor(struct server *server, struct error_message *error)
+{
+	if (!server->spare || !is_spare_good(server->spare))
+		return server_start_successor(server, error);
+	place_use_spare(server);
+	return 0;
+}
+
 int successor_start(
 	struct server *server, uint64_t timeout_ms, bool force, struct error_message *error)
 {
@@ -103,14 +122,16 @@ int successor_start(
 			"Server %d is %s%s: only an ACTIVE server can be restarted", server->pid,
 			server_state_name(server),
 			server->successor || server->predecessor ? ", and is being restarted" : "");
-	r = server_start_successor(server, error);
+	r = get_successor(server, error);
 	if (r < 0)
 		return r;
 	server->restart = RESTART_STARTS;
 	server->restart_timeout_ms = timeout_ms;
 	server->restart_force = force;
 	server->stayed = 0;
-	return 0;
+	if (server->successor->state == SERVER_ACTIVE)
+		successor_on_ready(server->successor);
+	return server->successor ? 0 : error_message_set(error, -EIO, "%s", server->keeps.text);
 }
 
 void successor_begin(struct server *server, struct conn *conn, uint64_t timeout_ms, bool force)

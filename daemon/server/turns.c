@@ -104,10 +104,10 @@ static void wait_for_turn(struct server *server, const struct server *first)
 	server_shutdown(server, false);
 }
 
-/* A successor opens no GPU before that server has ended. */
+/* A successor, also a spare, opens no GPU before that server has ended. */
 static bool is_for_place_of(const struct server *server, const struct server *first)
 {
-	return first && server->predecessor == first;
+	return server->is_spare || (first && server->predecessor == first);
 }
 
 void turns_on_ready(struct server *server)

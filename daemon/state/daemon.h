@@ -40,6 +40,7 @@ enum want {
 	WANT_TURN_NOTICES = 1 << 3, /* notify clients that now wait for their turn (turns.h) */
 	WANT_RECORD = 1 << 4,       /* write the record of servers */
 	WANT_UPGRADES = 1 << 5,     /* restart servers of an earlier build */
+	WANT_SPARES = 1 << 6,       /* end spares that are not needed, and start others */
 };
 
 struct daemon {
@@ -56,6 +57,7 @@ struct daemon {
 	struct tenant *tenants_by_uid[1024];
 	struct accounts accounts;
 	struct list servers;   /* in the order of their starts: struct server */
+	struct list spares;    /* spare.h: struct server */
 	struct list released;  /* servers of other versions: struct released (released.h) */
 	uint64_t server_build; /* of the installed mps-server (build_id.h); 0: not known */
 	unsigned n_tenants, n_servers, n_sessions;

@@ -178,6 +178,8 @@ static bool configure(struct config *config, const char *word)
 		scene.conns_max = number;
 	else if (strncmp(word, "adopt=", 6) == 0)
 		fake_system_record(scene_uid(word[6]));
+	else if (strcmp(word, "spare") == 0)
+		config->keeps_spares = true;
 	else if (strcmp(word, "move") == 0)
 		config->moves_on_upgrade = true;
 	else if (strncmp(word, "build=", 6) == 0)

@@ -16,7 +16,7 @@
  *	conns=6			all guests together may have 6 connections
  *	adopt=A			the previous daemon had a server of user A
  *	build=2			the installed servers are of build 2; those that connect are of
- build 1 *	move			MPS_MOVE_ON_UPGRADE
+ build 1 *	move spare		MPS_MOVE_ON_UPGRADE, MPS_SPARE_SERVER
  *	nofork=1 deaf=1		server 1 cannot be started, ignores SIGTERM
  *
  * Then things happen. R is root, A to Q are users, and a to q are subordinate UIDs of A.

@@ -154,7 +154,9 @@ static unsigned add_server(unsigned i)
 		add("S%u..S%u%s", i + 1, last + 1, state_text(server));
 		return last;
 	}
-	if (server)
+	if (server && server->is_spare)
+		add("S%u spare%s", i + 1, state_text(server));
+	else if (server)
 		add("S%u of %c%s", i + 1, scene_letter(process->uid), state_text(server));
 	else
 		add("S%u probes", i + 1);

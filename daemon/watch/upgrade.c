@@ -11,12 +11,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "clients.h"
-#include "server.h"
-#include "successor.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/slot.h"
 #include "daemon/state/tenant.h"
+#include "daemon/server/clients.h"
+#include "daemon/server/server.h"
+#include "daemon/server/successor.h"
 
 /*
  * The clients wait while the work of one of them ends. Nobody has asked for this restart, so the
