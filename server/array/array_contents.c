@@ -6,16 +6,14 @@
  * array, and from there into the arrays when the record makes them. A worker, or the thread of
  * server/arrival.c.
  *
- * Invariant: the file is read and written by system calls only, so that a server whose file is
- * shorter than it was said to be gets an error.
+ * Invariant: the bytes of an array lie in the file in the order of array_each_box().
  */
 
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #include "array.h"
-#include "fd_kind.h"
 #include "server/util/machine_memory.h"
+#include "server/util/memory_file.h"
 #include "server/util/pack.h"
 #include "server/session/fault.h"
 #include "server/session/recorded.h"
@@ -41,34 +39,6 @@ struct transfer {
 	uint64_t at;
 	bool is_out; /* into the file */
 };
-
-static int read_whole(int fd, uint8_t *bytes, uint64_t size, uint64_t at)
-{
-	while (size > 0) {
-		ssize_t n = pread(fd, bytes, size, (off_t)at);
-
-		if (n <= 0)
-			return n < 0 ? -errno : -EBADMSG;
-		bytes += n;
-		at += (uint64_t)n;
-		size -= (uint64_t)n;
-	}
-	return 0;
-}
-
-static int write_whole(int fd, const uint8_t *bytes, uint64_t size, uint64_t at)
-{
-	while (size > 0) {
-		ssize_t n = pwrite(fd, bytes, size, (off_t)at);
-
-		if (n <= 0)
-			return n < 0 ? -errno : -ENOMEM;
-		bytes += n;
-		at += (uint64_t)n;
-		size -= (uint64_t)n;
-	}
-	return 0;
-}
 
 static CUDA_MEMCPY3D box_copy(
 	const struct transfer *transfer, const struct array *level, const struct array_box *box)
@@ -105,14 +75,14 @@ static CUresult transfer_box(void *arg, const struct array *level, const struct 
 	CUresult result, waited;
 
 	if (!transfer->is_out &&
-		read_whole(transfer->fd, transfer->memory, box->bytes, transfer->at) < 0)
+		memory_file_read(transfer->fd, transfer->memory, box->bytes, transfer->at) < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	result = cuda.cuMemcpy3DAsync_v2(&copy, transfer->stream);
 	waited = array_wait(transfer->session, transfer->stream);
 	if (result == CUDA_SUCCESS)
 		result = waited;
 	if (result == CUDA_SUCCESS && transfer->is_out &&
-		write_whole(transfer->fd, transfer->memory, box->bytes, transfer->at) < 0)
+		memory_file_write(transfer->fd, transfer->memory, box->bytes, transfer->at) < 0)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	transfer->at += box->bytes;
 	return result;
@@ -219,9 +189,9 @@ static int contents_begin(struct session *session, struct array_contents *conten
 	contents->of = account_alloc(session->account, n * sizeof(*contents->of), 0);
 	if (!contents->of)
 		return -ENOMEM;
-	contents->fd = memfd_create("mps-arrays", MFD_CLOEXEC);
+	contents->fd = memory_file_new("mps-arrays");
 	contents->n_left = contents->n = n;
-	return contents->fd < 0 ? -errno : 0;
+	return MIN(contents->fd, 0);
 }
 
 static int copy_out(struct session *session, struct array_contents *contents)
@@ -344,7 +314,6 @@ static int contents_read(
 	struct session *session, struct pack *pack, struct array_contents *contents)
 {
 	const uint64_t n = pack_get_number(pack, OBJECT_IDS);
-	struct fd_facts facts;
 	uint64_t at = 0;
 
 	*contents = (struct array_contents){.fd = -EBADF};
@@ -364,10 +333,7 @@ static int contents_read(
 	}
 	contents->n_left = contents->n = (uint32_t)n;
 	contents->fd = pack_get_fd(pack);
-	return contents->fd >= 0 && fd_kind(contents->fd) == FD_MEMORY &&
-			       fd_facts(contents->fd, &facts) == 0 && facts.size == at
-		       ? 0
-		       : -EBADMSG;
+	return memory_file_ok(contents->fd, at) ? 0 : -EBADMSG;
 }
 
 int array_contents_check(struct session *session, struct pack *pack)

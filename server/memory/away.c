@@ -72,6 +72,11 @@ static uint64_t publish(struct session *session)
 	return bytes;
 }
 
+void away_note_arrival(struct session *session)
+{
+	(void)publish(session);
+}
+
 /* ---- it leaves */
 
 /* The reason to tell: what another attempt could change comes last. */

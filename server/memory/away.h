@@ -31,6 +31,9 @@ void away_refuse(struct session *session);
  */
 int away_warm_store(struct session *session);
 
+/* The session has come from another server, also what was away there. */
+void away_note_arrival(struct session *session);
+
 /* All that may leave does, if the session is at rest; later calls take what has come since. */
 void away_leave(struct session *session);
 

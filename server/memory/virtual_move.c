@@ -2,19 +2,24 @@
 
 /*
  * Allocations and regions on their way to another server, which gets a descriptor of each
- * allocation, and maps it at the same addresses. A worker, or the thread of server/arrival.c.
+ * allocation, or of a copy of its bytes that are away, and maps it at the same addresses. A worker,
+ * or the thread of server/arrival.c.
  *
- * Invariant: an allocation of a pack has an ID or a mapping, as in a session.
+ * Invariant: an allocation of a pack has an ID or a mapping, as in a session; one that is away has
+ * a mapping through which its bytes come back.
  */
 
+#include "away.h"
 #include "mapping.h"
 #include "wire.h"
 #include "server/util/bitmap.h"
+#include "server/util/memory_file.h"
 #include "server/util/pack.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/driver/owner.h"
 #include "server/share/session_devices.h"
+#include "server/share/store_file.h"
 
 #define WINDOWS ((DEVICE_SPACE_END - DEVICE_SPACE) / VA_WINDOW)
 
@@ -24,7 +29,8 @@ enum {
 	EXPORTABLE = 2,
 	EXPORTED = 4,
 	CHARGED = 8, /* to the quota of its GPU: the client has made it */
-	FLAGS_ALL = 15,
+	AWAY = 16,
+	FLAGS_ALL = 31,
 };
 
 /* The others have a descriptor. */
@@ -52,21 +58,33 @@ const char *virtual_stays(const struct session *session)
 
 /* ---- into the pack */
 
-static int allocation_pack(const struct allocation *allocation, struct pack *pack)
+static int allocation_export(const struct allocation *allocation)
 {
 	int fd = -EBADF;
 
+	if (allocation->is_away)
+		return store_file_save(&allocation->stored, allocation->size);
+	return cuda.cuMemExportToShareableHandle(&fd, allocation->handle,
+		       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) == CUDA_SUCCESS
+		       ? fd
+		       : -EIO;
+}
+
+static int allocation_pack(const struct allocation *allocation, struct pack *pack)
+{
+	int fd = allocation_export(allocation);
+
+	if (fd < 0)
+		return fd;
 	pack_put_number(pack, allocation->id);
 	pack_put_number(pack, allocation->size);
 	pack_put_number(pack, allocation->device->ordinal);
 	pack_put_number(pack, (allocation->is_released ? RELEASED : 0) |
 				      (allocation->is_exportable ? EXPORTABLE : 0) |
 				      (allocation->is_exported ? EXPORTED : 0) |
-				      (allocation->memory ? CHARGED : 0));
+				      (allocation->memory ? CHARGED : 0) |
+				      (allocation->is_away ? AWAY : 0));
 	pack_put_number(pack, allocation_properties(&allocation->prop));
-	if (cuda.cuMemExportToShareableHandle(&fd, allocation->handle,
-		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != CUDA_SUCCESS)
-		return -EIO;
 	pack_put_fd(pack, fd);
 	return 0;
 }
@@ -147,6 +165,7 @@ struct packed {
 	struct packed_allocation {
 		uint64_t id, size, device, flags, properties;
 		uint32_t n_mappings;
+		bool is_written;               /* by its GPU, through one of them */
 		int fd;                        /* in a check, it is the pack's */
 		struct allocation *allocation; /* in the other server */
 	} * of;
@@ -182,7 +201,8 @@ static int allocation_read(
 	if (pack->is_bad || !device_get((uint32_t)packed->device))
 		return -EBADMSG;
 	if (!(packed->flags & CHARGED))
-		return packed->size > 0 || packed->properties || !(packed->flags & EXPORTABLE)
+		return packed->size > 0 || packed->properties || packed->flags & AWAY ||
+				       !(packed->flags & EXPORTABLE)
 			       ? -EBADMSG
 			       : 0;
 	return packed->size == 0 || session->arena_bases[packed->device] == 0 ? -EBADMSG : 0;
@@ -242,6 +262,7 @@ static int mapping_read(struct pack *pack, const struct packed *packed,
 	if (allocation->size > 0 && allocation->size != mapping->size)
 		return -EBADMSG;
 	allocation->n_mappings++;
+	allocation->is_written |= mapping->writers >> allocation->device & 1;
 	region->end = mapping->address + mapping->size;
 	return 0;
 }
@@ -275,6 +296,8 @@ static int ids_check(struct session *session, const struct packed *packed)
 	for (uint64_t i = 0; i < packed->n; i++) {
 		const struct packed_allocation *of = &packed->of[i];
 
+		if (of->flags & AWAY && (!of->is_written || !memory_file_ok(of->fd, of->size)))
+			return -EBADMSG;
 		if (of->flags & RELEASED) {
 			if (of->n_mappings == 0)
 				return -EBADMSG;
@@ -308,6 +331,9 @@ static int allocation_import(const struct packed_allocation *packed, struct devi
 {
 	if (!device_quota_charge(memory, packed->size))
 		return -ENOMEM;
+	*ret_handle = 0;
+	if (packed->flags & AWAY)
+		return 0;
 	if (cuda.cuMemImportFromShareableHandle(ret_handle, (void *)(uintptr_t)packed->fd,
 		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == CUDA_SUCCESS)
 		return 0;
@@ -315,10 +341,35 @@ static int allocation_import(const struct packed_allocation *packed, struct devi
 	return -EIO;
 }
 
+/* As when it left; it is charged, and has no handle. */
+static int allocation_store(struct session_device *sdev, struct allocation *allocation, int fd)
+{
+	int r = store_file_load(fd, allocation->size, &allocation->stored);
+
+	allocation->is_away = true;
+	sdev->allocations_away += allocation->size;
+	device_quota_leave(allocation->memory, allocation->size);
+	return r;
+}
+
+static void fill_allocation(struct allocation *allocation, const struct packed_allocation *packed,
+	struct device_quota *memory)
+{
+	allocation->id = (uint32_t)packed->id;
+	allocation->size = packed->size;
+	allocation->device = device_get((uint32_t)packed->device);
+	allocation->is_released = packed->flags & RELEASED;
+	allocation->is_exportable = packed->flags & EXPORTABLE;
+	allocation->is_exported = packed->flags & EXPORTED;
+	allocation->memory = device_quota_ref(memory);
+	if (memory)
+		allocation->prop = allocation_prop(allocation->device, (uint32_t)packed->properties,
+			allocation->is_exportable);
+}
+
 static int allocation_unpack(struct session *session, struct packed_allocation *packed)
 {
-	const struct device *device = device_get((uint32_t)packed->device);
-	const bool is_charged = packed->flags & CHARGED, is_released = packed->flags & RELEASED;
+	const bool is_charged = packed->flags & CHARGED;
 	struct session_device *sdev = session->devices[packed->device];
 	struct allocation *allocation =
 		account_alloc(session->account, sizeof(*allocation), KEPT_ALLOCATION);
@@ -333,21 +384,12 @@ static int allocation_unpack(struct session *session, struct packed_allocation *
 		account_free(allocation);
 		return r;
 	}
-	allocation->id = (uint32_t)packed->id;
-	allocation->size = packed->size;
-	allocation->device = device;
-	allocation->is_released = is_released;
-	allocation->is_exportable = packed->flags & EXPORTABLE;
-	allocation->is_exported = packed->flags & EXPORTED;
-	if (is_charged) {
-		allocation->memory = device_quota_ref(sdev->memory);
-		allocation->prop = allocation_prop(
-			device, (uint32_t)packed->properties, allocation->is_exportable);
-	}
+	fill_allocation(allocation, packed, is_charged ? sdev->memory : NULL);
 	packed->allocation = allocation;
-	if (is_released)
-		return 0;
-	r = handle_put(&session->allocations, allocation->id, allocation);
+	if (packed->flags & AWAY)
+		r = allocation_store(sdev, allocation, packed->fd);
+	if (r == 0 && !allocation->is_released)
+		r = handle_put(&session->allocations, allocation->id, allocation);
 	if (r < 0)
 		allocation_free(TAKE_PTR(packed->allocation), false);
 	return r;
@@ -368,7 +410,7 @@ static int mapping_unpack(struct session *session, struct region *region,
 		    sizeof(mapping)) ||
 		!account_keep(region, KEPT_MAPPING))
 		return -ENOMEM;
-	if (mapping_fill(&mapping) != CUDA_SUCCESS) {
+	if (!allocation->is_away && mapping_fill(&mapping) != CUDA_SUCCESS) {
 		account_unkeep(region, KEPT_MAPPING);
 		return -EIO;
 	}
@@ -429,5 +471,6 @@ int virtual_unpack(struct session *session, struct pack *pack)
 	if (r == 0 && packed.n > 0)
 		r = ids_check(session, &packed);
 	packed_end(&packed);
+	away_note_arrival(session);
 	return pack->is_bad ? -EBADMSG : r;
 }

@@ -145,6 +145,18 @@ static void give_back(struct arena *arena, struct chunk *chunk)
 		lock_release(&arena->device->giving_back);
 }
 
+/* `is_kept': a descriptor may hold its memory. */
+static void chunk_refund(struct arena *arena, struct chunk *chunk, bool is_kept)
+{
+	arena->away -= chunk->away;
+	device_quota_refund_away(arena->memory, chunk->away);
+	if (is_kept)
+		device_quota_keep(arena->memory, chunk->size - chunk->away);
+	else
+		device_quota_refund(arena->memory, chunk->size - chunk->away);
+	each_part_of(chunk, part) host_store_give(&part->stored);
+}
+
 /* The chunk is on no list. */
 static void chunk_end(struct arena *arena, struct chunk *chunk, bool device_lost)
 {
@@ -153,14 +165,8 @@ static void chunk_end(struct arena *arena, struct chunk *chunk, bool device_lost
 		set_unused(arena, chunk, false);
 	else
 		give_back(arena, chunk);
-	arena->away -= chunk->away;
-	device_quota_refund_away(arena->memory, chunk->away);
-	if (chunk->is_exported && !arena->is_ending)
-		device_quota_keep(arena->memory, chunk->size - chunk->away);
-	else
-		device_quota_refund(arena->memory, chunk->size - chunk->away);
+	chunk_refund(arena, chunk, chunk->is_exported && !arena->is_ending);
 	arena->mapped -= chunk->size;
-	each_part_of(chunk, part) host_store_give(&part->stored);
 	chunk_free(chunk);
 }
 
@@ -312,8 +318,9 @@ void chunk_complete(struct arena *arena, struct chunk *chunk)
 void chunk_abandon(struct arena *arena, struct chunk *chunk, uint32_t n_backed)
 {
 	for (uint32_t i = 0; i < n_backed; i++)
-		part_unback(arena, &chunk->parts[i]);
-	device_quota_refund(arena->memory, chunk->size);
+		if (!chunk->parts[i].is_away)
+			part_unback(arena, &chunk->parts[i]);
+	chunk_refund(arena, chunk, false);
 	chunk_free(chunk);
 }
 

@@ -134,9 +134,9 @@ CUresult arena_return(struct arena *arena, struct mover *mover);
 void arena_returned(struct arena *arena, CUresult result);
 
 /*
- * The session moves to another server: its chunks, with a descriptor of each that has memory of a
- * GPU. No chunk is away. The arena in the other server has the same addresses, and no chunk yet.
- * 0 or -errno. (arena_move.c)
+ * The session moves to another server: its chunks, with a descriptor of the memory that each has on
+ * a GPU, or of a copy of its bytes that are away. The arena in the other server has the same
+ * addresses, and no chunk yet. 0 or -errno. (arena_move.c)
  */
 int arena_pack(const struct arena *arena, struct pack *pack);
 int arena_unpack(struct arena *arena, struct pack *pack);

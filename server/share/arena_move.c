@@ -8,21 +8,36 @@
  */
 
 #include "chunk.h"
+#include "store_file.h"
 #include "server/util/bitmap.h"
+#include "server/util/memory_file.h"
 #include "server/util/pack.h"
 
-/* Of the driver's memory: an arena of the host space has none. */
+/* Of the driver's memory, or of its bytes in the store. */
+static int export_part(const struct part *part)
+{
+	int fd = -EBADF;
+
+	if (part->is_away)
+		return store_file_save(&part->stored, part->size);
+	return cuda.cuMemExportToShareableHandle(&fd, part->handle,
+		       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) == CUDA_SUCCESS
+		       ? fd
+		       : -EIO;
+}
+
+/* An arena of the host space has its own file. */
 static int export_chunk(const struct arena *arena, const struct chunk *chunk, struct pack *pack)
 {
 	if (!arena->device)
 		return 0;
 	each_part_of(chunk, part)
 	{
-		int fd = -EBADF;
+		int fd = export_part(part);
 
-		if (cuda.cuMemExportToShareableHandle(&fd, part->handle,
-			    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != CUDA_SUCCESS)
-			return -EIO;
+		if (fd < 0)
+			return fd;
+		pack_put_number(pack, part->is_away);
 		pack_put_fd(pack, fd);
 	}
 	return 0;
@@ -31,17 +46,19 @@ static int export_chunk(const struct arena *arena, const struct chunk *chunk, st
 static int pack_chunk(const struct arena *arena, const struct chunk *chunk, struct pack *pack)
 {
 	const size_t bytes = BITS_WORDS(chunk->n_slots) * sizeof(uint64_t);
+	int r;
 
 	pack_put_number(pack, (chunk->address - arena->base) / arena->page);
 	pack_put_number(pack, chunk->size / arena->page);
 	pack_put_number(pack, chunk->is_shared);
 	pack_put_number(pack, chunk->is_exported);
-	if (chunk->is_shared) {
+	r = export_chunk(arena, chunk, pack);
+	if (r == 0 && chunk->is_shared) {
 		pack_put_number(pack, chunk->n_slots_used);
 		pack_put(pack, chunk->used, bytes);
 		pack_put(pack, chunk->last, bytes);
 	}
-	return export_chunk(arena, chunk, pack);
+	return r;
 }
 
 int arena_pack(const struct arena *arena, struct pack *pack)
@@ -65,18 +82,43 @@ int arena_pack(const struct arena *arena, struct pack *pack)
 	return r;
 }
 
+/* As part_leave(). */
+static int import_stored(struct arena *arena, struct part *part, int fd)
+{
+	int r = store_file_load(fd, part->size, &part->stored);
+
+	if (r < 0)
+		return r;
+	part->is_away = true;
+	part->chunk->away += part->size;
+	arena->away += part->size;
+	device_quota_leave(arena->memory, part->size);
+	return 0;
+}
+
 static int import_part(struct arena *arena, struct part *part, struct pack *pack)
 {
+	const bool is_away = pack_get_number(pack, 1);
 	_cleanup_close_ int fd = pack_get_fd(pack);
 	CUresult result;
 
-	if (fd < 0)
+	if (pack->is_bad)
 		return -EBADMSG;
+	if (is_away)
+		return import_stored(arena, part, fd);
 	if (cuda.cuMemImportFromShareableHandle(&part->handle, (void *)(uintptr_t)fd,
 		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != CUDA_SUCCESS)
 		return -EIO;
 	result = arena->backing->map(arena, part->address, part->size, part->handle);
 	return result == CUDA_SUCCESS ? 0 : -ENOMEM;
+}
+
+static int check_part(const struct part *part, struct pack *pack)
+{
+	const bool is_away = pack_get_number(pack, 1);
+	const int fd = pack_get_fd(pack);
+
+	return pack->is_bad || (is_away && !memory_file_ok(fd, part->size)) ? -EBADMSG : 0;
 }
 
 /* Memory for a new chunk. An arena of the host space has its own, and that of arena_check() none.
@@ -90,7 +132,7 @@ static int import_parts(struct arena *arena, struct chunk *chunk, struct pack *p
 		if (arena->device)
 			r = import_part(arena, part, pack);
 		else if (arena->backing->part > 0)
-			r = pack_get_fd(pack) < 0 ? -EBADMSG : 0;
+			r = check_part(part, pack);
 		else if (arena->backing->back(arena, part->address, part->size, &part->handle) !=
 			 CUDA_SUCCESS)
 			r = -ENOMEM;
@@ -148,7 +190,6 @@ static bool pages_are_free(const struct arena *arena, uint64_t page, uint64_t n)
 	return true;
 }
 
-/* The slots of a chunk come before its memory. */
 struct packed_chunk {
 	uint64_t page, n_pages;
 	bool is_shared, is_exported;

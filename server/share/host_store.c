@@ -273,6 +273,20 @@ static uint32_t run_of(uint32_t slot, uint32_t n_left)
 	return n;
 }
 
+void *host_store_next(struct store_copy *copy, uint64_t *ret_size)
+{
+	uint32_t n = copy->n > 0 ? run_of(copy->slot, copy->n) : 0;
+	void *memory = store.base + copy->slot * STORE_SLOT;
+
+	if (n == 0)
+		return NULL;
+	*ret_size = MIN(n * STORE_SLOT, copy->size);
+	copy->size -= *ret_size;
+	copy->slot = store.next[copy->slot + n - 1];
+	copy->n -= n;
+	return memory;
+}
+
 static CUresult copy_run(const struct store_copy *copy, uint64_t bytes, CUstream stream)
 {
 	void *memory = store.base + copy->slot * STORE_SLOT;

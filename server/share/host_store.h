@@ -55,6 +55,9 @@ static inline struct store_copy host_store_copy(
 	return (struct store_copy){address, size, stored->first, stored->n, is_out};
 }
 
+/* The next bytes of a chain in memory, `*ret_size' of them; NULL: that was all. */
+void *host_store_next(struct store_copy *copy, uint64_t *ret_size);
+
 /* Puts `bytes' on a stream, about: at least one slot, and no more than is left. */
 CUresult host_store_copy_next(struct store_copy *copy, uint64_t bytes, CUstream stream);
 

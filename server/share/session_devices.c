@@ -15,6 +15,7 @@
 #include "limit_text.h"
 #include "messages.h"
 #include "server/util/log.h"
+#include "server/util/machine_memory.h"
 #include "server/util/pack.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -343,15 +344,19 @@ static void session_devices_trim_all(struct session *session, _unused_ bool all)
 	session_devices_trim(session);
 }
 
+/* The file with the bytes lies beside the store. */
 static const char *session_devices_stay(const struct session *session)
 {
+	uint64_t bytes = 0;
+
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		const struct session_device *sdev = session->devices[i];
 
-		if (sdev && sdev->arena.away + sdev->allocations_away > 0)
-			return "it has memory that is evicted";
+		bytes += sdev ? sdev->arena.away + sdev->allocations_away : 0;
 	}
-	return NULL;
+	return bytes > 0 && bytes > machine_memory_free("") / 2
+		       ? "its evicted memory takes more than half of the free host memory"
+		       : NULL;
 }
 
 static int session_devices_pack(struct session *session, struct pack *pack)

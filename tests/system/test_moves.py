@@ -35,6 +35,7 @@ BETWEEN_S = (0.0002, 0.02)
 PROGRAMS = ("graph_capture", "graph_nodes", "events", "callbacks", "stream_overlap", "transpose",
             "thread_streams", "green_ended", "constants", "registered_shared",
             "virtual_memory", "surface")
+EVICTED = ("virtual_memory", "stream_overlap", "surface", "transpose")
 # So many programs have to be among those that moved: another round follows until they are.
 KINDS = len(PROGRAMS) + 1 if LONG else len(PROGRAMS) // 2 + 1
 # With many objects, so that a kill often meets the replay.
@@ -172,6 +173,21 @@ def test_background():
             resident.ask()
         resident.end()
         assert "cannot go on" not in service.server_log(), service.server_log()
+
+
+def test_evicted():
+    """The same if all that may leaves the GPU whenever a program rests."""
+    dice = harness.dice()
+    moves = 0
+    with card.Card(CARD_MIB) as small, mps.Service(
+            {**small.settings, "MPS_TEST": "evict", "MPS_OVERSUBSCRIBE": "1"}) as service:
+        service.command("start_server", "-uid", str(os.getuid()))
+        for name in EVICTED:
+            moves += sum(not result for result in run_moving(service, name, dice))
+        log = service.server_log()
+    assert "cannot go on" not in log, re.findall(".*cannot go on.*", log)
+    assert moves > 0
+    print("    %d moves" % moves)
 
 
 def restart_and_kill(service, client, victim, delay_s):

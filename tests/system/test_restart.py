@@ -15,6 +15,7 @@ import time
 import card
 import harness
 import mps
+import oversubscribed
 from harness import SLOW, contains, equal, wait_for
 
 CARD_MIB = 256
@@ -122,6 +123,20 @@ def test_memory_moves():
                 client.ask()
         for client in clients:
             client.end()
+        wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
+
+
+def test_evicted_memory_moves():
+    """Two clients do not fit on the card together: of one, all is in the store, and moves as well."""
+    with oversubscribed.service() as (service, small):
+        workers = [oversubscribed.Worker(service, oversubscribed.LARGE_MIB) for _ in range(2)]
+        for _ in range(2):
+            for worker in workers:
+                worker.ask()
+            contains(restart(service), "moved its 2 clients")
+        for worker in workers:
+            worker.ask()
+            worker.end()
         wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
 
 

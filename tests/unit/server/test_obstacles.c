@@ -417,7 +417,7 @@ static void make_compressed(void)
 
 static void make_evicted(void)
 {
-	session()->devices[0]->arena.away = 1;
+	session()->devices[0]->arena.away = 1ull << 60;
 }
 
 /* Only whether there is one counts. */
@@ -464,7 +464,7 @@ static const struct row {
 	{"it shares an event with another client", make_event_share},
 	{"a file of its registered host memory has become smaller", make_smaller_file},
 	{"it has compressed memory", make_compressed},
-	{"it has memory that is evicted", make_evicted},
+	{"its evicted memory takes more than half of the free host memory", make_evicted},
 	{"a trace of it runs", make_trace},
 };
 

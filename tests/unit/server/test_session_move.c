@@ -6,237 +6,20 @@
  * only counts.
  */
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <cmocka.h>
 
-#include "server/util/pack.h"
-#include "server/session/session_move.h"
+#include "moved_session.h"
 #include "server/driver/owner.h"
-#include "server/share/host_store.h"
-#include "server/share/session_devices.h"
 #include "server/stream/event.h"
-#include "server/stream/stream.h"
-#include "server/memory/alias.h"
-#include "server/memory/host.h"
-#include "server/memory/mapping.h"
 #include "server/memory/virtual.h"
-#include "server/array/array.h"
-#include "server/replay.h"
 #include "tests/unit/seed.h"
-#include "tests/unit/server/open_session.h"
 
-#define MIB (1ull << 20)
 #define RANDOM_ROWS 400
-#define STREAM (DEVICES_MAX + 3)
-#define EVENT 5
-/* An array of 3 MiB, in two boxes, and one with three levels. */
-#define ARRAY 6
-#define ARRAY_BYTES (3 * MIB)
-#define MIPMAP 8
-#define MIPMAP_BYTES (4ull * (16 * 16 + 8 * 8 + 4 * 4))
-
-/* What the session has that is packed. */
-static uint64_t heap, small, large, region, pinned, plain, alias, addresses;
-
-/* Allocations that the client maps. The second one has no ID any more. */
-enum {
-	MAPPED = 1,
-	RELEASED,
-	UNMAPPED,
-	IMPORTED
-};
-#define UNIT (2 * MIB)
-#define READ_ONLY 1u
-#define READ_WRITE 3u
-
-static unsigned count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-/* Another thread closes the descriptors of images, and of memory that is imported. */
-static bool fds_are(unsigned n)
-{
-	for (unsigned i = 0; i < 2000 && count_fds() != n; i++)
-		usleep(1000);
-	return count_fds() == n;
-}
-
-static uint64_t alloc_host(uint64_t size, bool is_pinned)
-{
-	uint64_t address = 0, start, span;
-	uint32_t was_pinned;
-
-	assert_int_equal(
-		send_host_alloc(size, 0, &address, &start, &span, &was_pinned), CUDA_SUCCESS);
-	if (!is_pinned)
-		return address;
-	memset((void *)(uintptr_t)start, 7, span);
-	assert_int_equal(send_host_pin(0, address), CUDA_SUCCESS);
-	return address;
-}
-
-/* A file whose second MiB, a few bytes later, has an alias of 2 MiB. */
-static void make_alias(void)
-{
-	static uint8_t bytes[4 * MIB];
-	int fd = memfd_create("alias", MFD_CLOEXEC);
-	struct stat is;
-
-	memset(bytes, 9, sizeof(bytes));
-	assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
-	assert_int_equal(fstat(fd, &is), 0);
-	harness_send_memory(MIB + 5, 2 * MIB, fd);
-	assert_int_equal(
-		send_host_alias(0, is.st_dev, is.st_ino, MIB + 5, 2 * MIB, &alias), CUDA_SUCCESS);
-	close(fd);
-}
-
-static void make_allocation(uint32_t id, uint64_t address, uint64_t size, bool is_exportable)
-{
-	uint32_t granted;
-
-	assert_int_equal(
-		send_allocation_create(id, 0, size, is_exportable, 0, &granted), CUDA_SUCCESS);
-	if (address == 0)
-		return;
-	assert_int_equal(send_allocation_map(id, address, size), CUDA_SUCCESS);
-	assert_int_equal(send_allocation_access(address, size, 0, READ_WRITE), CUDA_SUCCESS);
-}
-
-/* A released allocation is mapped twice, and may only be read at the second address. */
-static void make_virtual(void)
-{
-	const unsigned n_fds = count_fds();
-	int fd = memfd_create("imported", MFD_CLOEXEC);
-	uint32_t device, properties;
-	uint64_t size;
-
-	assert_int_equal(send_address_region(1, &addresses, &size), CUDA_SUCCESS);
-	make_allocation(MAPPED, addresses + UNIT, UNIT, true);
-	make_allocation(RELEASED, addresses + 2 * UNIT, 2 * UNIT, false);
-	assert_int_equal(
-		send_allocation_map(RELEASED, addresses + 8 * UNIT, 2 * UNIT), CUDA_SUCCESS);
-	assert_int_equal(
-		send_allocation_access(addresses + 8 * UNIT, 2 * UNIT, 0, READ_ONLY), CUDA_SUCCESS);
-	send_allocation_release(RELEASED);
-	make_allocation(UNMAPPED, 0, UNIT, false);
-	assert_true(fd >= 0 && ftruncate(fd, (off_t)UNIT) == 0);
-	harness_send_memory(IMPORTED, 0, fd);
-	close(fd);
-	assert_int_equal(send_allocation_import(IMPORTED, &device, &properties), CUDA_SUCCESS);
-	assert_true(fds_are(n_fds));
-	assert_int_equal(send_allocation_map(IMPORTED, addresses + 12 * UNIT, UNIT), CUDA_SUCCESS);
-}
-
-/* In the heap: a chunk of small pieces, and a chunk of two parts. A region of host memory. */
-static void make_memory(void)
-{
-	uint64_t size, freed;
-
-	heap = harness.session->devices[0]->arena.base;
-	assert_int_equal(send_memory_alloc(0, 1000, &freed), CUDA_SUCCESS);
-	assert_int_equal(send_memory_alloc(0, 1000, &small), CUDA_SUCCESS);
-	assert_int_equal(send_memory_alloc(0, 131 * MIB, &large), CUDA_SUCCESS);
-	send_memory_free(freed);
-	assert_int_equal(send_host_region(1, 0, 0, &region, &size), CUDA_SUCCESS);
-	close(harness_read_memory(region, size));
-	pinned = alloc_host(3 * MIB, true);
-	plain = alloc_host(3 * MIB, false);
-	make_alias();
-	make_virtual();
-}
-
-static bool has_arrays; /* their contents are the last file of the pack */
-
-/* The end of a session frees the pages of its host memory; a server that moves it leaves them. */
-static void fill_pinned(const struct pack *pack)
-{
-	static uint8_t bytes[4 * MIB];
-
-	memset(bytes, 7, sizeof(bytes));
-	assert_int_equal(pwrite(pack->fds[pack->n_fds - 1 - has_arrays], bytes, sizeof(bytes),
-				 (off_t)(pinned - region)),
-		sizeof(bytes));
-}
-
-static void make_arrays(void)
-{
-	assert_int_equal(send_array_create(ARRAY, 0, 1024, 768, 0, CU_AD_FORMAT_FLOAT, 1, 0, 0),
-		CUDA_SUCCESS);
-	assert_int_equal(
-		send_array_create(MIPMAP, 0, 16, 16, 0, CU_AD_FORMAT_FLOAT, 1, 0, 3), CUDA_SUCCESS);
-}
-
-/* The state of a session that has ended. */
-static void pack_session(struct pack *pack)
-{
-	assert_int_equal(open_session(NULL), 0);
-	make_memory();
-	send_stream_create(STREAM, 0, 0, 0);
-	send_event_create(EVENT, CU_EVENT_DEFAULT);
-	send_event_record(EVENT, STREAM, 1);
-	if (has_arrays)
-		make_arrays();
-	harness_serve();
-	assert_true(streams_poll(harness.session));
-	*pack = (struct pack){0};
-	assert_null(session_stays(harness.session));
-	assert_int_equal(replay_pack(harness.session, pack), 0);
-	assert_int_equal(session_pack(harness.session, pack), 0);
-	close_session(NULL);
-	fill_pinned(pack);
-}
-
-/* Of `size' bytes and `n_fds' descriptors; more than there are: zeros, and one file again. */
-static struct pack copy_of(const struct pack *pack, size_t size, unsigned n_fds)
-{
-	static const uint8_t zeros[8];
-	struct pack copy = {0};
-
-	pack_put(&copy, pack->bytes, MIN(size, pack->size));
-	for (; copy.size < size;)
-		pack_put(&copy, zeros, MIN(size - copy.size, sizeof(zeros)));
-	for (unsigned i = 0; i < n_fds; i++)
-		pack_put_fd(&copy, fcntl(pack->fds[i % pack->n_fds], F_DUPFD_CLOEXEC, 0));
-	assert_false(copy.is_bad);
-	fill_pinned(pack);
-	return copy;
-}
-
-/* Whether the last pack was found wrong before a GPU was needed. */
-static bool is_wrong_before;
-
-/* Gives the pack to a new session, which ends as any other. Frees the pack. */
-static int unpack(struct pack *pack)
-{
-	int r;
-
-	harness_open(false);
-	r = replay_unpack(harness.session, pack);
-	is_wrong_before = r < 0 || session_check(harness.session, pack) < 0;
-	if (r == 0)
-		r = session_unpack(harness.session, pack);
-	pack_fini(pack);
-	close_session(NULL);
-	return r;
-}
 
 static void assert_chunk(const struct arena *arena, uint64_t address, uint64_t start, uint64_t size)
 {
@@ -320,6 +103,34 @@ static void test_arrays(void **state)
 	close_session(NULL);
 }
 
+/* What is away comes as it left, and returns. */
+static void test_evicted(void **state)
+{
+	struct pack pack;
+
+	(void)state;
+	has_arrays = false;
+	is_evicted = true;
+	pack_session(&pack);
+	is_evicted = false;
+	harness_open(false);
+	assert_int_equal(replay_unpack(harness.session, &pack), 0);
+	assert_int_equal(session_unpack(harness.session, &pack), 0);
+	pack_fini(&pack);
+	assert_int_equal(eviction_bytes(harness.session), EVICTED);
+	assert_int_equal(host_store_used(), EVICTED);
+	assert_true(atomic_load(&harness.session->memory_wanted) & WANTED_RETURN);
+	assert_int_equal(evicted_bytes()[UNIT - 1], EVICTED_BYTE);
+	assert_virtual(harness.session);
+	assert_quota(harness.session);
+	assert_int_equal(fake_counts_now().allocations, 2); /* UNMAPPED and IMPORTED */
+	assert_true(away_return(harness.session));
+	assert_int_equal(eviction_bytes(harness.session), 0);
+	assert_int_equal(fake_counts_now().allocations, 2 + 3 + 2);
+	assert_true(arena_has(&harness.session->devices[0]->arena, large, 131 * MIB));
+	close_session(NULL);
+}
+
 static void test_same(void **state)
 {
 	struct pack pack;
@@ -386,7 +197,8 @@ enum place {
 #define PAGE (2 * DEVICES_MAX - 1) /* behind the heap's base: the size of its pages */
 #define CHUNKS (PAGE + 1)          /* how many chunks it has */
 #define CHUNK (CHUNKS + 1)         /* the first one */
-#define SLOTS (CHUNK + 4)          /* its used slots: number, and two sets of bits */
+#define PART (CHUNK + 4)           /* whether its one part is away */
+#define SLOTS (PART + 1)           /* its used slots: number, and two sets of bits */
 #define SLOT_WORDS (2 * MIB / ARENA_ALIGN / 64)
 #define LARGE (SLOTS + 1 + 2 * SLOT_WORDS)
 
@@ -435,6 +247,8 @@ static const struct row {
 	{"a chunk with slots that are not there", FROM_HEAP, LARGE + 2, 1},
 	{"a chunk that is shared twice", FROM_HEAP, CHUNK + 2, 2},
 	{"a chunk that is exported twice", FROM_HEAP, CHUNK + 3, 2},
+
+	{"a part that is away twice", FROM_HEAP, PART, 2},
 
 	{"no slot in use", FROM_HEAP, SLOTS, 0},
 	{"more slots than bits", FROM_HEAP, SLOTS, 3},
@@ -497,7 +311,9 @@ static const struct row {
 	{"an allocation of a GPU that is not there", FROM_ADDRESSES, ALLOCATION(0) + 2, 2},
 	{"an allocation of no GPU", FROM_ADDRESSES, ALLOCATION(0) + 2, DEVICES_MAX},
 	{"an allocation that nothing keeps", FROM_ADDRESSES, ALLOCATION(1) + 3, 8 | 1},
-	{"an allocation with bits that are not there", FROM_ADDRESSES, ALLOCATION(1) + 3, 8 | 16},
+	{"an allocation with bits that are not there", FROM_ADDRESSES, ALLOCATION(1) + 3, 8 | 32},
+	{"memory that is away and cannot come back", FROM_ADDRESSES, ALLOCATION(1) + 3, 8 | 16},
+	{"an import that is away", FROM_ADDRESSES, ALLOCATION(2) + 3, 2 | 16},
 	{"an import with a size", FROM_ADDRESSES, ALLOCATION(2) + 1, UNIT},
 	{"an import without an export", FROM_ADDRESSES, ALLOCATION(2) + 3, 0},
 	{"an import with properties", FROM_ADDRESSES, ALLOCATION(2) + 4, 1},
@@ -611,18 +427,16 @@ static void test_lengths(void **state)
 }
 
 /* Whatever comes, the driver and the account get everything back: harness_close() looks. */
-static void test_random(void **state)
+static void change_at_random(void)
 {
 	struct pack pack, wrong;
 	unsigned n_fds;
 	int r;
 
-	(void)state;
 	has_arrays = true;
-	srand(seed_read(1));
 	pack_session(&pack);
 	n_fds = count_fds();
-	for (unsigned i = 0; i < RANDOM_ROWS; i++) {
+	for (unsigned i = 0; i < RANDOM_ROWS / 2; i++) {
 		wrong = copy_of(&pack, pack.size, pack.n_fds);
 		for (int n = rand() % 4; n >= 0; n--)
 			wrong.bytes[(size_t)rand() % wrong.size] ^= (uint8_t)(1 << rand() % 8);
@@ -631,6 +445,16 @@ static void test_random(void **state)
 	}
 	assert_true(fds_are(n_fds));
 	pack_fini(&pack);
+}
+
+static void test_random(void **state)
+{
+	(void)state;
+	srand(seed_read(1));
+	change_at_random();
+	is_evicted = true;
+	change_at_random();
+	is_evicted = false;
 }
 
 /* The file of a pack has the size that the frame says. */
@@ -664,6 +488,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_arrays),
+		cmocka_unit_test(test_evicted),
 		cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_random),
