@@ -36,10 +36,9 @@
 #define SEND_MS 5000
 #define ANSWER_MS 20000
 
-/* How often a worker looks whether the work has ended, at first and later. */
+/* How often a worker looks whether the work, or the departure, has ended, at first and later. */
 #define LOOK_MIN_MS 1
 #define LOOK_MAX_MS 20
-#define PACKED_MS 60000
 
 static struct {
 	enum {
@@ -116,9 +115,8 @@ void departure_hold(struct session *session)
 				pack_up(session);
 		} else
 			make_space_for_others(session);
-		ring_pause(&session->receiver, atomic_load(&session->departure) == DEPARTURE_AT_WORK
-						       ? sleep_ms
-						       : PACKED_MS);
+		/* hold() may have interrupted it before it sleeps. */
+		ring_pause(&session->receiver, sleep_ms);
 		sleep_ms = MIN(2 * sleep_ms, LOOK_MAX_MS);
 	}
 	pack_fini(&session->pack);
