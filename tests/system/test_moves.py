@@ -105,7 +105,7 @@ def start(service, name, env=None):
     return client
 
 
-def restart_at_random(service, client, dice, n_beside):
+def restart_at_random(service, client, dice, n_beside=0):
     """Mostly the client does not run meanwhile, as it would be over."""
     found = []
     for _ in range(RESTARTS_MAX):

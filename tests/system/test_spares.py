@@ -90,27 +90,34 @@ def test_killed_spare():
         client.end()
 
 
-def time_restart(spares):
+def time_restart_of(service, client, has_spare):
     """Seconds of the command, and of the longest of the client's rounds meanwhile."""
+    server = service.server()
+    if has_spare:
+        wait_for("a spare", lambda: spare_of(service, server))
+    client.ask()
+    began = time.monotonic()
+    command = test_restart.begin_restart(service, server)
+    longest, end = 0, None
+    while not end or time.monotonic() < end + 0.2:
+        if not end and command.poll() is not None:
+            end = time.monotonic()
+        asked = time.monotonic()
+        client.ask()
+        longest = max(longest, time.monotonic() - asked)
+    return end - began, longest
+
+
+def time_restart(spares):
     with with_spares(spares) as service:
         client = test_restart.Resident(service)
-        server = service.server()
         if spares == "1":
-            wait_for("a spare", lambda: spare_of(service, server))
-        client.ask()
+            wait_for("a spare", lambda: spare_of(service, service.server()))
         service.switch.set(1, mps.Switch.STALL, INIT_MS, only="cuInit")
-        began = time.monotonic()
-        command = test_restart.begin_restart(service, server)
-        longest, end = 0, None
-        while not end or time.monotonic() < end + 0.2:
-            if not end and command.poll() is not None:
-                end = time.monotonic()
-            asked = time.monotonic()
-            client.ask()
-            longest = max(longest, time.monotonic() - asked)
+        times = time_restart_of(service, client, spares == "1")
         service.switch.set(0)
         client.end()
-        return end - began, longest
+        return times
 
 
 def test_time():
