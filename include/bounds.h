@@ -40,6 +40,9 @@
 #define DAEMON_RETRY_MS 1000
 #define ORPHAN_LINGER_MS 10000
 
+/* After a GPU fault, clients that survive wait this long for the next server. */
+#define RESCUE_MS 10000
+
 /* How much slower a foreground client may be beside background ones (MPS_FOREGROUND_SLOWDOWN). */
 #define FOREGROUND_SLOWDOWN_MIN 1u
 #define FOREGROUND_SLOWDOWN_DEFAULT 5u

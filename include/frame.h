@@ -146,6 +146,8 @@ struct frame_server_state {
 	uint32_t state;
 	uint32_t result; /* CUresult of the error, else 0 */
 	uint64_t client; /* FAULT: the ID of the client that is known to have caused it, else 0 */
+	uint32_t n_survivors; /* FAULT: clients that go on in a successor, which it asks for */
+	uint32_t reserved;
 	char text[FRAME_TEXT_MAX];
 };
 

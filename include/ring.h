@@ -82,6 +82,15 @@ int ring_fetch(struct ring_receiver *receiver);
  */
 int ring_take(struct ring_receiver *receiver, const struct message_head **ret_message);
 
+/*
+ * The message that ends with or behind the byte, and those behind it, will be taken again. False:
+ * it is not of the last fetch.
+ */
+bool ring_put_back(struct ring_receiver *receiver, const void *byte);
+
+/* Whether a whole message, or a wrong one, is left of the last fetch. */
+bool ring_has_whole(const struct ring_receiver *receiver);
+
 /* Whether fetched bytes are left, even if they are only part of a message. */
 bool ring_has_next(const struct ring_receiver *receiver);
 

@@ -209,6 +209,34 @@ int ring_take(struct ring_receiver *receiver, const struct message_head **ret_me
 	return 1;
 }
 
+bool ring_put_back(struct ring_receiver *receiver, const void *byte)
+{
+	const uintptr_t held = (uintptr_t)receiver->held, at = (uintptr_t)byte - held;
+	uint32_t start = 0;
+
+	if ((uintptr_t)byte <= held || at > receiver->n_held)
+		return false;
+	/* Those that were taken have the right sizes. */
+	while (start < receiver->n_given) {
+		const struct message_head *head = (void *)(receiver->held + start);
+
+		if (at <= start + head->size) {
+			receiver->n_given = start;
+			break;
+		}
+		start += head->size;
+	}
+	return true;
+}
+
+bool ring_has_whole(const struct ring_receiver *receiver)
+{
+	struct ring_receiver copy = *receiver;
+	const struct message_head *message;
+
+	return ring_take(&copy, &message) != 0;
+}
+
 bool ring_has_next(const struct ring_receiver *receiver)
 {
 	return receiver->n_given < receiver->n_held;

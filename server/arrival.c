@@ -26,6 +26,7 @@
 #include "server/util/thread.h"
 #include "server/session/session.h"
 #include "server/session/session_move.h"
+#include "server/share/eviction.h"
 #include "server/link/client.h"
 #include "server/link/daemon_link.h"
 #include "server/link/group_link.h"
@@ -124,6 +125,8 @@ static void *run_thread(_unused_ void *arg)
 		struct session *session = arrival->conn->session;
 
 		arrival->result = session_unpack(session, &arrival->pack);
+		if (ring_has_whole(&session->receiver))
+			atomic_fetch_or(&session->memory_wanted, WANTED_KEPT);
 		/* The context is current for this thread, not for the worker. */
 		session->current = NULL;
 	}

@@ -14,8 +14,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "bounds.h"
 #include "clock.h"
 #include "replay.h"
+#include "rescue.h"
 #include "ring.h"
 #include "server.h"
 #include "shm.h"
@@ -23,11 +25,13 @@
 #include "suspension.h"
 #include "server/util/log.h"
 #include "server/util/thread.h"
+#include "server/session/at_work.h"
 #include "server/session/fault.h"
 #include "server/session/session_move.h"
 #include "server/session/session_part.h"
 #include "server/schedule/probation.h"
 #include "server/share/eviction.h"
+#include "server/stream/stream.h"
 #include "server/memory/away.h"
 #include "server/link/client.h"
 #include "server/link/daemon_link.h"
@@ -48,6 +52,7 @@ static struct {
 	} phase;
 	int sock;
 	bool force;
+	bool is_rescue;       /* after a fault: the socket may come later (rescue.h) */
 	uint64_t deadline_ms; /* for the clients' work, by the loop's clock */
 	struct server *server;
 	pthread_t thread;
@@ -72,13 +77,23 @@ static void set_departure(struct session *session, enum departure state)
 		session->on_news(session->on_news_arg);
 }
 
+/* A fault has met nothing of the session on a GPU. Here no driver's answer counts any more. */
+static const char *stays_after_fault(struct session *session)
+{
+	if (!streams_rest_spared(session))
+		return "work of it waits for a host function";
+	session_set_at_work(session, false);
+	return NULL;
+}
+
 /* The session is at rest. What has ended with its work is given back first. */
 static void pack_up(struct session *session)
 {
+	const char *why = fault_get() == CUDA_SUCCESS ? NULL : stays_after_fault(session);
 	int r = 0;
 
 	each_part(session_parts, poll, session);
-	session->stays = session_stays(session);
+	session->stays = why ? why : session_stays(session);
 	if (!session->stays)
 		r = replay_pack(session, &session->pack);
 	if (!session->stays && r == 0)
@@ -95,7 +110,8 @@ static void make_space_for_others(struct session *session)
 {
 	const unsigned wanted = WANTED_TRIM | WANTED_EVICTION | WANTED_TURN_END;
 
-	if (atomic_load(&session->is_leaving) || !(atomic_load(&session->memory_wanted) & wanted))
+	if (atomic_load(&session->is_leaving) || fault_get() != CUDA_SUCCESS ||
+		!(atomic_load(&session->memory_wanted) & wanted))
 		return;
 	pack_fini(&session->pack);
 	away_serve(session);
@@ -111,7 +127,8 @@ void departure_hold(struct session *session)
 
 		if (state != DEPARTURE_PACKED && state != DEPARTURE_STAYS) {
 			set_departure(session, DEPARTURE_AT_WORK);
-			if (suspension_look(session) == SUSPENSION_AT_REST)
+			if (fault_get() != CUDA_SUCCESS ||
+				suspension_look(session) == SUSPENSION_AT_REST)
 				pack_up(session);
 		} else
 			make_space_for_others(session);
@@ -315,14 +332,20 @@ static void stay(struct server *server, pid_t pid, const char *text)
 	struct frame_restarted frame = {.pid = pid > 0 ? (uint64_t)pid : 0};
 
 	departure.phase = NOBODY_LEAVES;
+	departure.is_rescue = false;
 	closep(&departure.sock);
 	departure.sock = -EBADF;
 	free(TAKE_PTR(departure.leaving));
+	daemon_link_await_successor(false);
+	if (server->is_faulted)
+		rescue_end(server, text);
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
 		conn->stays_behind = false;
 		hold(conn->session, false);
 	}
-	if (pid > 0)
+	if (server->is_faulted)
+		log_line("No client moves to the next server: %s", text);
+	else if (pid > 0)
 		log_line("The clients stay with this server: client %d cannot move: %s", (int)pid,
 			text);
 	else
@@ -335,7 +358,12 @@ static void stay(struct server *server, pid_t pid, const char *text)
 
 void departure_begin(struct server *server, const struct frame_restart *order, int sock)
 {
-	if (departure.phase != NOBODY_LEAVES) {
+	if (departure.is_rescue && departure.sock < 0) {
+		departure.sock = sock;
+		uv_async_send(&server->news);
+		return;
+	}
+	if (departure.phase != NOBODY_LEAVES || server->is_faulted) {
 		closep(&sock);
 		return;
 	}
@@ -348,6 +376,28 @@ void departure_begin(struct server *server, const struct frame_restart *order, i
 	hold_all(server);
 	if (server->is_stopping)
 		departure_cancel(server, "the server is stopping");
+}
+
+void departure_rescue(struct server *server)
+{
+	/* They are on their way. */
+	if (departure.phase == SENDING)
+		return;
+	departure.server = server;
+	departure.is_rescue = true;
+	departure.deadline_ms = uv_now(&server->loop) + RESCUE_MS;
+	departure.phase = WORK_ENDS;
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (rescue_takes(conn))
+			hold(conn->session, true);
+	daemon_link_await_successor(true);
+	daemon_link_read();
+}
+
+void departure_on_daemon_lost(struct server *server)
+{
+	if (departure.is_rescue && departure.sock < 0)
+		stay(server, 0, "the daemon has ended");
 }
 
 /*
@@ -375,12 +425,29 @@ static struct client_conn *find_unready(
 	return found;
 }
 
+/* The same after a fault. */
+static bool are_rescued(struct server *server, bool is_late)
+{
+	bool is_ready = rescue_look(server);
+
+	if (!rescue_has_any(server))
+		stay(server, 0, "none can");
+	else if (is_late)
+		stay(server, 0, "no server has started in time");
+	else
+		return is_ready && departure.sock >= 0 && daemon_link_is_flushed();
+	return false;
+}
+
 /* Whether all clients are ready. May end the departure. */
 static bool are_ready(struct server *server)
 {
 	bool is_late = uv_now(&server->loop) >= departure.deadline_ms, waits;
 	struct client_conn *conn;
 	const char *why;
+
+	if (departure.is_rescue)
+		return are_rescued(server, is_late);
 
 	/* Clients of the server before are on the list when their GPUs are open. */
 	if (server->is_opening) {
@@ -426,7 +493,8 @@ static void send_off(struct server *server)
 		return;
 	}
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
-		if (conn->is_inactive || conn->stays_behind)
+		if (conn->is_inactive || conn->stays_behind ||
+			(departure.is_rescue && !rescue_takes(conn)))
 			continue;
 		if (has_lost_group(conn->session)) {
 			stay(server, conn->pid, "the daemon does not know its group");

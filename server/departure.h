@@ -29,6 +29,15 @@ struct server;
  */
 void departure_begin(struct server *server, const struct frame_restart *order, int sock);
 
+/*
+ * After a fault: the clients that it spares (rescue.h) move to a successor, which the daemon is
+ * asked for. departure_look() has to follow.
+ */
+void departure_rescue(struct server *server);
+
+/* The daemon cannot start a successor any more. */
+void departure_on_daemon_lost(struct server *server);
+
 /* Looks how far the workers and the thread are. Returns whether to call it again soon. */
 bool departure_look(struct server *server);
 

@@ -52,11 +52,22 @@ static void add_last(struct server *server, struct newcomer *newcomer)
 	*link = newcomer;
 }
 
+static void drop(const struct frame_client *client, int connection)
+{
+	client_conn_notify_of(client, FRAME_CLIENT_GONE);
+	async_close(connection);
+}
+
 void newcomers_take(struct server *server, const struct frame_client *client, int connection)
 {
 	uint64_t now_ms = uv_now(&server->loop);
 	struct newcomer *newcomer = NULL;
 
+	/* The clients that survive wait for the successor. So does this one, at the daemon. */
+	if (server->is_faulted) {
+		drop(client, connection);
+		return;
+	}
 	if (server->newcomers || server->is_opening ||
 		(find_leftover(server, now_ms) && !server->is_stopping))
 		newcomer = malloc(sizeof(*newcomer));
@@ -165,8 +176,7 @@ void newcomers_drop(struct server *server)
 	while (server->newcomers) {
 		struct newcomer *newcomer = LIST_POP(server->newcomers);
 
-		client_conn_notify_of(&newcomer->client, FRAME_CLIENT_GONE);
-		async_close(newcomer->connection);
+		drop(&newcomer->client, newcomer->connection);
 		free(newcomer);
 	}
 }

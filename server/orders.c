@@ -99,7 +99,7 @@ static int orders_take(struct server *server, struct frame_reader *reader)
 {
 	const void *frame = reader->bytes;
 
-	if (!goes_beside_departure(reader->head.type))
+	if (!server->is_faulted && !goes_beside_departure(reader->head.type))
 		departure_cancel(server, "the daemon gave another order");
 	switch (reader->head.type) {
 	case FRAME_CLIENT:
@@ -140,6 +140,8 @@ static int orders_take(struct server *server, struct frame_reader *reader)
 		return 0;
 	case FRAME_FAULT_ADDRESS:
 		fault_report_take_address(&server->fault_report, frame);
+		/* Clients that survive wait for it. */
+		uv_async_send(&server->news);
 		return 0;
 	default:
 		log_line("The daemon sent a frame of type %u, which is not for servers",
@@ -151,6 +153,7 @@ static int orders_take(struct server *server, struct frame_reader *reader)
 static void daemon_lost(struct server *server)
 {
 	arrivals_on_daemon_lost(server);
+	departure_on_daemon_lost(server);
 	/* Nobody reads the traces any more. */
 	if (trace_end_all())
 		server_start_tick(server);

@@ -77,6 +77,9 @@ static bool replay_message(struct session *session, const struct record_step *st
 	if (dispatch_message(session, step->head, reply, &why) < 0)
 		reply->result = CUDA_ERROR_INVALID_VALUE;
 	session->step = NULL;
+	/* Then the client is not at fault. */
+	if (fault_note(session, (CUresult)reply->result) != CUDA_SUCCESS && fault_spares(session))
+		return true;
 	if (reply->result != CUDA_SUCCESS)
 		why = result_name((CUresult)reply->result);
 	else if (session->record.n_refused != n_refused)
@@ -95,12 +98,20 @@ bool replay_run(struct session *session)
 {
 	struct record_script *script = TAKE_PTR(session->script);
 	struct record_step step;
-	bool is_same = true;
+	bool is_same = true, has_begun = false;
 
 	atomic_fetch_and(&session->memory_wanted, ~WANTED_REPLAY);
-	while (is_same && fault_get() == CUDA_SUCCESS && record_script_next(script, &step))
+	while (is_same && fault_get() == CUDA_SUCCESS && record_script_next(script, &step)) {
+		has_begun = true;
 		is_same = step.note ? replay_note(session, step.note)
 				    : replay_message(session, &step);
+	}
+	if (fault_spares(session)) {
+		session->has_lost |= has_begun;
+		session->script = script;
+		atomic_fetch_or(&session->memory_wanted, WANTED_REPLAY);
+		return true;
+	}
 	record_script_free(script);
 	device_quotas_check(session, true);
 	return is_same;

@@ -17,6 +17,7 @@
 #include "client_conn.h"
 #include "departure.h"
 #include "newcomers.h"
+#include "rescue.h"
 #include "sharer.h"
 #include "suspension.h"
 #include "worker.h"
@@ -35,8 +36,6 @@
 
 #define TICK_MS 100
 #define GRACE_MS_MAX 3600000
-/* After a fault workers need a moment to finish, unless the driver blocks them. */
-#define FAULT_LINGER_MS 1000
 
 /* Ends without cleanup, because no driver call may ever return now. */
 _Noreturn static void leave(int status)
@@ -63,6 +62,8 @@ void server_notify_state(struct server *server)
 		frame.result = fault_get();
 	if (server->is_faulted)
 		frame.client = fault_report_client(&server->fault_report);
+	for (const struct client_conn *conn = server->conns; conn; conn = conn->next)
+		frame.n_survivors += rescue_takes(conn);
 	if (frame.result)
 		snprintf(frame.text, sizeof(frame.text), "%s: %s",
 			server->is_faulted ? "GPU fault" : "cuInit",
@@ -144,35 +145,57 @@ static void log_fault(const struct server *server)
 	pid_t pid = fault_report_pid(&server->fault_report);
 
 	for (conn = server->conns; conn; conn = conn->next)
-		log_end_by_fault(conn->session);
+		if (!rescue_takes(conn))
+			log_end_by_fault(conn->session);
 	if (pid > 0)
 		log_line("All clients belonging to error triggering process %d will be torn down",
 			(int)pid);
 	log_devices(server);
 	log_line("The following client process have a sticky error set:");
 	for (conn = server->conns; conn; conn = conn->next)
-		log_line("%d", (int)conn->pid);
+		if (!rescue_takes(conn))
+			log_line("%d", (int)conn->pid);
+}
+
+/* Those that the fault costs something. */
+static void notify_of_fault(struct server *server)
+{
+	const pid_t pid = fault_report_pid(&server->fault_report);
+
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (!rescue_takes(conn))
+			session_notify_fault(conn->session, fault_get(), pid);
+}
+
+/* They may be more than before, as long as the others have not moved. */
+static void end_lost(struct server *server)
+{
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (server->is_faulted && !rescue_takes(conn))
+			client_conn_end(conn);
 }
 
 /*
- * No kernel will run in this process again: notifies the clients; the daemon replaces the
- * server.
+ * No kernel will run in this process again: notifies the clients that the fault costs something;
+ * the daemon replaces the server.
  */
 static void handle_fault(struct server *server)
 {
+	unsigned n;
+
 	departure_cancel(server, "a GPU fault has ended their work");
 	server->is_faulted = true;
 	server->fault_ms = uv_now(&server->loop);
 	newcomers_drop(server);
 	fault_report_begin(&server->fault_report, server->conns);
-	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
-		session_notify_fault(
-			conn->session, fault_get(), fault_report_pid(&server->fault_report));
+	n = rescue_begin(server);
+	notify_of_fault(server);
 	log_fault(server);
 	server_notify_state(server);
 	fault_report_send(&server->fault_report);
-	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
-		client_conn_end(conn);
+	end_lost(server);
+	if (n > 0)
+		departure_rescue(server);
 	server_start_tick(server);
 }
 
@@ -192,6 +215,7 @@ static void server_on_news(uv_async_t *async)
 	group_link_look();
 	newcomers_look(server);
 	departure_look(server);
+	end_lost(server);
 	if (!server->is_faulted && fault_get() != CUDA_SUCCESS)
 		handle_fault(server);
 }
@@ -244,7 +268,8 @@ static void on_tick(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
 	const uint64_t faulted_ms = uv_now(&server->loop) - server->fault_ms;
-	bool is_needed = server->is_faulted || (server->is_stopping && !server->is_ready);
+	bool is_leaving,
+		is_needed = server->is_faulted || (server->is_stopping && !server->is_ready);
 
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
 		if (!conn->is_ending || conn->is_inactive)
@@ -255,9 +280,11 @@ static void on_tick(uv_timer_t *timer)
 	}
 	is_needed |= trace_control_look(server->conns);
 	is_needed |= suspensions_look(server->conns);
-	is_needed |= departure_look(server);
+	is_leaving = departure_look(server);
+	end_lost(server);
+	is_needed |= is_leaving;
 	newcomers_look(server);
-	if (server->is_faulted &&
+	if (server->is_faulted && !is_leaving &&
 		((server->n_conns == 0 &&
 			 !fault_report_is_open(&server->fault_report, faulted_ms)) ||
 			faulted_ms >= FAULT_LINGER_MS)) {
@@ -290,10 +317,11 @@ void server_start_looks(struct server *server)
 		uv_timer_start(&server->looks, on_look, WATCHDOG_LOOK_MS, WATCHDOG_LOOK_MS);
 }
 
-/* Ends a stopping server after its last client has left. */
+/* Ends a stopping server after its last client has left. After a fault, the tick ends it. */
 static void close_all(struct server *server)
 {
-	if (server->is_closing || !server->is_stopping || server->n_conns > 0 || server->is_opening)
+	if (server->is_closing || server->is_faulted || !server->is_stopping ||
+		server->n_conns > 0 || server->is_opening)
 		return;
 	server->is_closing = true;
 	daemon_link_close();

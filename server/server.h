@@ -18,6 +18,9 @@
 #include "server/link/daemon_link.h"
 #include "server/link/fault_report.h"
 
+/* After a fault workers need a moment to finish, unless the driver blocks them. */
+#define FAULT_LINGER_MS 1000
+
 /* With CUDA_VERSION; in the log and for -v. */
 #define VERSION_LINE "CUDA MPS Server for Linux/Unix. Binary version: %d"
 

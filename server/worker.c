@@ -92,27 +92,38 @@ static bool is_launch(uint32_t op)
 	       op == OP_GRAPH_LAUNCH_CALLS;
 }
 
+/* -EINTR: the worker has to be held, as the message is for another server. */
+static __attribute__((noinline)) int refuse(
+	struct session *session, const struct message_head *msg, CUresult failed)
+{
+	if (fault_spares(session)) {
+		fault_put_back(session, (const uint8_t *)msg + 1);
+		return -EINTR;
+	}
+	session->reply.result = (uint32_t)failed;
+	session->reply.size = 0;
+	return msg->reply <= REPLY_SLOTS ? 0 : -EBADMSG;
+}
+
 /* Executes a message; session->reply is the result. */
 static inline __attribute__((always_inline)) int worker_execute(
 	struct session *session, const struct message_head *msg)
 {
 	const char *why = "";
-	CUresult failed = fault_get();
+	CUresult failed;
 
-	if (failed == CUDA_SUCCESS && is_launch(msg->op))
-		failed = reply_pending_error(session);
-	if (unlikely(failed != CUDA_SUCCESS)) {
-		session->reply.result = (uint32_t)failed;
-		session->reply.size = 0;
-		return msg->reply <= REPLY_SLOTS ? 0 : -EBADMSG;
-	}
-	session->n_messages++;
 	/*
 	 * Launches that wait for the next launch go first, before any other message. A seqno may
 	 * go with them.
 	 */
 	if (session->batch->n > 0 && msg->op != OP_LAUNCH && msg->op != OP_SEQNO_WRITE)
 		launch_batch_flush(session);
+	failed = fault_get();
+	if (failed == CUDA_SUCCESS && is_launch(msg->op))
+		failed = reply_pending_error(session);
+	if (unlikely(failed != CUDA_SUCCESS))
+		return refuse(session, msg, failed);
+	session->n_messages++;
 	if (unlikely(dispatch_message(session, msg, &session->reply, &why) < 0)) {
 		log_malformed(session, op_name(msg->op), why);
 		return -EBADMSG;
@@ -146,7 +157,7 @@ static inline __attribute__((always_inline)) int execute_run(
 		r = worker_execute(session, msg);
 		watchdog_end(&session->watchdog);
 		if (r < 0)
-			return r;
+			return r == -EINTR ? 0 : r;
 		if (unlikely(session->reply.result == CUDA_ERROR_OUT_OF_MEMORY))
 			bound_note_refusal(session);
 		reply_complete(session, msg);
@@ -209,6 +220,17 @@ static int replay_here(struct session *session)
 	return replay_run(session) ? 1 : -EBADMSG;
 }
 
+/* What the server before had fetched, and has not executed. */
+static int execute_kept(struct session *session)
+{
+	int r = execute_run(session, true);
+
+	if (fault_get() == CUDA_SUCCESS)
+		atomic_fetch_and(&session->memory_wanted, ~WANTED_KEPT);
+	launch_batch_flush(session);
+	return r < 0 ? r : 1;
+}
+
 /* The same while something is wanted of the session's memory. */
 static __attribute__((noinline)) int worker_fetch_wanted(struct session *session)
 {
@@ -218,7 +240,7 @@ static __attribute__((noinline)) int worker_fetch_wanted(struct session *session
 	if (wanted & WANTED_STAYS)
 		departure_note(session);
 	if (wanted & WANTED_REPLAY) {
-		if (!ring_has_more(&session->receiver)) {
+		if (!ring_has_more(&session->receiver) && !(wanted & WANTED_KEPT)) {
 			away_serve(session);
 			return 0;
 		}
@@ -226,6 +248,8 @@ static __attribute__((noinline)) int worker_fetch_wanted(struct session *session
 		if (r <= 0)
 			return r;
 	}
+	if (wanted & WANTED_KEPT)
+		return execute_kept(session);
 	if (wanted & WANTED_TURN_END) {
 		atomic_fetch_and(&session->memory_wanted, ~WANTED_TURN_END);
 		eviction_end_turn(session);

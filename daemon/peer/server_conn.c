@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bounds.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/quarantine.h"
 #include "daemon/state/slot.h"
@@ -134,9 +135,11 @@ static void on_server_fault(struct server *server, uint64_t id)
 static int on_server_state(struct server *server, struct conn *conn)
 {
 	const struct frame_server_state *state = &conn->in.state;
+	const bool has_survivors = state->n_survivors > 0;
 
 	if (state->head.n_fds != 0 || state->state < SERVER_INITIALIZING ||
-		state->state > SERVER_STATE_MAX || !frame_text_ok(state->text, sizeof(state->text)))
+		state->state > SERVER_STATE_MAX || state->reserved != 0 ||
+		!frame_text_ok(state->text, sizeof(state->text)))
 		return -EBADMSG;
 	client_report_end(server);
 	/* After a shutdown or a signal it stays STOPPING, whatever it reports. */
@@ -164,7 +167,10 @@ static int on_server_state(struct server *server, struct conn *conn)
 	if (server->state == SERVER_FAULT)
 		on_server_fault(server, state->client);
 	if (server->state == SERVER_FAULT)
-		server_set_deadline(server, server_end_ms(server), "end after its fault");
+		server_set_deadline(server, server_end_ms(server) + (has_survivors ? RESCUE_MS : 0),
+			"end after its fault");
+	if (server->state == SERVER_FAULT && has_survivors)
+		successor_rescue(server);
 	server_bound_end(server);
 	daemon_want(server->daemon, WANT_PROGRESS);
 	return 0;

@@ -76,6 +76,7 @@ struct server {
 	struct server *successor, *predecessor; /* while its clients move: see successor.h */
 	enum restart_state restart;             /* of a server with a successor, as the next ones */
 	bool restart_force;
+	bool restart_rescues; /* ... that survive a fault */
 	uint64_t restart_timeout_ms;
 	bool is_spare;                   /* in daemon::spares, and not counted as a server */
 	struct server *spare, *spare_of; /* see daemon/watch/spare.h; NULL: none */

@@ -147,6 +147,29 @@ void successor_begin(struct server *server, struct conn *conn, uint64_t timeout_
 	pending_begin(conn, &pending_restart, SERVER_START_MS + timeout_ms + MOVE_MS);
 }
 
+void successor_rescue(struct server *server)
+{
+	struct error_message error;
+
+	if (server->slot->server != server || server->predecessor || server->restart_rescues)
+		return;
+	server->restart_rescues = true;
+	/* For restart_server. */
+	if (server->successor)
+		return;
+	if (get_successor(server, &error) < 0) {
+		log_control(&server->daemon->logs, "Nobody survives the fault of server %d: %s",
+			server->pid, error.text);
+		server_shutdown(server, true);
+		return;
+	}
+	server->restart = RESTART_STARTS;
+	server->restart_timeout_ms = 0;
+	server->restart_force = false;
+	if (server->successor->state == SERVER_ACTIVE)
+		successor_on_ready(server->successor);
+}
+
 /* ---- the orders */
 
 static int send_order(struct server *server, const struct server *old, int sock)
@@ -182,8 +205,10 @@ static void order_move(struct server *server)
 
 	if (r == -EAGAIN)
 		return;
+	if (r == 0 && server->state != SERVER_ACTIVE && !server->restart_rescues)
+		r = -ESHUTDOWN;
 	if (r == 0)
-		r = server->state == SERVER_ACTIVE ? order_both(server) : -ESHUTDOWN;
+		r = order_both(server);
 	if (r == 0) {
 		server->restart = RESTART_MOVES;
 		return;
@@ -191,6 +216,8 @@ static void order_move(struct server *server)
 	fail_command(server, "Server %d cannot be told to move its clients: %s", server->pid,
 		strerror(-r));
 	keep(server);
+	if (server->restart_rescues)
+		server_shutdown(server, true);
 }
 
 void successor_on_ready(struct server *successor)
@@ -313,6 +340,8 @@ static void on_end(struct server *server)
 {
 	struct server *old = server->predecessor, *successor = server->successor;
 
+	if (old && old->restart_rescues)
+		server_shutdown(old, true);
 	if (old) {
 		fail_command(old,
 			"Server %d keeps its clients: server %d ended before it had them%s%s",

@@ -3,9 +3,9 @@
 #define SUCCESSOR_H
 
 /*
- * The command restart_server: a server moves its clients to a successor, another process of the
- * same slot. The daemon starts the successor and gives each of the two an end of a socket pair;
- * the servers do the rest (server/departure.h, server/arrival.h).
+ * The command restart_server, and survivors of a GPU fault: a server moves its clients to a
+ * successor, another process of the same slot. The daemon starts the successor and gives each of
+ * the two an end of a socket pair; the servers do the rest (server/departure.h, server/arrival.h).
  *
  * Which of them has the clients is known when one has said so, or when one has ended. A server
  * that keeps its clients says that. A successor that has them says that, and one that has not got
@@ -34,6 +34,12 @@ int successor_start(
 
 /* The same for a command, whose connection is answered now, or later. */
 void successor_begin(struct server *server, struct conn *conn, uint64_t timeout_ms, bool force);
+
+/*
+ * The server is in FAULT, and asks for a successor for the clients that survive. If none can be
+ * started, it is asked to end.
+ */
+void successor_rescue(struct server *server);
 
 /* The server is ACTIVE: if it is a successor that starts, both are ordered to move the clients. */
 void successor_on_ready(struct server *server);

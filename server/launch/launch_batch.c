@@ -175,6 +175,12 @@ static void flush_one_by_one(struct session *session, const struct launch_batch 
 			result = launch_in(session, stream, &launches[i]);
 			result = fault_note(session, result);
 		}
+		if (likely(result == CUDA_SUCCESS))
+			continue;
+		if (result_is_fault(result) && fault_spares(session)) {
+			fault_put_back(session, launches[i].params);
+			return;
+		}
 		reply_late(session, result);
 	}
 }

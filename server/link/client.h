@@ -34,6 +34,7 @@ struct client_conn {
 	bool is_ending;     /* its work must end */
 	bool is_inactive;   /* ... and has ended, with its worker, but its process continues */
 	bool is_active;     /* counted as active */
+	bool survives;      /* a GPU fault: it goes on in a successor (rescue.h) */
 	bool stays_behind;  /* it ends with the server, which moves its clients (departure.h) */
 	uint32_t suspend_number;         /* of the daemon's last order to suspend or resume it */
 	enum suspension suspension_told; /* to the daemon */

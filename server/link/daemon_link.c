@@ -36,13 +36,14 @@ static struct {
 	uv_loop_t *loop;
 	uv_poll_t poll;
 	uv_timer_t retry;
-	bool is_reading;  /* the server accepts clients */
-	bool is_closing;  /* the poll handle is closing */
-	bool is_stopping; /* the server ends */
-	bool is_forced;   /* ... and takes no further client */
-	uint64_t lost_ms; /* when the daemon was lost, by the loop's clock */
-	int loss;         /* why, as a negative errno; 0: it is in the log */
-	uint64_t build;   /* of this program */
+	bool is_reading;       /* the server accepts clients */
+	bool is_closing;       /* the poll handle is closing */
+	bool is_stopping;      /* the server ends */
+	bool awaits_successor; /* for clients that survive a fault */
+	bool is_forced;        /* ... and takes no further client */
+	uint64_t lost_ms;      /* when the daemon was lost, by the loop's clock */
+	int loss;              /* why, as a negative errno; 0: it is in the log */
+	uint64_t build;        /* of this program */
 	struct frame_reader reader;
 	struct frame_queue out; /* empty without a daemon */
 } daemon_link = {.sock = -EBADF};
@@ -197,10 +198,13 @@ static int next_type(void)
 	return n == sizeof(head) ? head.type : 0;
 }
 
-/* The server ends after a fault whatever the daemon orders, but not as after a shutdown. */
+/*
+ * The server ends after a fault whatever the daemon orders, but not as after a shutdown, as long as
+ * no client of it waits for a successor.
+ */
 static bool is_read_after_fault(int type)
 {
-	return type != FRAME_CLIENT && type != FRAME_SHUTDOWN;
+	return daemon_link.awaits_successor || (type != FRAME_CLIENT && type != FRAME_SHUTDOWN);
 }
 
 /*
@@ -315,6 +319,11 @@ void daemon_link_hold(void)
 {
 	daemon_link.is_reading = false;
 	poll_start();
+}
+
+void daemon_link_await_successor(bool awaits)
+{
+	daemon_link.awaits_successor = awaits;
 }
 
 bool daemon_link_is_flushed(void)

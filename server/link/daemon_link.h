@@ -43,6 +43,12 @@ void daemon_link_read(void);
 /* Reads nothing until daemon_link_read(). */
 void daemon_link_hold(void);
 
+/*
+ * After a fault clients and shutdowns stay unread, unless clients of this server wait for its
+ * successor, which the daemon tells of behind them.
+ */
+void daemon_link_await_successor(bool awaits);
+
 /* Whether the daemon's socket has taken every frame. */
 bool daemon_link_is_flushed(void);
 

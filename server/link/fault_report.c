@@ -228,10 +228,22 @@ void fault_report_note_end(struct fault_report *report, const struct client_conn
 	fault_report_send(report);
 }
 
+bool fault_report_is_hit(const struct fault_report *report, const struct client_conn *conn)
+{
+	const uint64_t address = report->frame.address;
+
+	return address != 0 && owner_of(address).session == conn->session->id;
+}
+
+bool fault_report_awaits_address(const struct fault_report *report, uint64_t ms)
+{
+	return report->is_address_due && ms < ADDRESS_MS;
+}
+
 bool fault_report_is_open(const struct fault_report *report, uint64_t ms)
 {
-	return report->is_address_due && !is_known(report) && report->n_suspects > 0 &&
-	       ms < ADDRESS_MS;
+	return fault_report_awaits_address(report, ms) && !is_known(report) &&
+	       report->n_suspects > 0;
 }
 
 void fault_report_overdue(struct fault_report *report, const struct client_conn *conn)

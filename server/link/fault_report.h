@@ -44,6 +44,12 @@ void fault_report_take_address(
 /* The client's worker has ended: the kernel that the client launched last is known. */
 void fault_report_note_end(struct fault_report *report, const struct client_conn *conn);
 
+/* Whether the address of the fault may lie in memory of the client. */
+bool fault_report_is_hit(const struct fault_report *report, const struct client_conn *conn);
+
+/* Whether the address may still come, so long after the fault. */
+bool fault_report_awaits_address(const struct fault_report *report, uint64_t ms);
+
 /* Whether more may become known if the server waits for a moment: so long after the fault. */
 bool fault_report_is_open(const struct fault_report *report, uint64_t ms);
 

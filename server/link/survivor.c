@@ -8,16 +8,11 @@
 
 #include "survivor.h"
 
-/* The bytes that were lost may be of any client. */
-static bool is_of_memory(CUresult fault)
-{
-	return fault == CUDA_ERROR_ECC_UNCORRECTABLE || fault == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
-	       fault == CUDA_ERROR_CONTAINED;
-}
+#include "server/session/fault.h"
 
 enum survivor survivor_of(CUresult fault, const struct survivor_facts *facts)
 {
-	if (is_of_memory(fault))
+	if (result_is_of_memory(fault))
 		return SURVIVOR_NO_MEMORY;
 	if (facts->had_work)
 		return SURVIVOR_HAD_WORK;

@@ -4,8 +4,7 @@
 
 /*
  * Which clients a GPU fault need not cost anything: nothing of theirs was on the GPU, and the
- * fault cannot have changed their memory. The logs say so. All clients still get
- * the error.
+ * fault cannot have changed their memory. server/rescue.h lets them go on.
  *
  * Any thread.
  */

@@ -27,7 +27,7 @@ struct record_step {
 int record_load(int fd, int *image_fds, uint32_t n_images, struct record_script **ret_script);
 void record_script_free(struct record_script *script); /* NULL is fine */
 
-/* The file again, for yet another process: before the first step. */
+/* The file again, for yet another process. */
 int record_script_save(const struct record_script *script, struct record_saved *ret_saved);
 
 /* False: that was the last one. */

@@ -62,14 +62,21 @@ static bool is_at_rest(const struct launching *one)
 }
 
 /* Before a worker that waits at a gate hears of the fault, and goes on as if it had work. */
-static void launching_note_fault(void)
+static void launching_note_fault(struct session *first)
 {
 	lock_hold(&lock);
+	bool is_any = false;
 
-	for (const struct launching *one = workers; one; one = one->next)
-		atomic_store(&one->session->had_work,
-			atomic_load(&one->is_on) ||
-				(session_is_at_work(one->session) && !is_at_rest(one)));
+	for (const struct launching *one = workers; one; one = one->next) {
+		bool had_work = atomic_load(&one->is_on) ||
+				(session_is_at_work(one->session) && !is_at_rest(one));
+
+		is_any |= had_work;
+		atomic_store(&one->session->had_work, had_work);
+	}
+	/* Then the one that has seen the fault has caused it. */
+	if (!is_any)
+		atomic_store(&first->had_work, true);
 }
 
 const struct session_part launching_part = {

@@ -40,6 +40,12 @@ bool result_is_fault(CUresult result)
 	}
 }
 
+bool result_is_of_memory(CUresult fault)
+{
+	return fault == CUDA_ERROR_ECC_UNCORRECTABLE || fault == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
+	       fault == CUDA_ERROR_CONTAINED;
+}
+
 CUresult fault_get(void)
 {
 	return (CUresult)(uint32_t)atomic_load_explicit(&first, memory_order_relaxed);
@@ -51,15 +57,36 @@ uint32_t fault_session(void)
 }
 
 /* Whether it is the first one. The other threads go on when the parts have seen it, too. */
-static __attribute__((noinline)) bool fault_is_first(const struct session *session, CUresult result)
+static __attribute__((noinline)) bool fault_is_first(struct session *session, CUresult result)
 {
 	lock_hold(&noting);
 
 	if (fault_get() != CUDA_SUCCESS)
 		return false;
-	each_part(session_parts, fault);
+	each_part(session_parts, fault, session);
 	atomic_store(&first, (uint64_t)session->id << 32 | (uint32_t)result);
 	return true;
+}
+
+bool fault_spares(const struct session *session)
+{
+	const CUresult fault = fault_get();
+
+	return fault != CUDA_SUCCESS && !result_is_of_memory(fault) &&
+	       !atomic_load(&session->had_work) && !atomic_load(&session->is_ending);
+}
+
+static void hold(struct session *session)
+{
+	atomic_store(&session->is_moving, true);
+	atomic_store(&session->is_held, true);
+}
+
+void fault_put_back(struct session *session, const void *byte)
+{
+	if (!ring_put_back(&session->receiver, byte))
+		session->has_lost = true;
+	hold(session);
 }
 
 CUresult fault_note(struct session *session, CUresult result)
@@ -69,7 +96,11 @@ CUresult fault_note(struct session *session, CUresult result)
 	if (likely(!result_is_fault(result)))
 		return result;
 	is_first = fault_is_first(session, result);
-	session_set_fault(session, result);
+	/* Whether the client gets the error is decided later: its worker waits until then. */
+	if (fault_spares(session))
+		hold(session);
+	else
+		session_set_fault(session, result);
 	if (is_first)
 		session->on_news(session->on_news_arg);
 	return result;

@@ -18,6 +18,21 @@ bool result_is_fault(CUresult result);
 /* Notes a result that may be a fault; returns it. Any thread. */
 CUresult fault_note(struct session *session, CUresult result);
 
+/* Whether the fault has destroyed words of memory, which may be of any client. */
+bool result_is_of_memory(CUresult fault);
+
+/*
+ * Whether there was a fault, and the session may go on in another server (server/rescue.h): it had
+ * no work on a GPU, and does not end. Any thread.
+ */
+bool fault_spares(const struct session *session);
+
+/*
+ * Worker of such a session: the message of its ring that has this byte was not executed, because of
+ * the fault. The worker is held, and another server executes the message.
+ */
+void fault_put_back(struct session *session, const void *byte);
+
 /* CUDA_SUCCESS, or the fault that ended this server's context. Any thread. */
 CUresult fault_get(void);
 

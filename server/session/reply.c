@@ -47,13 +47,22 @@ static void reply_send(struct session *session, const struct message_head *msg)
 }
 
 /*
+ * The fault has not changed what the message asks for. So the successor executes the message, if
+ * the client goes on there.
+ *
  * A client without a GPU is not notified of another client's fault. It waits until this
  * server has ended, and the next one replies (client/transport/reconnect.c).
  */
-static bool is_for_the_next_server(const struct session *session)
+static bool is_for_the_next_server(struct session *session, const struct message_head *msg)
 {
-	return result_is_fault((CUresult)session->reply.result) &&
-	       !atomic_load(&session->is_active);
+	if (likely(!result_is_fault((CUresult)session->reply.result)))
+		return false;
+	if (fault_spares(session)) {
+		session->n_messages--;
+		fault_put_back(session, (const uint8_t *)msg + 1);
+		return true;
+	}
+	return !atomic_load(&session->is_active);
 }
 
 /* "Not ready" is an answer, and so is that pinned memory needs a new region. */
@@ -65,10 +74,10 @@ static bool is_error(const struct session *session, uint32_t op)
 void reply_complete(struct session *session, const struct message_head *msg)
 {
 	fault_note(session, (CUresult)session->reply.result);
+	if (is_for_the_next_server(session, msg))
+		return;
 	if (unlikely(session->reply.result != CUDA_SUCCESS) && is_error(session, msg->op))
 		counter_add(session, COUNTER_ERRORS, 1);
-	if (is_for_the_next_server(session))
-		return;
 	if (msg->reply)
 		reply_send(session, msg);
 	else

@@ -113,7 +113,7 @@ struct session {
 	atomic_bool waits_for_others; /* set by the worker: it waits for work of other sessions */
 	atomic_bool is_held;          /* set by the loop: one of the next two is set */
 	atomic_bool is_suspended;     /* set by the loop: serve no message (server/suspension.h) */
-	atomic_bool is_moving;        /* set by the loop: the same (server/departure.h) */
+	atomic_bool is_moving;        /* the same (server/departure.h); set by a fault, too */
 	_Atomic uint32_t suspension;  /* set by the worker: enum suspension, as far as it is */
 	_Atomic uint32_t n_unpinned;  /* set by the worker: pieces of memory, so far */
 	atomic_bool is_leaving;       /* set by the loop: its pack is on its way; nothing changes */
@@ -141,6 +141,7 @@ struct session {
 	uint32_t n_parts;                   /* contexts with a part of its share, so far */
 	bool has_loops;                     /* made a graph with a WHILE node, which the log says */
 	bool is_bound_logged[RESOURCES];    /* the log says that the account has met the bound */
+	bool has_lost;                      /* a fault has met a call of it, which is half done */
 	bool can_do_without;                /* what is charged now: a bound is no error */
 	bool is_full_store_logged;          /* the log says that evicted bytes have no space */
 	uint64_t n_messages;                /* served so far */

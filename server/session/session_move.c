@@ -34,6 +34,8 @@ const char *session_stays(struct session *session)
 		return why;
 	if (session->trace)
 		return "a trace of it runs";
+	if (session->has_lost)
+		return "the fault has met a call of it";
 	return NULL;
 }
 
@@ -84,7 +86,7 @@ static bool group_threads_ok(const struct session *session, uint32_t threads)
 /* The fixed-size state, and the part of a message that goes to the receiver. */
 static bool moved_get(struct session *session, struct pack *pack, struct moved *ret_moved)
 {
-	return pack_get(pack, ret_moved, sizeof(*ret_moved)) && ret_moved->n_held <= MESSAGE_MAX &&
+	return pack_get(pack, ret_moved, sizeof(*ret_moved)) && ret_moved->n_held <= RING_RUN_MAX &&
 	       ret_moved->zero == 0 && group_threads_ok(session, ret_moved->group_threads) &&
 	       pack_get(pack, session->receiver.held, ret_moved->n_held);
 }

@@ -77,9 +77,9 @@ struct session_part {
 
 	/*
 	 * Any thread, once: a GPU fault has ended the context, which is current, and no client
-	 * knows of that yet. Must not wait for the GPU.
+	 * knows of that yet. The session has seen it first. Must not wait for the GPU.
 	 */
-	void (*fault)(void);
+	void (*fault)(struct session *session);
 
 	/*
 	 * The worker: why what the part has besides cannot move to another server, as a clause;

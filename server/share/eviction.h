@@ -27,7 +27,10 @@ struct session;
 #define WANTED_EVICTION 2u /* the session is asked to evict memory, or held */
 #define WANTED_TURN_END 8u /* the session has got the space that it has waited for */
 #define WANTED_REPLAY                                                                              \
-	16u              /* its objects have to be made again. Only the worker sets and clears it */
+	16u /* its objects have to be made again. Only the worker sets and clears it */
+#define WANTED_KEPT                                                                                \
+	64u /* messages that another server has fetched come before the next ones. As the last one \
+	     */
 #define WANTED_STAYS 32u /* the daemon has asked whether the session can move (departure.h) */
 #define WANTED_RETURN 4u /* some of its memory is away. Only the worker sets and clears it */
 

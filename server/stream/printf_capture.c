@@ -340,7 +340,7 @@ static void give_last_text(const struct session *session)
  * After a fault the driver writes its buffer at a synchronisation, as before. That does not
  * wait, because the context has no work any more: a query says so.
  */
-static void printf_capture_fault(void)
+static void printf_capture_fault(_unused_ struct session *session)
 {
 	bool is_wanted;
 

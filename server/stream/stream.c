@@ -207,6 +207,19 @@ CUresult stream_begin_seqno(struct session *session, struct stream *stream, CUst
 	return result;
 }
 
+/* False: a fault has ended the wait, so nothing of the session comes onto the GPU any more. */
+static bool closed_pass(struct session *session, struct device *device)
+{
+	closed_wait(session, device);
+	return !fault_spares(session);
+}
+
+static bool closed_pass_again(struct session *session, struct device *device)
+{
+	closed_wait_again(session, device);
+	return !fault_spares(session);
+}
+
 CUresult stream_begin(struct session *session, struct stream *stream, CUstream *ret_real)
 {
 	struct turns *turns = stream->turns;
@@ -214,12 +227,12 @@ CUresult stream_begin(struct session *session, struct stream *stream, CUstream *
 
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
-	if (unlikely(closed_any()))
-		closed_wait(session, stream->device);
+	if (unlikely(closed_any()) && !closed_pass(session, stream->device))
+		return fault_get();
 	*ret_real = stream->real;
 	at_work_mark(session, stream->id, MARK_WORK);
-	if (unlikely(closed_any()))
-		closed_wait_again(session, stream->device);
+	if (unlikely(closed_any()) && !closed_pass_again(session, stream->device))
+		return fault_get();
 	if (stream->is_null) {
 		turns->serial++;
 		return turns->unjoined ? join_blocking(session, turns) : CUDA_SUCCESS;
@@ -337,6 +350,25 @@ bool streams_poll(struct session *session)
 		progress_settle_all(session);
 	at_work_publish(session);
 	return !session->busy;
+}
+
+bool streams_rest_spared(struct session *session)
+{
+	for (struct stream *stream = session->busy; stream; stream = stream->next_busy)
+		if (!park_is_over(session, stream))
+			return false;
+	while (session->busy) {
+		struct stream *stream = session->busy;
+
+		session->busy = stream->next_busy;
+		progress_settle(session, stream);
+		stream_rest(session, stream, true);
+	}
+	pending_waits_are_passed(session);
+	each_part(session_parts, rest, session);
+	progress_settle_all(session);
+	at_work_publish(session);
+	return true;
 }
 
 bool streams_are_at_work(const struct session *session)

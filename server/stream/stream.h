@@ -49,6 +49,12 @@ bool stream_is_idle(const struct session *session, const struct stream *stream);
  */
 bool streams_poll(struct session *session);
 
+/*
+ * The same after a fault, of a session that had no work on any GPU: asks no driver. False: work of
+ * a stream waits for a host function.
+ */
+bool streams_rest_spared(struct session *session);
+
 /* Whether a GPU has work of the session now. Work of a parked stream is not on the GPU. */
 bool streams_are_at_work(const struct session *session);
 

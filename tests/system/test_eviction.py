@@ -154,14 +154,14 @@ def test_killed_while_away():
 
 
 def test_fault_while_away():
-    """After a fault, a client whose memory is away gets the error as the others, and a new server."""
+    """After a fault, clients whose memory is away, or was before, go on in the next server."""
     with mps.Service(CARD) as service:
         one = Holder(service, "plain", 44)
         other = Holder(service, "plain", 44)
         assert evictions(service) > 0
         service.run("fault")
-        contains(one.ask("work"), "CUDA_ERROR_ILLEGAL_ADDRESS")
-        contains(other.ask("work"), "CUDA_ERROR_ILLEGAL_ADDRESS")
+        equal(one.ask("work"), "worked")
+        equal(other.ask("work"), "worked")
         service.run_ok("process1")
 
 

@@ -345,11 +345,17 @@ def test_probation():
         launches = int(re.search(r"(\d+) launches", out)[1])
         others = launches_of(service, neighbour) - before
         assert launches > 20 and others > launches, (launches, others)
-        # Another fault, of the same program on probation: the neighbour had no work at that time.
+        # Another fault, of the same program on probation: the neighbour had no work at that time,
+        # and goes on in the next server.
+        server = service.server()
         os.unlink(service.folder + "/once")
         service.run_ok(*once)
         service.wait_for_log("Client {PID: %d, Context: 1} had no work on the GPU" % neighbour.pid)
-        equal(service.finish(neighbour)[0], 1)
+        wait_for("the next server", lambda: service.servers() and server not in service.servers())
+        before = launches_of(service, neighbour)
+        wait_for("launches", lambda: launches_of(service, neighbour) > before)
+        neighbour.kill()
+        neighbour.wait()
         fault = wait_for("the report", lambda: len(last_faults(service, 2)) == 2 and last_fault(service))
         equal((fault["certain"], fault["known_by"], fault["program"]),
               (True, "no other client had work on the GPU", "quarantined"))

@@ -116,17 +116,15 @@ def test_kills():
 
 
 def test_fault_while_away():
-    """A kernel faults while another client's memory is in the store: that client gets an error."""
+    """A kernel faults while another client's memory is in the store: that client goes on."""
     with service() as (made, small):
         away, second = Worker(made, LARGE_MIB), Worker(made, LARGE_MIB)
         second.ask()
         server = made.server()
         code, out, err = made.run("fault")
         equal(code, 0, out + err)
-        away.send()
-        code, out, err = made.finish(away.process)
-        equal(code, 1, out + err)
-        contains(out, "(700)")
+        away.ask()
+        away.end()
         second.kill()
         made.run_ok(PROGRAM, str(LARGE_MIB), *SPARSELY)
         assert made.server() != server

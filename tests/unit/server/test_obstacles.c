@@ -247,6 +247,11 @@ static void make_lost_constants(void)
 	(void)fault_note(session(), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+static void make_lost_launch(void)
+{
+	session()->has_lost = true;
+}
+
 static void make_linker_under_way(void)
 {
 	assert_int_equal(send_linker_create(OBJECT, 0, 0, 0, NULL, 0), CUDA_SUCCESS);
@@ -466,6 +471,7 @@ static const struct row {
 	{"it has compressed memory", make_compressed},
 	{"its evicted memory takes more than half of the free host memory", make_evicted},
 	{"a trace of it runs", make_trace},
+	{"the fault has met a call of it", make_lost_launch},
 };
 
 /* What a row has set without an object. */
@@ -478,7 +484,7 @@ static void reset(void)
 	session()->text->n_bytes = 0;
 	cuda.cuLinkComplete = real.cuLinkComplete;
 	cuda.cuLibraryLoadData = real.cuLibraryLoadData;
-	fault_forget();
+	session()->has_lost = false;
 	(void)harness_late_error();
 	fake_switches.is_busy = false;
 }

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Invariant: after a fault, each client that lives either is to survive, and its worker is held, or
+ * its page has the fault.
+ */
+
+#include "rescue.h"
+
+#include "server.h"
+#include "server/util/log.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/link/client.h"
+#include "server/link/daemon_link.h"
+#include "server/link/fault_report.h"
+
+bool rescue_takes(const struct client_conn *conn)
+{
+	return conn->survives && !conn->is_ending;
+}
+
+unsigned rescue_begin(struct server *server)
+{
+	const bool has_daemon = daemon_link_has_daemon() && !server->is_stopping;
+	unsigned n = 0;
+
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
+		conn->survives = has_daemon && !conn->is_inactive && !conn->is_ending &&
+				 !conn->stays_behind && fault_spares(conn->session);
+		n += conn->survives;
+	}
+	return n;
+}
+
+bool rescue_has_any(const struct server *server)
+{
+	const struct client_conn *conn = server->conns;
+
+	while (conn && !rescue_takes(conn))
+		conn = conn->next;
+	return conn != NULL;
+}
+
+/* It gets the error, as if it had had work. */
+static void give_up(struct server *server, struct client_conn *conn, const char *why)
+{
+	conn->survives = false;
+	log_line("Client " SESSION_NAME " does not survive the fault: %s",
+		SESSION_NAME_ARGS(conn->session), why);
+	session_notify_fault(conn->session, fault_get(), fault_report_pid(&server->fault_report));
+}
+
+/* Why the client does not survive, as far as that is known; NULL: it does. */
+static const char *find_reason(
+	const struct server *server, const struct client_conn *conn, uint64_t ms)
+{
+	const uint32_t state = atomic_load(&conn->session->departure);
+
+	if (fault_report_is_hit(&server->fault_report, conn))
+		return "the address of the fault is in its memory";
+	if (state == DEPARTURE_STAYS)
+		return conn->session->stays;
+	return state == DEPARTURE_PACKED || ms < FAULT_LINGER_MS
+		       ? NULL
+		       : "a call of the driver does not return";
+}
+
+bool rescue_look(struct server *server)
+{
+	const uint64_t ms = uv_now(&server->loop) - server->fault_ms;
+	bool is_ready = !fault_report_awaits_address(&server->fault_report, ms);
+
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
+		const char *why = rescue_takes(conn) ? find_reason(server, conn, ms) : NULL;
+
+		if (why)
+			give_up(server, conn, why);
+		else if (rescue_takes(conn))
+			is_ready &= atomic_load(&conn->session->departure) == DEPARTURE_PACKED;
+		/* Its worker says what it has launched last. */
+		else if (ms < FAULT_LINGER_MS)
+			is_ready = false;
+	}
+	return is_ready;
+}
+
+void rescue_end(struct server *server, const char *why)
+{
+	server->fault_ms = uv_now(&server->loop);
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (rescue_takes(conn))
+			give_up(server, conn, why);
+}

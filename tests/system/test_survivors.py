@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 200 s
+"""After a GPU fault, clients that had no work on the GPU go on in the next server."""
+
+import os
+import re
+import select
+import subprocess
+import time
+
+import card
+import harness
+import mps
+import test_restart
+from harness import contains, equal, wait_for
+
+CARD_MIB = 256
+# Variables of images lie in memory of the client then, and so can move.
+PLACED = {"MPS_OVERSUBSCRIBE": "1"}
+# The faults. A real kernel causes 700, and for the others the software GPU returns them for a launch.
+# A program that faults twice has a server of its own.
+FAULTS = (("fault", 700), ("fault", 700), ("process1", 710), ("atomics", 715),
+          ("convolution", 716), ("histogram", 719))
+
+
+VICTIMS = ("client", "old", "new", "daemon")
+# The fault's error, or that of a server's end.
+TOLD = r"\((700|80[56])\)"
+
+
+class Survivor(test_restart.Resident):
+    """A client with objects of each kind, which uses all of them when it is asked to."""
+
+    def __init__(self, service):
+        self.service = service
+        self.rounds = 0
+        self.process = service.popen("survivor", "--requests", stdin=subprocess.PIPE)
+        equal(self.process.stdout.readline(), "ready\n")
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.stdin = None
+        code, out, err = self.service.finish(self.process)
+        equal(code, 0, out + err)
+        contains(out, "survivor: ok")
+
+
+def service_with_card(small):
+    return mps.Service(dict(small.settings, **PLACED))
+
+
+def fault(service):
+    """A program faults, and gets the error."""
+    code, out, err = service.run("fault")
+    equal(code, 0, out + err)
+
+
+def fault_by_switch(service, program, result):
+    """The launch of a program returns the fault."""
+    service.switch.set(1, arg=result, only="cuLaunchKernel")
+    code, out, err = service.run(program)
+    assert code != 0 and str(result) in out + err, (code, out, err)
+    service.switch.set(0)
+
+
+def next_server(service, old):
+    """The only server that is left, which is another one."""
+    wait_for("the next server", lambda: service.servers() and old not in service.servers() and
+             len(service.servers()) == 1)
+    return service.server()
+
+
+def test_survivors():
+    """Idle clients with all kinds of objects, again and again, whatever the fault is."""
+    with card.Card(CARD_MIB) as small, service_with_card(small) as service:
+        clients = [Survivor(service), Survivor(service), test_restart.Resident(service)]
+        for program, result in FAULTS:
+            old = service.server()
+            if result == 700:
+                fault(service)
+            else:
+                fault_by_switch(service, program, result)
+            next_server(service, old)
+            # The second fault meets a client whose objects have not been made again.
+            for client in clients[result == 700:]:
+                client.ask()
+            contains(service.control_log(), "Server %d has moved its 3 clients" % old)
+        for client in clients:
+            client.ask()
+            client.end()
+        wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
+
+
+def test_spare():
+    """The spare of the server is the next one."""
+    with mps.Service(dict(PLACED, MPS_SPARE_SERVER="1")) as service:
+        survivor, old = Survivor(service), service.server()
+        spare = wait_for("the spare", lambda: re.search(r"Server (\d+) is the spare of server %d" % old,
+                                                       service.control_log()))
+        wait_for("the spare to be ready", lambda: "NEW SERVER %s: Ready" % spare[1] in
+                 service.control_log())
+        fault(service)
+        moved = "Server %d has moved its 1 clients to server %s" % (old, spare[1])
+        wait_for("the move", lambda: moved in service.control_log())
+        survivor.ask()
+        survivor.end()
+
+
+def begin_fault(service):
+    """A program that is about to fault."""
+    return service.popen("fault")
+
+
+def test_reasons():
+    """Who had work gets the error, and so does who cannot move; server.log says why."""
+    with service_with_card(card.Card(CARD_MIB)) as service:
+        survivor, old = Survivor(service), service.server()
+        stays = test_restart.start_compressed(service)
+        busy = service.popen("stuck", "busy")
+        equal(busy.stdout.readline(), "stuck: running\n")
+        fault(service)
+        next_server(service, old)
+        contains(service.server_log(), "Client {PID: %d, Context ID: 2} does not survive the fault: "
+                 "it has compressed memory" % stays.pid)
+        contains(service.control_log(), "Server %d has moved its 1 clients" % old)
+        equal(service.finish(busy)[0], 1)
+        stays.stdin.write("\n")
+        stays.stdin.close()
+        stays.stdin = None
+        contains(service.finish(stays)[2], "CUDA_ERROR_ILLEGAL_ADDRESS")
+        survivor.ask()
+        survivor.end()
+
+
+def test_no_survivor():
+    """No successor is started, and the server ends as soon as before."""
+    with mps.Service() as service:
+        busy = service.popen("stuck", "busy")
+        equal(busy.stdout.readline(), "stuck: running\n")
+        fault(service)
+        equal(service.finish(busy)[0], 1)
+        wait_for("the end of the server", lambda: not service.servers())
+        equal(service.control_log().count("Starting new server"), 1)
+
+
+def goes_on(client):
+    """Whether the client does. Otherwise it has been told."""
+    client.send()
+    if not select.select([client.process.stdout], [], [], 30)[0]:
+        raise AssertionError("a client hangs: %s" % client.service.server_log())
+    line = client.process.stdout.readline()
+    client.rounds += 1
+    if line == "round %d\n" % client.rounds:
+        return True
+    assert re.search(TOLD, line), line
+    client.service.finish(client.process)
+    return False
+
+
+def kill_during_rescue(victim, delay_s):
+    with card.Card(CARD_MIB) as small, service_with_card(small) as service:
+        clients = [Survivor(service) for _ in range(2)]
+        old = service.server()
+        culprit = begin_fault(service)
+        service.wait_for_log("encountered a fatal GPU error")
+        time.sleep(delay_s)
+        if victim == "client":
+            clients[0].process.kill()
+            clients[0].process.wait()
+        else:
+            test_restart.kill_one(service, victim, old)
+        if victim == "daemon":
+            service.start()
+        equal(service.finish(culprit)[0], 0)
+        left = [client for client in clients[victim == "client":] if goes_on(client)]
+        if victim == "client":
+            equal(left, clients[1:])
+        wait_for("one server at most", lambda: len(test_restart.servers_of(service)) <= 1)
+        fresh = Survivor(service)
+        for client in left + [fresh]:
+            client.ask()
+            client.end()
+        wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
+        return len(left)
+
+
+def test_killed():
+    """A client, a server or the daemon ends meanwhile: every client goes on, or is told."""
+    dice = harness.dice()
+    went_on = {}
+    for victim in VICTIMS * (10 if os.environ.get("MPS_TEST_LONG") else 1):
+        went_on[victim] = went_on.get(victim, 0) + kill_during_rescue(victim, dice.uniform(0, 0.1))
+    print("    went on: %s" % went_on)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
