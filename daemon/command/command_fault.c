@@ -69,10 +69,9 @@ static struct program_state fault_program_state(const struct conn *conn, const s
 /* ---- text */
 
 static void reply_fault_client(
-	struct conn *conn, const struct fault *fault, const struct fault_client *fault_client)
+	struct conn *conn, const char *what, const struct fault_client *fault_client)
 {
 	struct quoted command;
-	const char *what = fault_is_certain(fault) ? "Client" : "Suspect";
 
 	if (may_see_client(conn, fault_client))
 		command_reply(conn, "%-9s %d %s of user %u, group %s", what, fault_client->pid,
@@ -81,6 +80,18 @@ static void reply_fault_client(
 	else
 		command_reply(
 			conn, "%-9s %d of user %u", what, fault_client->pid, fault_client->uid);
+}
+
+static void reply_survivors(struct conn *conn, const struct fault *fault)
+{
+	const unsigned n = MIN(fault->n_survivors, (unsigned)FAULT_SUSPECTS_MAX);
+
+	for (unsigned i = 0; i < n; i++)
+		reply_fault_client(conn, "Survivor", &fault->survivors[i]);
+	if (fault->n_survivors > n)
+		command_reply(conn, "Survivors %u more", fault->n_survivors - n);
+	if (fault->n_survivors > 0)
+		command_reply(conn, "They are  in server %d", fault->next_server);
 }
 
 static void reply_fault_device(struct conn *conn, const struct fault *fault)
@@ -109,7 +120,8 @@ static void reply_fault(struct conn *conn, const struct fault *fault)
 		fault->server_name);
 	reply_fault_device(conn, fault);
 	for (unsigned i = 0; i < fault->n; i++)
-		reply_fault_client(conn, fault, &fault->clients[i]);
+		reply_fault_client(
+			conn, fault_is_certain(fault) ? "Client" : "Suspect", &fault->clients[i]);
 	if (fault->n_suspects > fault->n)
 		command_reply(conn, "Suspects  %u more", fault->n_suspects - fault->n);
 	command_reply(conn, "Known by  %s", fault_how_text(fault));
@@ -119,6 +131,7 @@ static void reply_fault(struct conn *conn, const struct fault *fault)
 	else
 		command_reply(conn, "Kernel    not known");
 	command_reply(conn, "Address   %s", address);
+	reply_survivors(conn, fault);
 	if (state.text)
 		command_reply(conn, "Program   %s for %u s", state.text, state.left_s);
 }
@@ -148,14 +161,17 @@ static json_t *fault_json(const struct conn *conn, const struct fault *fault)
 {
 	const struct program_state state = fault_program_state(conn, fault);
 	char time[LOG_TIME_MAX], address[ADDRESS_TEXT];
-	json_t *clients = json_array();
+	json_t *clients = json_array(), *survivors = json_array();
 
 	log_format_time(&fault->time, time);
 	format_address(fault, address);
 	for (unsigned i = 0; i < fault->n; i++)
 		json_add(&clients, fault_client_json(conn, &fault->clients[i]));
-	return json_pack("{s:s s:o s:o s:o s:s s:o s:o s:b s:o s:o s:s s:o s:s? s:s? s:o}", "time",
-		time, "result", json_integer(fault->result), "result_name",
+	for (unsigned i = 0; i < MIN(fault->n_survivors, (unsigned)FAULT_SUSPECTS_MAX); i++)
+		json_add(&survivors, fault_client_json(conn, &fault->survivors[i]));
+	return json_pack(
+		"{s:s s:o s:o s:o s:s s:o s:o s:b s:o s:o s:s s:o s:s? s:s? s:o s:o s:I s:o}",
+		"time", time, "result", json_integer(fault->result), "result_name",
 		json_text(fault->result_name), "server", json_integer(fault->server), "server_name",
 		fault->server_name, "server_uid", json_integer(fault->server_uid), "device",
 		fault_device_json(fault), "certain", (int)fault_is_certain(fault),
@@ -163,7 +179,9 @@ static json_t *fault_json(const struct conn *conn, const struct fault *fault)
 		json_integer(fault->n_suspects), "known_by", fault_how_text(fault), "kernel",
 		json_text_or_null(fault_kernel(conn, fault)), "address",
 		fault->address ? address : NULL, "program", state.text, "program_s",
-		json_number_or_null(state.left_s));
+		json_number_or_null(state.left_s), "survivors", survivors, "n_survivors",
+		(json_int_t)fault->n_survivors, "next_server",
+		json_number_or_null((uint64_t)fault->next_server));
 }
 
 /* ---- the command */

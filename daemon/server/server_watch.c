@@ -53,6 +53,13 @@ void server_watch_lost(struct server *server)
 			(*each)->on_lost(server);
 }
 
+void server_watch_move(struct server *server, const struct server *successor)
+{
+	for (const struct server_watch *const *each = server->daemon->server_watches; *each; each++)
+		if ((*each)->on_move)
+			(*each)->on_move(server, successor);
+}
+
 void server_watch_end(struct server *server)
 {
 	for (const struct server_watch *const *each = server->daemon->server_watches; *each; each++)

@@ -18,6 +18,8 @@ struct server_watch {
 	void (*on_writable)(struct server *server);
 	/* The server's connection is gone, or the server has ended: no answer will come. */
 	void (*on_lost)(struct server *server);
+	/* The successor has those of the server's clients that are marked as moving. */
+	void (*on_move)(struct server *server, const struct server *successor);
 	/* The server has ended, and still has the clients that end with it. */
 	void (*on_end)(struct server *server);
 	/* The client has ended. It is in no list any more, and is freed afterwards. */
@@ -26,6 +28,7 @@ struct server_watch {
 
 void server_watch_start(struct server *server);
 void server_watch_lost(struct server *server);
+void server_watch_move(struct server *server, const struct server *successor);
 void server_watch_end(struct server *server);
 void server_watch_client_end(struct server *server, const struct client *client);
 

@@ -302,6 +302,7 @@ static void finish(struct server *server, struct server *successor)
 	for (unsigned i = 0; i < LAST_READS && server->conn; i++)
 		conn_read(server->conn);
 	server_watch_lost(server);
+	server_watch_move(server, successor);
 	n = move_clients(server, successor);
 	group_shares_move(server, successor);
 	log_control(logs, "Server %d has moved its %u clients to server %d", server->pid, n,

@@ -38,6 +38,10 @@ struct fault {
 	unsigned n_suspects; /* including those that do not fit into the list */
 	unsigned n;          /* in the list; 1 if the client that caused it is known */
 	struct fault_client clients[FAULT_SUSPECTS_MAX];
+	unsigned n_survivors; /* clients that went on, including those that do not fit into the list
+			       */
+	struct fault_client survivors[FAULT_SUSPECTS_MAX];
+	pid_t next_server;   /* ... in this one */
 	unsigned n_affected; /* UIDs that had clients in the server */
 	uid_t *affected;
 };

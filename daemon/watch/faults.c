@@ -54,11 +54,10 @@ static bool is_fault_well_formed(const struct frame_fault *frame)
 	       frame_text_ok(frame->kernel, sizeof(frame->kernel));
 }
 
-static void fault_add_client(
-	struct fault *fault, const struct client *client, const struct groups *groups)
+static void describe_client(
+	struct fault_client *fault_client, const struct client *client, const struct groups *groups)
 {
 	const struct group *group = groups_get(groups, client->group);
-	struct fault_client *fault_client = &fault->clients[fault->n++];
 
 	*fault_client = (struct fault_client){
 		.id = client->id,
@@ -135,7 +134,8 @@ static struct fault *fault_new(struct server *server, const struct frame_fault *
 		const struct client *client = clients_find(server, frame->clients[i]);
 
 		if (client)
-			fault_add_client(fault, client, &server->daemon->groups);
+			describe_client(
+				&fault->clients[fault->n++], client, &server->daemon->groups);
 	}
 	note_affected_users(fault, server);
 	server->fault = fault->serial;
@@ -344,4 +344,23 @@ void faults_fini(struct faults *faults)
 		free(TAKE_PTR(faults->list[i].affected));
 }
 
-const struct server_watch faults_watch = {.on_writable = faults_send_address};
+/* Its clients that go on in another server have survived. */
+static void note_survivors(struct server *server, const struct server *successor)
+{
+	struct fault *fault = find_fault(server->daemon, server);
+
+	if (!fault)
+		return;
+	fault->next_server = successor->pid;
+	list_each (struct client, client, &server->clients, link) {
+		if (!client->is_moving)
+			continue;
+		if (fault->n_survivors < FAULT_SUSPECTS_MAX)
+			describe_client(&fault->survivors[fault->n_survivors], client,
+				&server->daemon->groups);
+		fault->n_survivors++;
+	}
+}
+
+const struct server_watch faults_watch = {
+	.on_writable = faults_send_address, .on_move = note_survivors};

@@ -3,6 +3,7 @@
 # time limit: 200 s
 """After a GPU fault, clients that had no work on the GPU go on in the next server."""
 
+import json
 import os
 import re
 import select
@@ -124,6 +125,10 @@ def test_reasons():
         contains(service.server_log(), "Client {PID: %d, Context ID: 2} does not survive the fault: "
                  "it has compressed memory" % stays.pid)
         contains(service.control_log(), "Server %d has moved its 1 clients" % old)
+        seen, = json.loads(service.command("get_last_fault", "--json").stdout)
+        equal([client["pid"] for client in seen["survivors"]], [survivor.process.pid])
+        equal((seen["n_survivors"], seen["next_server"]), (1, service.server()))
+        contains(service.command("get_last_fault").stdout, "Survivor  %d " % survivor.process.pid)
         equal(service.finish(busy)[0], 1)
         stays.stdin.write("\n")
         stays.stdin.close()
