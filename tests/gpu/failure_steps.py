@@ -9,6 +9,7 @@ import time
 
 import mps
 import terminations
+import test_survivors
 import test_trace
 from harness import wait_for
 from table import keep, need, row, save, show
@@ -18,6 +19,7 @@ GRACE_S = 3
 # What a server needs to end and another to start, in addition.
 EXTRA_S = 10
 KERNEL_LOG = "/dev/kmsg"
+FAULTS = 5
 
 
 # ---- kernels that never end
@@ -243,4 +245,31 @@ def step_fault_text():
             n_lines == 2 and code == 0 if who == "as a client" else None)
 
 
-STEPS = [(step_quiet, 120), (step_runaway, 120), (step_culprit, 120), (step_fault_text, 60)]
+def survive(spare, library):
+    """Idle clients beside faults: the longest wait of one for its first answer."""
+    longest = 0
+    with mps.Service({"MPS_OVERSUBSCRIBE": "1", "MPS_SPARE_SERVER": spare},
+                     library=library) as service:
+        clients = [test_survivors.Survivor(service) for _ in range(4)]
+        for n in range(FAULTS):
+            time.sleep(1)
+            # Each is a different program, which need not wait.
+            code, out, err = service.run("fault", "run %d" % n, timeout=30)
+            need("the faulting program gets error 700", code == 0, out + err)
+            began = time.monotonic()
+            right = [test_survivors.goes_on(client) for client in clients]
+            need("idle clients survive, and compute right", all(right), service.server_log())
+            longest = max(longest, time.monotonic() - began)
+        save(service, "survivors" + spare)
+    return longest
+
+
+def step_survivors(library=None):
+    """Clients with a graph, streams, an event, a variable and pinned memory."""
+    for spare, bound_s in (("0", 1.0), ("1", 0.3)):
+        longest = survive(spare, library)
+        row("idle clients after a fault%s: the longest wait of four, s" % ", with a spare" * int(spare),
+            "%.2f" % longest, "at most %.1f" % bound_s, longest <= bound_s)
+
+
+STEPS = [(step_quiet, 120), (step_survivors, 120), (step_runaway, 120), (step_culprit, 120), (step_fault_text, 60)]
