@@ -10,6 +10,7 @@ calls takes longer than the work of the programs may, and a second more.
 """
 
 import collections
+import functools
 import math
 import os
 import re
@@ -41,7 +42,8 @@ KINDS = len(PROGRAMS) + 1 if LONG else len(PROGRAMS) // 2 + 1
 # With many objects, so that a kill often meets the replay.
 KILLED = ("graph_capture", "graph_update", "graph_random", "alloc_threads", "programmatic",
           "green_contexts")
-KILLS = 100 * LONG or 3
+KILLS = 100 * LONG or 5
+VICTIMS = (("old",), ("new",), ("daemon",), ("daemon", "old"), ("new", "daemon"))
 # In the background, with another share of the SMs at each launch.
 SHARES = {"MPS_TEST": "shares"}
 BACKGROUND = {"CUDA_MPS_CLIENT_PRIORITY": "2"}
@@ -190,42 +192,66 @@ def test_evicted():
     print("    %d moves" % moves)
 
 
-def restart_and_kill(service, client, victim, delay_s):
+def open_files(service, pid):
+    """How many descriptors of each kind the process has."""
+    return collections.Counter(re.sub(r":\[\d+\]", "", path).replace(service.folder, "")
+                               for path in mps.open_files(pid))
+
+
+def idle_files(service):
+    """Those of the daemon and of its server, when a client has come and gone."""
+    service.run_ok("resident", "1")
+    return [open_files(service, pid) for pid in (service.daemon.pid, service.server())]
+
+
+@functools.cache
+def nothing_left():
+    """The same of a new service."""
+    with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
+        wait_for("the files of a new service", lambda: idle_files(service) == idle_files(service))
+        return idle_files(service)
+
+
+def restart_and_kill(service, client, victims, delays_s):
     old = service.server()
     command = test_restart.begin_restart(service, old)
-    time.sleep(delay_s)
-    test_restart.kill_one(service, victim, old)
-    if victim == "daemon":
-        service.start()
+    for victim, delay_s in zip(victims, delays_s):
+        time.sleep(delay_s)
+        test_restart.kill_one(service, victim, old)
+        if victim == "daemon":
+            service.start()
     client.send_signal(signal.SIGCONT)
     command.wait(60)
 
 
-def killed_meanwhile(name, victim, dice):
+def killed_meanwhile(name, victims, dice):
     """Whether the program goes on. Otherwise it has the error that the end of a server brings."""
-    with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
+    spares = {"MPS_SPARE_SERVER": "1", "MPS_IDLE_S": "1"} if dice.random() < 0.3 else {}
+    with card.Card(CARD_MIB) as small, mps.Service(dict(small.settings, **spares)) as service:
         client = start(service, name)
         time.sleep(pause_s(dice))
         client.send_signal(signal.SIGSTOP)
         if client.poll() is None and service.servers():
-            restart_and_kill(service, client, victim, dice.uniform(0, 0.12))
+            restart_and_kill(service, client, victims, [dice.uniform(0, 0.12) for _ in victims])
         client.send_signal(signal.SIGCONT)
         code, out, err = service.finish(client, 120)
         is_well = (code, out) == (0, name + ": ok\n")
-        assert is_well or victim != "daemon" and re.search("server has ended|80[56]", out + err), (
-            name, victim, code, out, err)
+        assert is_well or victims != ("daemon",) and re.search(
+            "server has ended|80[56]", out + err), (name, victims, code, out, err)
         wait_for("one server at most", lambda: len(test_restart.servers_of(service)) <= 1)
         wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
+        if not spares:
+            wait_for("no descriptor to be left", lambda: idle_files(service) == nothing_left())
         return is_well
 
 
 def test_killed():
-    """The old server, the next one or the daemon ends at any moment of a move."""
+    """The old server, the next one or the daemon ends at any moment of a move, or two of them."""
     dice = harness.dice()
     went_on = collections.Counter()
     for i in range(KILLS):
-        victim = ("old", "new", "daemon")[i % 3]
-        went_on[victim] += killed_meanwhile(dice.choice(KILLED), victim, dice)
+        victims = VICTIMS[i % len(VICTIMS)]
+        went_on[" and ".join(victims)] += killed_meanwhile(dice.choice(KILLED), victims, dice)
     print("    %d kills; went on: %s" % (KILLS, dict(went_on)))
 
 
