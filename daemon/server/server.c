@@ -46,6 +46,7 @@ void server_set_deadline(struct server *server, uint64_t timeout_ms, const char 
 	if (server->n_kills > 0)
 		return;
 	server->overdue = overdue;
+	server->deadline_ms = uv_now(&server->daemon->loop) + timeout_ms;
 	uv_timer_start(&server->timer, on_server_overdue, timeout_ms, 0);
 }
 
@@ -289,8 +290,34 @@ void server_kill(struct server *server, const struct error_message *error)
 
 static const char continue_after_stop[] = "continue after it was stopped";
 
+/* What the server was to do by then counts again when it continues. */
+static void bound_stop(struct server *server, int number)
+{
+	uint64_t now = uv_now(&server->daemon->loop), end_ms = server_end_ms(server);
+	uint64_t left_ms =
+		server->overdue ? server->deadline_ms - MIN(now, server->deadline_ms) : 0;
+
+	if (server->overdue && left_ms <= end_ms)
+		return;
+	tenant_log(server->tenant, ABOUT(server),
+		"Server %d was stopped by signal %d (%s): it has %d s to continue", server->pid,
+		number, strsignal(number), (int)(end_ms / 1000));
+	server->held_overdue = server->overdue;
+	server->held_ms = left_ms;
+	server_set_deadline(server, end_ms, continue_after_stop);
+}
+
+static void unbound_stop(struct server *server)
+{
+	tenant_log(server->tenant, ABOUT(server), "Server %d continues", server->pid);
+	if (server->held_overdue)
+		server_set_deadline(server, server->held_ms, server->held_overdue);
+	else
+		server_clear_deadline(server);
+}
+
 /*
- * A stopped server would hold up its clients and every new one. Stops by a
+ * A stopped server would hold up its clients and every new one, also while it starts. Stops by a
  * tracer (a debugger) are reported only to the tracer.
  */
 void server_check_stopped(struct server *server)
@@ -301,16 +328,10 @@ void server_check_stopped(struct server *server)
 		waitid(P_PID, (id_t)server->pid, &info, WSTOPPED | WCONTINUED | WNOHANG) < 0 ||
 		info.si_pid == 0 || server->n_kills > 0)
 		return;
-	if (info.si_code == CLD_STOPPED && !server->overdue) {
-		tenant_log(server->tenant, ABOUT(server),
-			"Server %d was stopped by signal %d (%s): it has %d s to continue",
-			server->pid, info.si_status, strsignal(info.si_status),
-			(int)(server_end_ms(server) / 1000));
-		server_set_deadline(server, server_end_ms(server), continue_after_stop);
-	} else if (info.si_code == CLD_CONTINUED && server->overdue == continue_after_stop) {
-		tenant_log(server->tenant, ABOUT(server), "Server %d continues", server->pid);
-		server_clear_deadline(server);
-	}
+	if (info.si_code == CLD_STOPPED && server->overdue != continue_after_stop)
+		bound_stop(server, info.si_status);
+	else if (info.si_code == CLD_CONTINUED && server->overdue == continue_after_stop)
+		unbound_stop(server);
 }
 
 /* ---- its start */

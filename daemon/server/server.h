@@ -59,6 +59,9 @@ struct server {
 	unsigned n_shutdowns_sent; /* 1: it was sent the polite shutdown, 2: the forced one */
 	unsigned n_kills;          /* signals sent after its deadline */
 	const char *overdue;       /* what the deadline is for; NULL: there is none */
+	uint64_t deadline_ms;      /* by the loop's clock */
+	const char *held_overdue;  /* the same before a signal stopped it: ... */
+	uint64_t held_ms;          /* ... what was left of the time */
 	struct conn *conn;         /* not owned; NULL while it has no connection */
 	struct devices devices;    /* that it has reported */
 	struct settings default_commands; /* the daemon's when the server started */

@@ -14,7 +14,7 @@ import time
 import harness
 import mps
 import session
-from harness import contains, equal, need_mounts, need_root, wait_for
+from harness import SLOW, contains, equal, need_mounts, need_root, wait_for
 
 
 def test_server_killed():
@@ -40,6 +40,31 @@ def test_server_stopped_does_not_block_quit():
         os.kill(server, signal.SIGSTOP)
         service.command("quit", "-t", "1", timeout=60)
         wait_for("the end of all", lambda: not service.processes())
+
+
+def test_starting_server_stopped():
+    """The waiting client gets the next server, long before the time of a start is over."""
+    with mps.Service({"MPS_GRACE_MS": "0"}) as service:
+        service.switch.set(1, mps.Switch.STALL, 1000, only="cuInit")
+        client = service.popen("process1")
+        server = service.server()
+        os.kill(server, signal.SIGSTOP)
+        began = time.monotonic()
+        code, out, err = service.finish(client, 40)
+        equal(code, 0, out + err)
+        assert service.server() != server and time.monotonic() - began < 30 * SLOW
+        # A short stop changes nothing.
+        service.command("shutdown_server", str(service.server()))
+        wait_for("its end", lambda: not service.servers())
+        service.switch.set(1, mps.Switch.STALL, 1000, only="cuInit")
+        client = service.popen("process1")
+        server = service.server()
+        os.kill(server, signal.SIGSTOP)
+        service.wait_for_log("Server %d was stopped by signal" % server, "control")
+        os.kill(server, signal.SIGCONT)
+        service.wait_for_log("Server %d continues" % server, "control")
+        equal(service.finish(client)[0], 0)
+        equal(service.server(), server)
 
 
 def test_server_stopped():
