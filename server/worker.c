@@ -370,8 +370,10 @@ static void worker_rest(struct session *session, int *sleep_ms)
 		each_part(session_parts, poll, session);
 	if (fault_get() != CUDA_SUCCESS)
 		return;
-	if (streams_poll(session))
+	if (streams_poll(session)) {
 		each_part(session_parts, trim, session, *sleep_ms == SLEEP_MAX_MS);
+		each_part(session_parts, keep, session);
+	}
 	session_set_at_work(session, streams_are_at_work(session));
 }
 

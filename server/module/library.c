@@ -228,9 +228,13 @@ static bool may_move(const struct session *session)
 /* Looks, while work of the session ends, what can be given back then. */
 static void libraries_poll(struct session *session)
 {
-	if (session->busy)
-		return;
-	placements_flush(session);
+	if (!session->busy)
+		placements_flush(session);
+}
+
+/* Not from poll(), which is also called while a message writes a constant. */
+static void libraries_keep(struct session *session)
+{
 	if (may_move(session))
 		constants_keep(session);
 }
@@ -277,6 +281,7 @@ static CUresult add_variable(struct session *session, struct library *library,
 	struct session_device *sdev, uint64_t real, uint64_t size, uint64_t *address)
 {
 	bool is_again = recorded_is_replay(session);
+	uint64_t known = is_again ? 0 : ranges_address_of(&session->variables, library, real);
 	struct range range = {.address = is_again ? recorded_answer(session) : real,
 		.size = size,
 		.real = real,
@@ -284,11 +289,18 @@ static CUresult add_variable(struct session *session, struct library *library,
 		.id = library->id,
 		.device = sdev->device->ordinal,
 		.is_variable = true};
-	CUresult result =
-		is_again ? constants_restore(session, library, sdev, range.address, size, real)
-			 : CUDA_SUCCESS;
-	int r = result == CUDA_SUCCESS ? ranges_add(&session->variables, &range) : 0;
+	CUresult result = CUDA_SUCCESS;
+	int r = 0;
 
+	/* One address for one variable, also after a move. */
+	if (known) {
+		*address = known;
+		return CUDA_SUCCESS;
+	}
+	if (is_again)
+		result = constants_restore(session, library, sdev, range.address, size, real);
+	if (result == CUDA_SUCCESS)
+		r = ranges_add(&session->variables, &range);
 	library->has_constants = true;
 	/* Before a move, another one had that address, by which the client knows it. */
 	if (r == -EEXIST)
@@ -477,5 +489,6 @@ const struct session_part libraries_part = {
 	.is_recorded = true,
 	.is_settled = libraries_are_settled,
 	.poll = libraries_poll,
+	.keep = libraries_keep,
 	.end = libraries_free,
 };

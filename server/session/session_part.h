@@ -51,12 +51,18 @@ struct session_part {
 	void (*rest)(struct session *session);
 
 	/*
-	 * The worker, whose ring is empty: whether the part needs no poll() and no trim().
+	 * The worker, whose ring is empty: whether the part needs no poll(), trim() or keep().
 	 */
 	bool (*is_settled)(const struct session *session);
 
 	/* The worker, again and again until all parts are settled: looks what has ended. */
 	void (*poll)(struct session *session);
+
+	/*
+	 * The worker between two messages, when no work of the session is on any GPU, until all
+	 * parts are settled: copies what a fault of the GPU would take.
+	 */
+	void (*keep)(struct session *session);
 
 	/*
 	 * The worker: no work of the session is on any GPU. Gives back what it keeps unused; `all':

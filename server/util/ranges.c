@@ -83,6 +83,14 @@ static struct range *find(const struct ranges *ranges, uint64_t address, uint64_
 	return range && range_ok(address - range->address, size, range->size) ? range : NULL;
 }
 
+uint64_t ranges_address_of(const struct ranges *ranges, const void *owner, uint64_t real)
+{
+	for (uint32_t i = 0; i < ranges->n; i++)
+		if (ranges->list[i].real == real && ranges->list[i].owner == owner)
+			return ranges->list[i].address;
+	return 0;
+}
+
 void ranges_note_graph(struct ranges *ranges, uint64_t address)
 {
 	struct range *range = find(ranges, address, 1);

@@ -44,6 +44,9 @@ int ranges_add(struct ranges *ranges, const struct range *range);
 /* Removes all ranges of `owner'. */
 void ranges_remove(struct ranges *ranges, const void *owner);
 
+/* The address by which the session knows what lies at `real'; 0: the owner has no such range. */
+uint64_t ranges_address_of(const struct ranges *ranges, const void *owner, uint64_t real);
+
 /* A node of a graph names the range with that byte, if there is one. */
 void ranges_note_graph(struct ranges *ranges, uint64_t address);
 

@@ -197,8 +197,37 @@ static void test_not_kept(void **state)
 	n = fake_calls.copies;
 	library_set_reason(harness.session, library(), PLACED_BY_DRIVER);
 	assert_true(libraries_part.is_settled(harness.session));
-	libraries_part.poll(harness.session);
+	libraries_part.keep(harness.session);
 	assert_int_equal(fake_calls.copies, n);
+}
+
+/* A message that makes space looks at all parts before it writes. */
+static void test_written_meanwhile(void **state)
+{
+	unsigned n;
+
+	(void)state;
+	load();
+	n = fake_calls.copies;
+	each_part(session_parts, poll, harness.session);
+	assert_int_equal(fake_calls.copies, n);
+	assert_false(constants_are_kept(harness.session));
+}
+
+/* Whose address the client asks for again after a move. */
+static void test_one_address(void **state)
+{
+	struct ranges *variables = &harness.session->variables;
+	const uint64_t real = load();
+	uint64_t address, size;
+
+	(void)state;
+	variables->list[0].address = ELSEWHERE;
+	assert_int_equal(
+		send_library_global(LIBRARY, 0, "a constant", &address, &size), CUDA_SUCCESS);
+	assert_int_equal(address, ELSEWHERE);
+	assert_int_equal(variables->n, 1);
+	assert_int_equal(memory_find(harness.session, ELSEWHERE, 1), real);
 }
 
 static void test_too_large(void **state)
@@ -223,6 +252,8 @@ int main(void)
 		TEST(test_kept),
 		TEST(test_kept_in_graph),
 		TEST(test_not_kept),
+		TEST(test_one_address),
+		TEST(test_written_meanwhile),
 		TEST(test_too_large),
 	};
 
