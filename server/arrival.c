@@ -26,6 +26,7 @@
 #include "server/util/thread.h"
 #include "server/session/session.h"
 #include "server/session/session_move.h"
+#include "server/session/session_part.h"
 #include "server/share/eviction.h"
 #include "server/link/client.h"
 #include "server/link/daemon_link.h"
@@ -128,6 +129,13 @@ static void *run_thread(_unused_ void *arg)
 		if (ring_has_whole(&session->receiver))
 			atomic_fetch_or(&session->memory_wanted, WANTED_KEPT);
 		/* The context is current for this thread, not for the worker. */
+		session->current = NULL;
+	}
+	for (struct arrival *arrival = arrivals.list; arrival; arrival = arrival->next) {
+		struct session *session = arrival->conn->session;
+
+		if (arrival->result == 0)
+			arrival->result = session_parts_join(session);
 		session->current = NULL;
 	}
 	uv_async_send(&arrivals.ended);

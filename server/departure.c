@@ -439,6 +439,50 @@ static bool are_rescued(struct server *server, bool is_late)
 	return false;
 }
 
+/* Others that do not move, or have ended since it was ready, have what it needs. */
+static bool lacks_others(const struct server *server, const struct client_conn *conn)
+{
+	const struct session *session = conn->session;
+
+	if (conn->is_inactive || conn->stays_behind)
+		return false;
+	for (const struct client_conn *other = server->conns; other; other = other->next)
+		if (other->stays_behind && session_parts_need(session, other->session))
+			return true;
+	return session_parts_need(session, NULL);
+}
+
+static struct client_conn *find_lacking(const struct server *server)
+{
+	struct client_conn *conn = server->conns;
+
+	while (conn && !lacks_others(server, conn))
+		conn = conn->next;
+	return conn;
+}
+
+static void leave_behind(struct client_conn *conn, const char *why)
+{
+	log_line("Client " SESSION_NAME " ends with this server: %s",
+		SESSION_NAME_ARGS(conn->session), why);
+	conn->stays_behind = true;
+}
+
+/* When all are at rest: whether what they need moves with them. */
+static bool are_complete(struct server *server)
+{
+	struct client_conn *conn;
+
+	while ((conn = find_lacking(server))) {
+		if (!departure.force) {
+			stay(server, conn->pid, "it uses memory of a client that has ended");
+			return false;
+		}
+		leave_behind(conn, "it uses memory of a client that ends");
+	}
+	return true;
+}
+
 /* Whether all clients are ready. May end the departure. */
 static bool are_ready(struct server *server)
 {
@@ -468,11 +512,9 @@ static bool are_ready(struct server *server)
 			stay(server, conn->pid, why);
 			return false;
 		}
-		log_line("Client " SESSION_NAME " ends with this server: %s",
-			SESSION_NAME_ARGS(conn->session), why);
-		conn->stays_behind = true;
+		leave_behind(conn, why);
 	}
-	return true;
+	return are_complete(server);
 }
 
 /* Without its ID, the next server would not know the group. */

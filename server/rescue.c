@@ -11,6 +11,7 @@
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/session/session_part.h"
 #include "server/link/client.h"
 #include "server/link/daemon_link.h"
 #include "server/link/fault_report.h"
@@ -51,6 +52,15 @@ static void give_up(struct server *server, struct client_conn *conn, const char 
 	session_notify_fault(conn->session, fault_get(), fault_report_pid(&server->fault_report));
 }
 
+/* The client is ready. What it needs of others moves only if these survive, too. */
+static bool lacks_others(const struct server *server, const struct session *session)
+{
+	for (const struct client_conn *other = server->conns; other; other = other->next)
+		if (!rescue_takes(other) && session_parts_need(session, other->session))
+			return true;
+	return session_parts_need(session, NULL);
+}
+
 /* Why the client does not survive, as far as that is known; NULL: it does. */
 static const char *find_reason(
 	const struct server *server, const struct client_conn *conn, uint64_t ms)
@@ -61,6 +71,8 @@ static const char *find_reason(
 		return "the address of the fault is in its memory";
 	if (state == DEPARTURE_STAYS)
 		return conn->session->stays;
+	if (state == DEPARTURE_PACKED && lacks_others(server, conn->session))
+		return "it uses memory of a client that does not survive";
 	return state == DEPARTURE_PACKED || ms < FAULT_LINGER_MS
 		       ? NULL
 		       : "a call of the driver does not return";
@@ -74,9 +86,11 @@ bool rescue_look(struct server *server)
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
 		const char *why = rescue_takes(conn) ? find_reason(server, conn, ms) : NULL;
 
-		if (why)
+		if (why) {
 			give_up(server, conn, why);
-		else if (rescue_takes(conn))
+			/* Others may need it. */
+			is_ready = false;
+		} else if (rescue_takes(conn))
 			is_ready &= atomic_load(&conn->session->departure) == DEPARTURE_PACKED;
 		/* Its worker says what it has launched last. */
 		else if (ms < FAULT_LINGER_MS)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "lock.h"
+#include "server/util/pack.h"
 #include "server/util/token.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
@@ -42,7 +43,9 @@ struct share {
 /* A share that a session has open, or has closed while earlier work still runs. */
 struct opened {
 	struct opened *next;
-	struct share *share;
+	struct share *share; /* NULL: of a session that comes with this one, by the next ones */
+	struct token token;
+	uint64_t address, size;
 	bool is_closing;
 	struct fence fence;
 };
@@ -167,8 +170,8 @@ static struct share *share_of(uint32_t owner, uint64_t address)
 	return share;
 }
 
-static CUresult share_new(
-	struct session *session, struct session_device *sdev, uint64_t address, uint64_t size)
+static CUresult share_new(struct session *session, struct session_device *sdev, uint64_t address,
+	uint64_t size, const struct token *token)
 {
 	struct share *share;
 
@@ -187,10 +190,7 @@ static CUresult share_new(
 		account_free(share);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	if (!token_make(&share->token)) {
-		account_free(share);
-		return CUDA_ERROR_OPERATING_SYSTEM;
-	}
+	share->token = *token;
 	lock_take(&lock);
 	LIST_PUSH(shares, share);
 	lock_release(&lock);
@@ -204,6 +204,7 @@ CUresult do_ipc_memory_export(
 	struct owner owner = owner_of(address);
 	struct session_device *sdev = session_device_get(session, owner.device);
 	struct share *share;
+	struct token token;
 	CUresult result = CUDA_SUCCESS;
 
 	if (owner.session != session->id || !sdev || !arena_has(&sdev->arena, address, size))
@@ -214,7 +215,8 @@ CUresult do_ipc_memory_export(
 	if (!share && session->n_shares >= SHARES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!share)
-		result = share_new(session, sdev, address, size);
+		result = token_make(&token) ? share_new(session, sdev, address, size, &token)
+					    : CUDA_ERROR_OPERATING_SYSTEM;
 	if (result != CUDA_SUCCESS)
 		return result;
 	lock_take(&lock);
@@ -268,7 +270,8 @@ static struct opened *find_opened(const struct session *session, uint64_t addres
 {
 	struct opened *opened = session->opened;
 
-	while (opened && (opened->is_closing || opened->share->address != address))
+	while (opened &&
+		(!opened->share || opened->is_closing || opened->share->address != address))
 		opened = opened->next;
 	return opened;
 }
@@ -290,7 +293,8 @@ static CUresult ipc_grant_access(const struct session *session, const struct dev
 
 	for (const struct opened *opened = session->opened; opened && result == CUDA_SUCCESS;
 		opened = opened->next)
-		result = share_grant_access(opened->share, device);
+		if (opened->share)
+			result = share_grant_access(opened->share, device);
 	return result;
 }
 
@@ -306,31 +310,42 @@ static CUresult share_prepare(struct session *session, const struct share *share
 	return result;
 }
 
-CUresult do_ipc_memory_open(struct session *session, const uint64_t token[2], uint64_t *ret_address,
-	uint64_t *ret_size, uint32_t *ret_device)
+/* The client may use the share, which was opened, at its address. An error closes the share. */
+static CUresult share_enter(struct session *session, struct opened *opened, struct share *share)
 {
-	struct share *share = NULL;
-	struct opened *opened;
-	struct range range;
-	CUresult result = share_open(session, token, &share);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	range = (struct range){.address = share->address,
+	struct range range = {.address = share->address,
 		.size = share->size,
 		.real = share->address,
 		.owner = share};
-	opened = account_alloc(session->account, sizeof(*opened), 0);
-	result = opened ? share_prepare(session, share) : CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult result = share_prepare(session, share);
+
 	if (result == CUDA_SUCCESS && (find_opened(session, share->address) ||
 					      ranges_add(&session->variables, &range) < 0))
 		result = CUDA_ERROR_MAP_FAILED;
 	if (result != CUDA_SUCCESS) {
 		share_close(session, share);
-		account_free(opened);
 		return result;
 	}
 	opened->share = share;
+	opened->token = share->token;
+	opened->address = share->address;
+	opened->size = share->size;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_ipc_memory_open(struct session *session, const uint64_t token[2], uint64_t *ret_address,
+	uint64_t *ret_size, uint32_t *ret_device)
+{
+	struct share *share = NULL;
+	struct opened *opened = account_alloc(session->account, sizeof(*opened), 0);
+	CUresult result = opened ? share_open(session, token, &share) : CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (result == CUDA_SUCCESS)
+		result = share_enter(session, opened, share);
+	if (result != CUDA_SUCCESS) {
+		account_free(opened);
+		return result;
+	}
 	LIST_PUSH(session->opened, opened);
 	*ret_address = share->address;
 	*ret_size = share->size;
@@ -399,7 +414,8 @@ static void ipc_end(struct session *session, bool device_lost)
 		struct opened *opened = LIST_POP(session->opened);
 
 		fence_fini(&opened->fence, device_lost);
-		share_close(session, opened->share);
+		if (opened->share)
+			share_close(session, opened->share);
 		account_free(opened);
 	}
 	session->n_closing = 0;
@@ -412,14 +428,147 @@ static bool ipc_is_settled(const struct session *session)
 	return session->n_closing == 0;
 }
 
-static const char *ipc_obstacle(struct session *session)
+/* ---- to another server */
+
+/* The memory of a session that has ended has nobody who moves it. */
+static bool ipc_needs(const struct session *session, const struct session *other)
 {
-	return session->opened || session->n_shares > 0 ? "it shares memory with another client"
-							: NULL;
+	lock_hold(&lock);
+
+	for (const struct opened *opened = session->opened; opened; opened = opened->next)
+		if (opened->share &&
+			(opened->share->is_revoked || (other && opened->share->owner == other->id)))
+			return true;
+	return false;
+}
+
+static const char *ipc_stays(const struct session *session)
+{
+	return ipc_needs(session, NULL) ? "it uses memory of a client that has ended" : NULL;
+}
+
+static void pack_one(struct pack *pack, const struct token *token, uint64_t address, uint64_t size)
+{
+	pack_put(pack, token, sizeof(*token));
+	pack_put_number(pack, address);
+	pack_put_number(pack, size);
+}
+
+static int ipc_pack(struct session *session, struct pack *pack)
+{
+	uint64_t n = 0;
+
+	lock_hold(&lock);
+	pack_put_number(pack, session->n_shares);
+	for (const struct share *share = shares; share; share = share->next)
+		if (share->owner == session->id && !share->is_revoked)
+			pack_one(pack, &share->token, share->address, share->size);
+	for (const struct opened *opened = session->opened; opened; opened = opened->next)
+		n++;
+	pack_put_number(pack, n);
+	for (const struct opened *opened = session->opened; opened; opened = opened->next)
+		pack_one(pack, &opened->token, opened->address, opened->size);
+	return session->n_closing > 0 ? -EBUSY : 0;
+}
+
+/* Memory of the device space, and no more than a GPU can have. */
+static bool unpack_one(struct pack *pack, struct opened *ret_opened)
+{
+	pack_get(pack, &ret_opened->token, sizeof(ret_opened->token));
+	ret_opened->address = pack_get_number(pack, DEVICE_SPACE_END);
+	ret_opened->size = pack_get_number(pack, DEVICE_SPACE_END - DEVICE_SPACE);
+	return !pack->is_bad && ret_opened->size > 0 && ret_opened->address >= DEVICE_SPACE &&
+	       ret_opened->size <= DEVICE_SPACE_END - ret_opened->address;
+}
+
+static int unpack_share(struct session *session, struct pack *pack, bool is_check)
+{
+	struct opened packed;
+	struct session_device *sdev;
+	struct owner owner;
+
+	if (!unpack_one(pack, &packed))
+		return -EBADMSG;
+	if (is_check)
+		return 0;
+	owner = owner_of(packed.address);
+	sdev = owner.session == session->id ? session_device_get(session, owner.device) : NULL;
+	if (!sdev || !arena_has(&sdev->arena, packed.address, packed.size))
+		return -EBADMSG;
+	return share_new(session, sdev, packed.address, packed.size, &packed.token) == CUDA_SUCCESS
+		       ? 0
+		       : -ENOMEM;
+}
+
+static int unpack_opened(struct session *session, struct pack *pack, bool is_check)
+{
+	struct opened packed = {0}, *opened;
+
+	if (!unpack_one(pack, &packed))
+		return -EBADMSG;
+	if (is_check)
+		return 0;
+	opened = account_alloc(session->account, sizeof(*opened), 0);
+	if (!opened)
+		return -ENOMEM;
+	*opened = packed;
+	LIST_PUSH(session->opened, opened);
+	return 0;
+}
+
+static int unpack_all(struct session *session, struct pack *pack, bool is_check)
+{
+	uint64_t n = pack_get_number(pack, SHARES_MAX);
+	int r = 0;
+
+	for (uint64_t i = 0; i < n && r == 0; i++)
+		r = unpack_share(session, pack, is_check);
+	n = r == 0 ? pack_get_number(pack, UINT32_MAX) : 0;
+	for (uint64_t i = 0; i < n && r == 0; i++)
+		r = unpack_opened(session, pack, is_check);
+	return pack->is_bad ? -EBADMSG : r;
+}
+
+static int ipc_check(struct session *session, struct pack *pack)
+{
+	return unpack_all(session, pack, true);
+}
+
+static int ipc_unpack(struct session *session, struct pack *pack)
+{
+	return unpack_all(session, pack, false);
+}
+
+/* As the client would open it, where it has been. */
+static int join_one(struct session *session, struct opened *opened)
+{
+	struct share *share = NULL;
+
+	if (share_open(session, opened->token.words, &share) != CUDA_SUCCESS)
+		return -ENXIO;
+	if (share->address != opened->address || share->size != opened->size) {
+		share_close(session, share);
+		return -EBADMSG;
+	}
+	return share_enter(session, opened, share) == CUDA_SUCCESS ? 0 : -EIO;
+}
+
+static int ipc_join(struct session *session)
+{
+	int r = 0;
+
+	for (struct opened *opened = session->opened; opened && r == 0; opened = opened->next)
+		r = join_one(session, opened);
+	return r;
 }
 
 const struct session_part ipc_part = {
-	.obstacle = ipc_obstacle,
+	.stays = ipc_stays,
+	.needs = ipc_needs,
+	.pack = ipc_pack,
+	.check = ipc_check,
+	.unpack = ipc_unpack,
+	.join = ipc_join,
 	.is_settled = ipc_is_settled,
 	.poll = ipc_poll,
 	.end = ipc_end,

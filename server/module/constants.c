@@ -54,7 +54,8 @@ static bool is_too_large(const struct session *session)
 	uint64_t total = 0;
 
 	for (uint32_t i = 0; i < session->variables.n && total <= CONSTANTS_MAX; i++)
-		total += MAX(session->variables.list[i].size, CONSTANT_MIN);
+		if (session->variables.list[i].is_variable)
+			total += MAX(session->variables.list[i].size, CONSTANT_MIN);
 	return total > CONSTANTS_MAX;
 }
 

@@ -108,3 +108,21 @@ int session_parts_unpack(struct session *session, struct pack *pack)
 			r = session_parts[i]->unpack(session, pack);
 	return r;
 }
+
+int session_parts_join(struct session *session)
+{
+	int r = 0;
+
+	for (unsigned i = 0; session_parts[i] && r == 0; i++)
+		if (session_parts[i]->join)
+			r = session_parts[i]->join(session);
+	return r;
+}
+
+bool session_parts_need(const struct session *session, const struct session *other)
+{
+	for (unsigned i = 0; session_parts[i]; i++)
+		if (session_parts[i]->needs && session_parts[i]->needs(session, other))
+			return true;
+	return false;
+}

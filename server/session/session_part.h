@@ -108,6 +108,18 @@ struct session_part {
 	int (*unpack)(struct session *session, struct pack *pack);
 
 	/*
+	 * The same, after all sessions that come with it were unpacked: finds what others of them
+	 * share with it. 0 or -errno.
+	 */
+	int (*join)(struct session *session);
+
+	/*
+	 * The loop, while both sessions are at rest: whether this one cannot move because the other
+	 * one does not, or one that has ended (`other' may be NULL).
+	 */
+	bool (*needs)(const struct session *session, const struct session *other);
+
+	/*
 	 * The worker: frees what the session has in the driver; if the device is lost, only the
 	 * server's own memory.
 	 */
@@ -149,5 +161,7 @@ const char *session_parts_stay(const struct session *session);
 int session_parts_pack(struct session *session, struct pack *pack);
 int session_parts_check(struct session *session, struct pack *pack);
 int session_parts_unpack(struct session *session, struct pack *pack);
+int session_parts_join(struct session *session);
+bool session_parts_need(const struct session *session, const struct session *other);
 
 #endif

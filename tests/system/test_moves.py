@@ -47,6 +47,7 @@ VICTIMS = (("old",), ("new",), ("daemon",), ("daemon", "old"), ("new", "daemon")
 # In the background, with another share of the SMs at each launch.
 SHARES = {"MPS_TEST": "shares"}
 BACKGROUND = {"CUDA_MPS_CLIENT_PRIORITY": "2"}
+SHARING = ("ipc_memory",)
 SHARED = ("graph_random", "stream_overlap", "thread_streams")
 REFUSED = re.compile(r"keeps its clients: client \d+ cannot move: (.*)")
 
@@ -190,6 +191,15 @@ def test_evicted():
     assert "cannot go on" not in log, re.findall(".*cannot go on.*", log)
     assert moves > 0
     print("    %d moves" % moves)
+
+
+def test_shared():
+    """Two processes that share memory move together."""
+    dice = harness.dice()
+    with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
+        for name in SHARING:
+            wait_for("a move", lambda: "" in run_moving(service, name, dice))
+        assert "cannot go on" not in service.server_log(), service.server_log()
 
 
 def open_files(service, pid):

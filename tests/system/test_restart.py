@@ -73,6 +73,65 @@ while True:
 """
 
 
+# Memory that two processes share: each line says what to do with it.
+SHARER = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+SIZE = 300000
+class Handle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * 64)]
+context, memory, handle = ctypes.c_void_p(), ctypes.c_uint64(), Handle()
+host = (ctypes.c_ubyte * SIZE)()
+call = lambda name, *args: getattr(cuda, name)(*args)
+def must(name, *args):
+    assert call(name, *args) == 0, name
+def do(word, argument):
+    global handle
+    if word == "give":
+        must("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(SIZE))
+        must("cuIpcGetMemHandle", ctypes.byref(handle), memory)
+        return bytes(handle.bytes).hex()
+    if word == "again":
+        must("cuIpcGetMemHandle", ctypes.byref(handle), memory)
+        return bytes(handle.bytes).hex()
+    if word == "take":
+        handle = Handle.from_buffer_copy(bytes.fromhex(argument))
+        return call("cuIpcOpenMemHandle_v2", ctypes.byref(memory), handle, 1)
+    if word == "close":
+        return call("cuIpcCloseMemHandle", memory)
+    if word == "free":
+        return call("cuMemFree_v2", memory)
+    if word == "fill":
+        return call("cuMemsetD8_v2", memory, int(argument), ctypes.c_size_t(SIZE)) or call("cuCtxSynchronize")
+    must("cuMemcpyDtoH_v2", host, memory, ctypes.c_size_t(SIZE))
+    return min(host) if min(host) == max(host) else "mixed"
+must("cuInit", 0)
+must("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+must("cuCtxSetCurrent", context)
+print("ready", flush=True)
+while True:
+    word, _, argument = input().partition(" ")
+    print(do(word, argument), flush=True)
+"""
+
+
+class Sharer:
+    """A client that does what it is told."""
+
+    def __init__(self, service):
+        self.process = service.popen(sys.executable, "-c", SHARER, stdin=subprocess.PIPE)
+        equal(self.process.stdout.readline(), "ready\n")
+
+    def do(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class Resident:
     """A client with memory, which checks it when it is asked to."""
 
@@ -138,6 +197,49 @@ def test_evicted_memory_moves():
             worker.ask()
             worker.end()
         wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
+
+
+def test_shared_memory():
+    """It is shared as before, under the same handle, until the last client has closed it."""
+    with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
+        giver, taker, other = (Sharer(service) for _ in range(3))
+        handle = giver.do("give")
+        equal(giver.do("fill", 1), "0")
+        equal(taker.do("take", handle), "0")
+        for i in range(3):
+            # Without a call of theirs between, and with one.
+            for _ in range(1 + i % 2):
+                restart(service)
+            equal(taker.do("look"), str(2 * i + 1))
+            equal(taker.do("fill", 2 * i + 2), "0")
+            restart(service)
+            equal(giver.do("look"), str(2 * i + 2))
+            equal(giver.do("fill", 2 * i + 3), "0")
+        equal(giver.do("again"), handle)
+        equal(other.do("take", handle), "0")
+        equal((other.do("look"), giver.do("free")), ("7", "0"))
+        restart(service)
+        # Those that have it open keep it.
+        equal((taker.do("look"), taker.do("close"), other.do("look")), ("7", "0", "7"))
+        equal(other.do("close"), "0")
+        for each in giver, taker, other:
+            each.kill()
+        wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
+
+
+def test_memory_of_an_ended_client():
+    with mps.Service() as service:
+        giver, taker = (Sharer(service) for _ in range(2))
+        handle = giver.do("give")
+        equal((giver.do("fill", 5), taker.do("take", handle)), ("0", "0"))
+        restart(service)
+        giver.kill()
+        wait_for("its end", lambda: service.clients(service.server()) == [taker.process.pid])
+        reply = service.command("restart_server", str(service.server()), check=False)
+        contains(reply.stdout + reply.stderr, "cannot move: it uses memory of a client that has ended")
+        equal((taker.do("look"), taker.do("close")), ("5", "0"))
+        restart(service)
+        equal(taker.do("give") != "", True)
 
 
 def test_work_goes_on():

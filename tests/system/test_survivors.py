@@ -93,6 +93,20 @@ def test_survivors():
         wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
 
 
+def test_shared_memory():
+    """Two idle clients share their memory afterwards, too."""
+    with mps.Service(PLACED) as service:
+        giver, taker = (test_restart.Sharer(service) for _ in range(2))
+        equal((taker.do("take", giver.do("give")), giver.do("fill", 7)), ("0", "0"))
+        for value in 7, 8:
+            old = service.server()
+            fault(service)
+            next_server(service, old)
+            equal(taker.do("look"), str(value))
+            equal(giver.do("fill", value + 1), "0")
+        equal(taker.do("look"), "9")
+
+
 def test_spare():
     """The spare of the server is the next one."""
     with mps.Service(dict(PLACED, MPS_SPARE_SERVER="1")) as service:

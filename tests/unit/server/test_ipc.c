@@ -12,6 +12,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/util/pack.h"
+#include "server/session/session_part.h"
+#include "server/driver/owner.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"
@@ -110,11 +113,96 @@ static void test_events(void **state)
 	assert_int_equal(settle(), CUDA_SUCCESS);
 }
 
+/* What another server gets: counts and addresses by their places. */
+enum {
+	N_SHARES = 0,
+	SHARE_TOKEN = 1,
+	SHARE_ADDRESS = 3,
+	SHARE_SIZE = 4,
+	N_OPENED = 5,
+	OPENED_TOKEN = 6,
+	OPENED_ADDRESS = 8,
+	OPENED_SIZE = 9,
+	WORDS = 10,
+};
+
+static const struct row {
+	const char *what;
+	unsigned at;
+	uint64_t value; /* is added */
+	int check, unpack, join;
+} rows[] = {
+	{"nothing is wrong", WORDS, 0, 0, 0, 0},
+	{"one share more", N_SHARES, 1, -EBADMSG, -EBADMSG, 0},
+	{"too many", N_SHARES, UINT32_MAX, -EBADMSG, -EBADMSG, 0},
+	{"another address", SHARE_ADDRESS, 64, 0, 0, -EBADMSG},
+	{"memory that is not there", SHARE_ADDRESS, 64 * MIB, 0, -EBADMSG, 0},
+	{"memory of nobody", SHARE_ADDRESS, VA_WINDOW, 0, -EBADMSG, 0},
+	{"an address of the host", SHARE_ADDRESS, DEVICE_SPACE_END, -EBADMSG, -EBADMSG, 0},
+	{"no size", SHARE_SIZE, -MIB, -EBADMSG, -EBADMSG, 0},
+	{"a size that is too large", SHARE_SIZE, 64 * MIB, 0, -EBADMSG, 0},
+	{"one more that is open", N_OPENED, 1, -EBADMSG, -EBADMSG, 0},
+	{"another token", OPENED_TOKEN, 1, 0, 0, -ENXIO},
+	{"open at another address", OPENED_ADDRESS, 64, 0, 0, -EBADMSG},
+	{"open with another size", OPENED_SIZE, 64, 0, 0, -EBADMSG},
+	{"open below all memory", OPENED_ADDRESS, -DEVICE_SPACE, -EBADMSG, -EBADMSG, 0},
+};
+
+static void check_row(const struct row *row, const struct pack *packed, uid_t uid)
+{
+	struct session *session = harness.session;
+	struct pack pack = *packed, copy;
+	uint64_t words[WORDS + 1];
+	int r;
+
+	assert_int_equal(packed->size, WORDS * sizeof(uint64_t));
+	memcpy(words, packed->bytes, packed->size);
+	words[row->at] += row->value;
+	pack.bytes = (uint8_t *)words;
+	copy = pack;
+	assert_int_equal(ipc_part.check(session, &copy), row->check);
+	r = ipc_part.unpack(session, &pack);
+	assert_int_equal(r, row->unpack);
+	/* It is another session there. */
+	session->id++;
+	session->uid += uid;
+	if (r == 0)
+		assert_int_equal(ipc_part.join(session), uid ? -ENXIO : row->join);
+	session->uid -= uid;
+	session->id--;
+	ipc_part.end(session, false);
+	session->n_shares = 0;
+}
+
+static void test_moves(void **state)
+{
+	struct pack pack = {0};
+	uint64_t token[2], address, size;
+	uint32_t device;
+
+	(void)state;
+	assert_int_equal(send_ipc_memory_export(memory, MIB, token), CUDA_SUCCESS);
+	harness.session->id++;
+	assert_int_equal(send_ipc_memory_open(token, &address, &size, &device), CUDA_SUCCESS);
+	harness.session->id--;
+	assert_int_equal(ipc_part.pack(harness.session, &pack), 0);
+	send_ipc_memory_close(memory);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	ipc_part.end(harness.session, false);
+	harness.session->n_shares = 0;
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
+		check_row(&rows[i], &pack, 0);
+	/* Of another user. */
+	check_row(&rows[0], &pack, 1);
+	pack_fini(&pack);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_memory, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_events, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_moves, open_session, close_session),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@
 #include "open_session.h"
 #include "server/session/fault.h"
 #include "server/session/session_move.h"
+#include "server/session/session_part.h"
 #include "server/driver/driver.h"
 #include "server/share/session_device.h"
 #include "server/stream/printf_capture.h"
@@ -230,7 +231,10 @@ static void make_heap(void)
 
 static void make_constants(void)
 {
-	struct range range = {.address = 0x700000000000, .size = 1 << 20, .real = 0x700000000000};
+	struct range range = {.address = 0x700000000000,
+		.size = 1 << 20,
+		.real = 0x700000000000,
+		.is_variable = true};
 	struct cubin_file file = without_variables();
 
 	use_unplaced(&file);
@@ -371,12 +375,21 @@ static void make_fault(void)
 	(void)fault_note(session(), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-static void make_memory_share(void)
+/* The session is another one while it opens the memory, and while it ends. */
+static void make_ended_share(void)
 {
-	uint64_t memory, token[2];
+	uint64_t memory, token[2], address, size;
+	struct opened *opened;
+	uint32_t device;
 
 	assert_int_equal(send_memory_alloc(0, CHUNK, &memory), CUDA_SUCCESS);
 	assert_int_equal(send_ipc_memory_export(memory, 64, token), CUDA_SUCCESS);
+	session()->id++;
+	assert_int_equal(send_ipc_memory_open(token, &address, &size, &device), CUDA_SUCCESS);
+	session()->id--;
+	opened = TAKE_PTR(session()->opened);
+	ipc_part.end(session(), false);
+	session()->opened = opened;
 }
 
 static void make_event_share(void)
@@ -465,7 +478,7 @@ static const struct row {
 	{"the contents of its arrays take more than a quarter of the free host memory",
 		make_large_array},
 	{"the contents of its arrays stay behind", make_fault},
-	{"it shares memory with another client", make_memory_share},
+	{"it uses memory of a client that has ended", make_ended_share},
 	{"it shares an event with another client", make_event_share},
 	{"a file of its registered host memory has become smaller", make_smaller_file},
 	{"it has compressed memory", make_compressed},
