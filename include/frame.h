@@ -411,6 +411,8 @@ struct frame_counters {
 	uint64_t away[DEVICES_MAX]; /* bytes in use that are in the store, not on the GPU */
 	uint32_t stay;              /* enum eviction_stay, of what had to leave and stayed */
 	uint32_t reserved;
+	/* Of the server, with the client 0: bytes in its store, and how many there may be. */
+	uint64_t store_used, store_limit;
 	char kernel[FRAME_TEXT_MAX]; /* launched last; may be empty */
 	/* Why the client cannot move to another server, or MOVES_TEXT; empty: not known. */
 	char restart[MOVE_TEXT_MAX];

@@ -113,6 +113,25 @@ static void add_clients(const struct conn *conn, struct json_stream *stream)
 				json_stream_add(stream, client_json(conn, server, client));
 }
 
+static json_t *servers_json(const struct conn *conn)
+{
+	json_t *servers = json_array();
+
+	list_each (const struct server, server, &conn->daemon->servers, link_in_daemon) {
+		char name[SERVER_NAME_MAX];
+
+		if (!viewer_sees_server(conn, server))
+			continue;
+		slot_name(server->slot, name);
+		json_add(&servers,
+			json_pack("{s:o s:s s:o s:o s:o}", "server", json_integer(server->pid),
+				"server_name", name, "uid", json_integer(server->tenant->uid),
+				"store", json_amount(server->store_used), "store_limit",
+				json_amount(server->store_limit)));
+	}
+	return servers;
+}
+
 /* ---- sums: present clients and those that have ended */
 
 static bool is_of_user(const struct client *client, const void *tenant)
@@ -175,7 +194,9 @@ static void reply_json(struct conn *conn)
 	json_stream_add(&stream, json_amount(uv_hrtime()));
 	json_stream_put(&stream, ",\"clients\":[");
 	add_clients(conn, &stream);
-	json_stream_put(&stream, "],\"users\":");
+	json_stream_put(&stream, "],\"servers\":");
+	json_stream_add(&stream, servers_json(conn));
+	json_stream_put(&stream, ",\"users\":");
 	json_stream_add(&stream, users_json(conn));
 	if (viewer_sees_all(conn)) {
 		json_stream_put(&stream, ",\"groups\":");

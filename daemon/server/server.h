@@ -73,8 +73,11 @@ struct server {
 	uint64_t fault_ms;        /* when it reported FAULT, by the loop's clock */
 	bool has_faulting_client; /* the client that caused the fault is known */
 	struct fault_address fault_address;
-	bool is_counting;         /* it has to report its clients' counters */
-	bool is_count_sent;       /* ... and was asked for them */
+	bool is_counting;   /* it has to report its clients' counters */
+	bool is_count_sent; /* ... and was asked for them */
+	/* As it has reported, with the counters: bytes of evicted memory, and how many there may
+	 * be. */
+	uint64_t store_used, store_limit;
 	struct list terminations; /* commands that wait for the end of a client's work */
 	struct server *successor, *predecessor; /* while its clients move: see successor.h */
 	enum restart_state restart;             /* of a server with a successor, as the next ones */

@@ -85,6 +85,18 @@ static int read_clients(struct top_sample *sample, const json_t *clients)
 	return r;
 }
 
+static void read_servers(struct top_sample *sample, const json_t *servers)
+{
+	const json_t *server;
+	size_t i;
+
+	json_array_foreach(servers, i, server)
+	{
+		sample->store += get_number(server, "store");
+		sample->store_limit += get_number(server, "store_limit");
+	}
+}
+
 static int read_document(struct top_sample *sample, const json_t *document)
 {
 	const json_t *clients = json_object_get(document, "clients");
@@ -92,6 +104,7 @@ static int read_document(struct top_sample *sample, const json_t *document)
 	sample->time_ns = get_number(document, "time_ns");
 	if (sample->time_ns == 0 || !json_is_array(clients))
 		return -EBADMSG;
+	read_servers(sample, json_object_get(document, "servers"));
 	return read_clients(sample, clients);
 }
 

@@ -34,7 +34,8 @@ struct top_sample {
 	uint64_t time_ns;
 	struct top_client *clients;
 	size_t n_clients;
-	void *document; /* owns the texts */
+	uint64_t store, store_limit; /* of all servers together: evicted bytes, the most of them */
+	void *document;              /* owns the texts */
 };
 
 /*

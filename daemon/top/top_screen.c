@@ -156,6 +156,18 @@ static void draw_summary(const struct top_picture *picture)
 	show_line(LINE_SUMMARY, &line, A_BOLD);
 }
 
+/* Evicted memory; nothing if there is none. */
+static void add_store(struct top_line *line, const struct top_sample *sample)
+{
+	char used[AMOUNT_TEXT], limit[AMOUNT_TEXT];
+
+	if (sample->store == 0)
+		return;
+	amount_text(sample->store, 1024, used);
+	amount_text(sample->store_limit, 1024, limit);
+	top_line_printf(line, "  %s of %s store", used, limit);
+}
+
 static void draw_sums(const struct top_table *table)
 {
 	double launches = 0, copies = 0, in = 0, out = 0;
@@ -178,6 +190,7 @@ static void draw_sums(const struct top_table *table)
 	begin_line(&line);
 	top_line_printf(&line, "all: %s launches/s  %s copies/s  %s B/s in  %s B/s out  %s memory",
 		texts[0], texts[1], texts[2], texts[3], texts[4]);
+	add_store(&line, &table->sample);
 	show_line(LINE_SUMS, &line, A_NORMAL);
 }
 

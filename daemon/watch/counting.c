@@ -50,6 +50,9 @@ static void counting_send(struct server *server)
 static void ask_all(struct daemon *daemon)
 {
 	list_each (struct server, server, &daemon->servers, link_in_daemon) {
+		/* Without clients, it holds nothing. */
+		if (server->n_clients == 0)
+			server->store_used = 0;
 		if (server->is_counting || !server->conn || server->n_clients == 0)
 			continue;
 		server->is_counting = true;
@@ -77,6 +80,8 @@ void counting_on_frame(struct server *server, const struct frame_counters *frame
 	struct client *client = clients_find(server, frame->client);
 
 	if (frame->client == 0) {
+		server->store_used = frame->store_used;
+		server->store_limit = frame->store_limit;
 		server->is_counting = false;
 		check(server->daemon);
 	}

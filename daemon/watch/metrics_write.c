@@ -17,6 +17,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/server/clients.h"
 #include "daemon/server/server.h"
+#include "daemon/server/viewer.h"
 
 #define NAME_MAX_SIZE 64
 #define HELP_MAX_SIZE 160
@@ -339,6 +340,34 @@ static void write_servers(const struct metrics *metrics, FILE *out)
 		count_waiting(metrics->daemon));
 }
 
+static void write_stores(const struct metrics *metrics, FILE *out)
+{
+	static const struct {
+		const char *name, *help;
+	} gauges[] = {
+		{"mps_server_store_bytes",
+			"Host memory of the server that holds evicted memory of clients"},
+		{"mps_server_store_limit_bytes", "How much there may be"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(gauges); i++) {
+		exposition_family(out, gauges[i].name, "gauge", gauges[i].help);
+		list_each (struct server, server, &metrics->daemon->servers, link_in_daemon) {
+			struct labels labels = {0};
+			char name[SERVER_NAME_MAX];
+
+			if (!metrics->sees_all && !viewer_sees_server(metrics->viewer, server))
+				continue;
+			slot_name(server->slot, name);
+			labels_add_number(&labels, "server", (uint64_t)server->pid);
+			labels_add(&labels, "server_name", name);
+			labels_add_number(&labels, "uid", server->tenant->uid);
+			exposition_number(out, gauges[i].name, &labels,
+				i == 0 ? server->store_used : server->store_limit);
+		}
+	}
+}
+
 void metrics_write(const struct metrics *metrics, FILE *out)
 {
 	write_daemon(metrics, out);
@@ -350,6 +379,7 @@ void metrics_write(const struct metrics *metrics, FILE *out)
 	write_gauge(out, "mps_clients_without_series",
 		"Of these, clients that are in the sums only, as there are too many",
 		metrics->n_left_out);
+	write_stores(metrics, out);
 	write_gpus(metrics, out);
 	write_counters(out, "client", metrics->clients, metrics->n_clients);
 	write_clients_on_gpus(metrics, out);

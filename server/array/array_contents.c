@@ -95,7 +95,7 @@ static CUresult transfer_box(void *arg, const struct array *level, const struct 
 static bool transfer_begin(struct transfer *transfer)
 {
 	session_device_enter_any(transfer->session);
-	if (host_store_take(ARRAY_BOX_MAX, &transfer->slot))
+	if (host_store_take(transfer->session->account, ARRAY_BOX_MAX, &transfer->slot))
 		transfer->memory = host_store_memory(&transfer->slot);
 	else
 		transfer->memory = account_alloc(transfer->session->account, ARRAY_BOX_MAX, 0);

@@ -19,6 +19,7 @@
 #include "server/schedule/classes.h"
 #include "server/schedule/elastic.h"
 #include "server/share/eviction.h"
+#include "server/share/host_store.h"
 
 _Static_assert(FRAME_TEXT_MAX == KERNEL_NAME_MAX, "a frame has the whole name");
 
@@ -128,9 +129,11 @@ void counters_report_client(const struct client_conn *conn)
 
 void counters_report(const struct client_conn *conns)
 {
-	const struct frame_counters end = {.head = frame_head(FRAME_COUNTERS, 0)};
+	struct frame_counters end = {.head = frame_head(FRAME_COUNTERS, 0)};
 
 	for (const struct client_conn *conn = conns; conn; conn = conn->next)
 		counters_report_client(conn);
+	end.store_used = host_store_used();
+	end.store_limit = host_store_limit();
 	daemon_link_send(&end);
 }

@@ -148,10 +148,13 @@ static void log_full_store(struct session *session, const struct session_device 
 	session->is_full_store_logged = true;
 	log_line("Client " SESSION_NAME " gets CUDA_ERROR_OUT_OF_MEMORY: memory of idle clients "
 		 "cannot leave device %u, because too little of the store is free: %llu of %llu "
-		 "MiB (MPS_OVERSUBSCRIBE_HOST)",
+		 "MiB (MPS_OVERSUBSCRIBE_HOST)%s",
 		SESSION_NAME_ARGS(session), sdev->device->ordinal,
 		(unsigned long long)(host_store_limit() - host_store_used()) >> 20,
-		(unsigned long long)host_store_limit() >> 20);
+		(unsigned long long)host_store_limit() >> 20,
+		resource_of_server(RESOURCE_STORE)->is_common
+			? ""
+			: "; no user may have more of it than it leaves to the others");
 }
 
 /* Whether another attempt may find space. */

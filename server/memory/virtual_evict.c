@@ -89,7 +89,7 @@ uint64_t virtual_evict(struct session *session, struct mover *mover, uint64_t by
 			continue;
 		if (!allocation->memory || allocation->is_exported)
 			stay = STAY_EXPORTED;
-		else if (!host_store_take(allocation->size, &allocation->stored))
+		else if (!host_store_take(session->account, allocation->size, &allocation->stored))
 			stay = STAY_STORE;
 		*stays |= 1u << stay;
 		if (stay != STAY_NOTHING)

@@ -344,7 +344,7 @@ static int allocation_import(const struct packed_allocation *packed, struct devi
 /* As when it left; it is charged, and has no handle. */
 static int allocation_store(struct session_device *sdev, struct allocation *allocation, int fd)
 {
-	int r = store_file_load(fd, allocation->size, &allocation->stored);
+	int r = store_file_load(sdev->arena.account, fd, allocation->size, &allocation->stored);
 
 	allocation->is_away = true;
 	sdev->allocations_away += allocation->size;

@@ -41,7 +41,8 @@ static uint64_t chunk_evict(struct arena *arena, struct chunk *chunk, struct mov
 	{
 		if (part->is_away || leaving >= bytes)
 			continue;
-		if (stay == STAY_NOTHING && !host_store_take(part->size, &part->stored))
+		if (stay == STAY_NOTHING &&
+			!host_store_take(arena->account, part->size, &part->stored))
 			stay = STAY_STORE;
 		*stays |= 1u << stay;
 		if (stay != STAY_NOTHING)

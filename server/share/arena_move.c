@@ -85,7 +85,7 @@ int arena_pack(const struct arena *arena, struct pack *pack)
 /* As part_leave(). */
 static int import_stored(struct arena *arena, struct part *part, int fd)
 {
-	int r = store_file_load(fd, part->size, &part->stored);
+	int r = store_file_load(arena->account, fd, part->size, &part->stored);
 
 	if (r < 0)
 		return r;

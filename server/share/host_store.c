@@ -69,6 +69,7 @@ void host_store_init(void)
 
 	store.limit = number_setting("MPS_OVERSUBSCRIBE_HOST", "MiB", 0, LIMIT_MIB_MAX, usual >> 20)
 		      << 20;
+	resource_of_server(RESOURCE_STORE)->limit = store.limit;
 }
 
 uint64_t host_store_limit(void)
@@ -232,15 +233,40 @@ static struct stored chain(uint32_t n)
 	return stored;
 }
 
-bool host_store_take(uint64_t size, struct stored *ret_stored)
+/* False: the store cannot grow. */
+static bool take_slots(uint32_t n, struct stored *ret_stored)
 {
-	uint32_t n = slots_of(size);
-
 	lock_hold(&lock);
+
 	while (store.n_free < n)
 		if (!grow())
 			return false;
 	*ret_stored = chain(n);
+	return true;
+}
+
+bool host_store_take(struct account *account, uint64_t size, struct stored *ret_stored)
+{
+	uint32_t n = slots_of(size);
+
+	if (!account_charge_only(account, RESOURCE_STORE, n * STORE_SLOT))
+		return false;
+	if (!take_slots(n, ret_stored)) {
+		account_refund_only(account, RESOURCE_STORE, n * STORE_SLOT);
+		return false;
+	}
+	ret_stored->account = account;
+	return true;
+}
+
+bool host_store_take_over(struct account *account, uint64_t size, struct stored *ret_stored)
+{
+	uint32_t n = slots_of(size);
+
+	if (!take_slots(n, ret_stored))
+		return false;
+	account_force(account, RESOURCE_STORE, n * STORE_SLOT);
+	ret_stored->account = account;
 	return true;
 }
 
@@ -249,7 +275,7 @@ void *host_store_memory(const struct stored *stored)
 	return store.base + stored->first * STORE_SLOT;
 }
 
-void host_store_give(struct stored *stored)
+static void give_slots(const struct stored *stored)
 {
 	uint32_t slot = stored->first;
 
@@ -260,6 +286,14 @@ void host_store_give(struct stored *stored)
 		slot = store.next[slot];
 	}
 	store.n_free += stored->n;
+}
+
+void host_store_give(struct stored *stored)
+{
+	if (stored->n == 0)
+		return;
+	give_slots(stored);
+	account_refund_only(stored->account, RESOURCE_STORE, stored->n * STORE_SLOT);
 	*stored = (struct stored){0};
 }
 

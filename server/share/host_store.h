@@ -11,6 +11,7 @@
  * Any thread. Where the driver is called, with a GPU's context.
  */
 
+#include "server/util/account.h"
 #include "server/driver/driver.h"
 
 struct session;
@@ -21,13 +22,20 @@ struct session;
 /* Bytes in the store: a chain of slots. n is 0: there are none. */
 struct stored {
 	uint32_t first, n;
+	struct account *account; /* not owned: pays for the slots, as RESOURCE_STORE */
 };
 
 /* Reads MPS_OVERSUBSCRIBE_HOST. Before the first session. */
 void host_store_init(void);
 
-/* Space for `size' bytes, which is not 0. False: the store is full, or the driver refuses. */
-bool host_store_take(uint64_t size, struct stored *ret_stored);
+/*
+ * Space for `size' bytes, which is not 0, for which the account pays. False: the store is full, or
+ * holds as much of the account's user as it may, or the driver refuses.
+ */
+bool host_store_take(struct account *account, uint64_t size, struct stored *ret_stored);
+
+/* The same for bytes of another server, which had them: no user has too many. */
+bool host_store_take_over(struct account *account, uint64_t size, struct stored *ret_stored);
 
 /*
  * Makes one piece, unless there are pieces for `size' bytes, or nothing was ever stored. Leaves off

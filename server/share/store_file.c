@@ -23,7 +23,7 @@ int store_file_save(const struct stored *stored, uint64_t size)
 	return r == 0 ? TAKE_FD(fd) : r;
 }
 
-int store_file_load(int fd, uint64_t size, struct stored *ret_stored)
+int store_file_load(struct account *account, int fd, uint64_t size, struct stored *ret_stored)
 {
 	struct stored stored;
 	struct store_copy copy;
@@ -31,7 +31,7 @@ int store_file_load(int fd, uint64_t size, struct stored *ret_stored)
 	void *bytes;
 	int r = 0;
 
-	if (!host_store_take(size, &stored))
+	if (!host_store_take_over(account, size, &stored))
 		return -ENOMEM;
 	copy = host_store_copy(&stored, 0, size, true);
 	for (; r == 0 && (bytes = host_store_next(&copy, &n)); at += n)

@@ -12,7 +12,7 @@
 /* A file with a copy of the bytes: a descriptor, or -errno. */
 int store_file_save(const struct stored *stored, uint64_t size);
 
-/* Stores the bytes of a file. With a GPU's context. 0 or -errno. */
-int store_file_load(int fd, uint64_t size, struct stored *ret_stored);
+/* Stores the bytes of a file, for which the account pays. With a GPU's context. 0 or -errno. */
+int store_file_load(struct account *account, int fd, uint64_t size, struct stored *ret_stored);
 
 #endif

@@ -246,6 +246,21 @@ void account_give(void *memory, enum resource resource, uint64_t n)
 		quota_refund(&account->quotas.of[resource], n);
 }
 
+bool account_charge_only(struct account *account, enum resource resource, uint64_t n)
+{
+	return quota_charge(&account->quotas.of[resource], n);
+}
+
+void account_force(struct account *account, enum resource resource, uint64_t n)
+{
+	quota_force(&account->quotas.of[resource], n);
+}
+
+void account_refund_only(struct account *account, enum resource resource, uint64_t n)
+{
+	quota_refund(&account->quotas.of[resource], n);
+}
+
 void account_free(void *memory)
 {
 	struct block *block = memory ? block_of(memory) : NULL;

@@ -88,6 +88,17 @@ void account_unkeep(void *block, uint64_t less);
 bool account_take(void *block, enum resource resource, uint64_t n);
 void account_give(void *block, enum resource resource, uint64_t n);
 
+/*
+ * The session takes `n' of a resource other than host memory without a block, and refunds the same,
+ * on any thread, while a block of the account lives. False: a bound was met; on_full() was not
+ * called.
+ */
+bool account_charge_only(struct account *account, enum resource resource, uint64_t n);
+void account_refund_only(struct account *account, enum resource resource, uint64_t n);
+
+/* As account_charge_only(), whatever the bounds are. */
+void account_force(struct account *account, enum resource resource, uint64_t n);
+
 /* Refunds everything that the block was charged with. NULL is fine. */
 void account_free(void *block);
 

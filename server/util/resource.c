@@ -45,6 +45,8 @@ static const struct {
 	[RESOURCE_BODY_NODES] = {"nodes in conditional nodes", 16u << 10, 128, 128},
 	[RESOURCE_GREENS] = {"green contexts", 256, 4, 4},
 	[RESOURCE_SESSIONS] = {"sessions", SESSIONS_MAX, 8, 8},
+	/* host_store_init() sets the limit. */
+	[RESOURCE_STORE] = {"bytes of the store", 0, 0, 0},
 };
 
 /* An own part is a small part of a table, also in a build with ThreadSanitizer. */
@@ -63,6 +65,7 @@ static void resource_start(void)
 			rules[i].size - MIN(RESOURCE_NEWCOMERS * rules[i].own, rules[i].size / 2);
 	server.of[RESOURCE_HOST_MEMORY].limit =
 		(machine ? machine : MACHINE_MEMORY_DEFAULT) / RESOURCE_HOST_MEMORY_PART;
+	server.of[RESOURCE_STORE].is_common = true;
 }
 
 struct quota *resource_of_server(enum resource resource)
@@ -83,7 +86,10 @@ void resource_quotas_init(
 		quota->own = level == RESOURCE_OF_USER ? rules[i].own_of_user : rules[i].own;
 		if (rules[i].size > 0)
 			quota->own = MIN(quota->own, last->limit / OWN_PARTS_MIN);
-		quota->is_common = level == RESOURCE_OF_PROCESS;
+		quota->is_common = level == RESOURCE_OF_PROCESS || i == RESOURCE_STORE;
+		/* A server of several users. */
+		if (level == RESOURCE_OF_USER && last->is_common)
+			last->is_common = false;
 		quota->is_exact = i != RESOURCE_HOST_MEMORY;
 	}
 }

@@ -13,6 +13,9 @@
  * or process has taken what it can, the next one can have half of that, and when nothing is
  * left to share, newcomers still have their own parts.
  *
+ * The store of evicted memory is divided between users only. Processes of a user take their part of
+ * it in the order of use: what is there has left a GPU because another one of them needed it.
+ *
  * Any thread.
  */
 
@@ -28,6 +31,7 @@ enum resource {
 	RESOURCE_BODY_NODES,     /* of these, in bodies of conditional nodes */
 	RESOURCE_GREENS,         /* green contexts that clients have made */
 	RESOURCE_SESSIONS,
+	RESOURCE_STORE, /* bytes of evicted memory (server/share/host_store.h) */
 	RESOURCES,
 };
 

@@ -11,8 +11,11 @@ import harness
 import mps
 import oversubscribed
 from test_config_file import Service
+from test_metrics import metrics
+from test_stats import stats
 from harness import contains, equal, wait_for
 
+MIB = 1 << 20
 CARD = {"SOFTGPU_MEMORY_MIB": "64", "MPS_OVERSUBSCRIBE": "1"}
 
 
@@ -106,6 +109,27 @@ def test_full_store():
         other.end()
         equal(one.ask("work"), "worked")
         one.end()
+
+
+def test_shown():
+    """stats and metrics tell how much of the store each server uses, and how large it may be."""
+    with mps.Service(dict(CARD, MPS_OVERSUBSCRIBE_HOST="256")) as service:
+        one = Holder(service, "plain", 44)
+        other = Holder(service, "plain", 44)
+        settled(service)
+        found = stats(service)
+        away = sum(gpu["away"] for client in found["clients"] for gpu in client["gpus"])
+        server, = found["servers"]
+        assert 24 * MIB <= away <= 44 * MIB, found
+        equal((server["server"], server["store"], server["store_limit"]),
+              (service.server(), away, 256 * MIB))
+        families = metrics(service)
+        labels = {"server": str(service.server())}
+        equal(families["mps_server_store_bytes"].value(**labels), away)
+        equal(families["mps_server_store_limit_bytes"].value(**labels), 256 * MIB)
+        for holder in one, other:
+            holder.end()
+        wait_for("the store to be empty", lambda: stats(service)["servers"][0]["store"] == 0)
 
 
 def test_answers_meanwhile():

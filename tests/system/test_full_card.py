@@ -13,6 +13,7 @@ import time
 import harness
 import mps
 from harness import contains, equal, wait_for
+from test_stats import stats
 from oversubscribed import LARGE_MIB, PROGRAM, SPARSELY, THIRD_MIB, Worker, is_empty, service
 
 IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
@@ -110,6 +111,7 @@ def test_kills():
                 victim.kill()
             wait_for("their end", lambda: made.clients(server) == [survivor.process.pid])
         survivor.ask()
+        equal([one["store"] for one in stats(made)["servers"]], [0])
         survivor.end()
         is_empty(made, small)
         equal(made.servers(), [server])

@@ -254,6 +254,7 @@ def test_users_see_their_own():
         families = metrics(service, **user(BOB))
         equal(families["mps_client_launches_total"].samples, {})
         equal(families["mps_clients"].value(), 0)
+        equal(families["mps_server_store_limit_bytes"].samples, {})
         equal(families["mps_user_launches_total"].having(uid=str(ALICE)), [])
         for name in ("mps_servers", "mps_server_starts_total", "mps_group_launches_total"):
             assert name not in families, name

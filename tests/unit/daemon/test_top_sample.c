@@ -32,7 +32,12 @@ static void test_client(_unused_ void **state)
 	_cleanup_(top_sample_fini) struct top_sample sample = {0};
 	const struct top_client *client;
 
-	assert_int_equal(sample_read(&sample, "{\"time_ns\":77,\"clients\":[" CLIENT "]}\n"), 0);
+	assert_int_equal(sample_read(&sample, "{\"time_ns\":77,\"clients\":[" CLIENT "],"
+					      "\"servers\":[{\"store\":3,\"store_limit\":5},"
+					      "{\"store\":4}]}\n"),
+		0);
+	assert_int_equal(sample.store, 7);
+	assert_int_equal(sample.store_limit, 5);
 	assert_int_equal(sample.time_ns, 77);
 	assert_int_equal(sample.n_clients, 1);
 	client = &sample.clients[0];

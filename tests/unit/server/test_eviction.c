@@ -68,6 +68,7 @@ static void test_leaves_and_returns(void **state)
 	assert_int_equal(fake_counts.allocations, before);
 	assert_int_equal(away(), 42 * MIB);
 	assert_int_equal(host_store_used(), 42 * MIB);
+	assert_int_equal(account_taken(harness.session->account, RESOURCE_STORE), 42 * MIB);
 	/* The addresses are still the client's. */
 	assert_true(memory_check(harness.session, large, 40 * MIB));
 	assert_true(memory_check(harness.session, small, 1000));
@@ -75,6 +76,7 @@ static void test_leaves_and_returns(void **state)
 	assert_int_equal(fake_counts.allocations, before + 2);
 	assert_int_equal(away(), 0);
 	assert_int_equal(host_store_used(), 0);
+	assert_int_equal(account_taken(harness.session->account, RESOURCE_STORE), 0);
 	/* The store keeps its pieces. */
 	assert_int_equal(harness.session->eviction->n_moves, 1);
 	assert_int_equal(harness.session->eviction->bytes_in, 42 * MIB);

@@ -102,10 +102,11 @@ static uint64_t limit_of(enum resource resource)
 	return resource_of_server(resource)->limit;
 }
 
-/* Sessions, and memory, are taken otherwise: the other tests have them. */
+/* The others are taken, or divided, otherwise: other tests have them. */
 static bool is_by_block(enum resource resource)
 {
-	return resource != RESOURCE_HOST_MEMORY && resource != RESOURCE_SESSIONS;
+	return resource != RESOURCE_HOST_MEMORY && resource != RESOURCE_SESSIONS &&
+	       resource != RESOURCE_STORE;
 }
 
 /* A process with many sessions leaves as much as it has, and the next one half of that. */
@@ -161,6 +162,37 @@ static void test_newcomers(void **state)
 			give_all(i);
 			sharers_free(&server);
 		}
+}
+
+static uint64_t take_of_store(uint32_t uid, uint64_t pid)
+{
+	struct guest *guest = guest_new(uid, pid);
+
+	for (uint64_t step = (uint64_t)1 << 40; step > 0; step /= 2)
+		while (account_charge_only(guest->account, RESOURCE_STORE, step))
+			guest->taken += step;
+	return guest->taken;
+}
+
+/* The store: processes of a user have it in the order of use; a user leaves as much as it has. */
+static void test_store(void **state)
+{
+	struct quota *all = resource_of_server(RESOURCE_STORE);
+
+	(void)state;
+	all->limit = 1 << 20;
+	assert_int_equal(take_of_store(0, 1), 1 << 20);
+	assert_int_equal(take_of_store(0, 2), 0);
+	account_refund_only(guests[0].account, RESOURCE_STORE, 1 << 18);
+	guests[0].taken -= 1 << 18;
+	assert_int_equal(take_of_store(0, 2), 1 << 18);
+	give_all(RESOURCE_STORE);
+	sharers_free(&server);
+	server.is_multiuser = true;
+	assert_int_equal(take_of_store(1001, 1), 1 << 19);
+	assert_int_equal(take_of_store(1001, 2), 0);
+	assert_int_equal(take_of_store(1002, 3), 1 << 18);
+	give_all(RESOURCE_STORE);
 }
 
 /* Host memory: a process with many sessions, and one that comes then. */
@@ -278,6 +310,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
+		TEST(test_store),
 		TEST(test_one_process),
 		TEST(test_one_user),
 		TEST(test_newcomers),
