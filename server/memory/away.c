@@ -34,10 +34,12 @@
 
 /*
  * Between two pieces of the store that idle workers make: registering one delays launches of other
- * clients by 1 ms (measured).
+ * clients (host_store.c). A worker begins after REST_MS without a message: while it makes a piece,
+ * its own client waits, too.
  */
 #define PAUSE_MS 1
-#define PAUSE_AT_WORK_MS 20
+#define PAUSE_AT_WORK_MS 5
+#define REST_MS 5
 
 /* How often to ask for a larger lease of a group's limit (lease.h), to which memory returns. */
 #define LEASE_AGAIN_NS UINT64_C(100000000)
@@ -312,12 +314,14 @@ static struct session_device *any_device(struct session *session)
 
 int away_warm_store(struct session *session)
 {
-	uint64_t size = eviction_store_size();
-	struct session_device *sdev = size > 0 ? any_device(session) : NULL;
+	struct session_device *sdev = eviction_is_allowed(session) ? any_device(session) : NULL;
+	uint64_t size = sdev ? eviction_store_size() : 0;
 
-	if (!sdev || eviction_is_test() || !eviction_is_allowed(session) ||
-		fault_get() != CUDA_SUCCESS ||
-		session_device_enter(session, sdev) != CUDA_SUCCESS ||
+	if (size == 0 || eviction_is_test() || fault_get() != CUDA_SUCCESS)
+		return -1;
+	if (now_ns() < atomic_load(&session->eviction->idle_since_ns) + REST_MS * UINT64_C(1000000))
+		return REST_MS;
+	if (session_device_enter(session, sdev) != CUDA_SUCCESS ||
 		!host_store_warm(size, may_go_on, session))
 		return -1;
 	return at_work_count() > 0 ? PAUSE_AT_WORK_MS : PAUSE_MS;

@@ -119,6 +119,11 @@ static bool is_closed_for(
 	       (atomic_load(&closed->until_ns) > now || atomic_load(&closed->lone_until_ns) > now);
 }
 
+bool closed_for_call(const struct closed_gpu *closed)
+{
+	return atomic_load(&closed->until_ns) > now_ns();
+}
+
 static bool waits_no_more(const struct session *session)
 {
 	return atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS;

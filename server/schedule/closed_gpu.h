@@ -61,6 +61,12 @@ void closed_launched(struct closed_gpu *closed, const struct session *session);
  */
 bool closed_end_lone(struct closed_gpu *closed, uint64_t number);
 
+/*
+ * Whether the GPU is closed for a call now. For copies of the server's own: probation and loops do
+ * not hold those up.
+ */
+bool closed_for_call(const struct closed_gpu *closed);
+
 /* Worker, before new work for the GPU: sleeps while it is closed. */
 void closed_wait(struct session *session, struct device *device);
 

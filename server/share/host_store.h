@@ -4,8 +4,8 @@
 
 /*
  * The store: host memory of the server that keeps the bytes of GPU memory while that memory is
- * evicted (eviction.h). It consists of pieces of HOST_PIECE bytes, each registered in the driver
- * once, since that takes milliseconds, and kept for later bytes. Idle workers make pieces for the
+ * evicted (eviction.h). It consists of pieces of 8 MiB, each registered in the driver once, since
+ * that takes time, and kept for later bytes. Idle workers make pieces for the
  * next eviction. Bytes take whole slots, which need not be adjacent.
  *
  * Any thread. Where the driver is called, with a GPU's context.

@@ -12,6 +12,8 @@
 #include "session_devices.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/device/device.h"
+#include "server/schedule/closed_gpu.h"
 #include "server/schedule/gate.h"
 
 /*
@@ -88,6 +90,16 @@ static void next_batch(struct mover *mover)
 	(void)batch_end(mover, mover->at);
 }
 
+/* A quiet call waits for the copies that are queued. Until it is over, launches wait for it. */
+static void wait_while_closed(struct mover *mover)
+{
+	_cleanup_(gate_end) struct gate_wait wait = gate_wait(GATE_CLOSED, mover->session);
+
+	wait.ignores_end = true;
+	while (closed_any() && closed_for_call(mover->sdev->device->closed) && gate_again(&wait))
+		;
+}
+
 /* Queues the copy, in the current batch and the next ones. */
 static CUresult queue(struct mover *mover, struct store_copy copy)
 {
@@ -100,6 +112,8 @@ static CUresult queue(struct mover *mover, struct store_copy copy)
 			next_batch(mover);
 			continue;
 		}
+		if (*bytes == 0)
+			wait_while_closed(mover);
 		result =
 			host_store_copy_next(&copy, BATCH_BYTES - *bytes, mover->stream[mover->at]);
 		*bytes += left - copy.size;

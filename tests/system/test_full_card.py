@@ -8,6 +8,7 @@ MPS_TEST_LONG=1 runs all programs with eviction at every rest, and 200 kills.
 
 import os
 import re
+import select
 import time
 
 import harness
@@ -23,6 +24,8 @@ SLOW = ("alloc_patterns", "awaited", "bulk_copies", "callbacks", "host_pools", "
         "pinned_threads", "programmatic", "registered_private", "registered_shared", "user_objects")
 # Kinds of memory, by limited_memory.
 WAYS = ("plain", "async", "pool", "create", "array", "mipmap", "graph", "kernel")
+# Calls of the driver that give memory back, and take it.
+OF_MOVES = ("cuMemUnmap", "cuMemRelease", "cuMemCreate", "cuMemMap", "cuMemSetAccess")
 KILLS = 200 if IS_LONG else 16
 
 
@@ -115,6 +118,35 @@ def test_kills():
         survivor.end()
         is_empty(made, small)
         equal(made.servers(), [server])
+
+
+def ask_beside(made, pair, neighbour, name, stall_ms):
+    """Whether the neighbour has its answer before a call is over that pair[0]'s request needs."""
+    # Of those that rest, the other one of the pair rests for longest, so its memory leaves.
+    neighbour.ask()
+    made.switch.set(1, mps.Switch.STALL, stall_ms, name)
+    pair[0].send()
+    wait_for("a call of " + name, made.switch.seen)
+    neighbour.ask()
+    is_soon = not select.select([pair[0].process.stdout], [], [], 0)[0]
+    pair[0].answer()
+    made.switch.set(0)
+    pair.reverse()
+    return is_soon
+
+
+def test_slow_calls():
+    """A call of the driver that moves memory takes long: launches and copies of a neighbour do not
+    wait for it."""
+    # Without a stay, the one that has just come back may leave first, so the neighbour's memory stays.
+    with service({"MPS_OVERSUBSCRIBE_STAY": "0"}) as (made, small):
+        pair = [Worker(made, 2 * THIRD_MIB) for _ in range(2)]
+        neighbour = Worker(made, 4)
+        for name in OF_MOVES:
+            assert any(ask_beside(made, pair, neighbour, name, ms) for ms in (200, 1000, 5000)), name
+        for worker in (neighbour, *pair):
+            worker.end()
+        is_empty(made, small)
 
 
 def test_fault_while_away():

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory that leaves a GPU and comes back, over the counting driver: what leaves, what stays, who
- * is asked, and the store.
+ * Memory that leaves a GPU and comes back, over the counting driver: what leaves, what stays, and
+ * who is asked.
  */
 
 #include <ctype.h>
@@ -16,6 +16,7 @@
 
 #include "clock.h"
 #include "open_session.h"
+#include "server/schedule/closed_gpu.h"
 #include "server/share/borrowers.h"
 #include "server/share/eviction.h"
 #include "server/share/session_devices.h"
@@ -129,6 +130,21 @@ static void test_few_are_queued(void **state)
 	assert_true(away_return(harness.session));
 	assert_int_equal(away(), 0);
 	assert_true(fake_calls.most_queued <= 256 * MIB);
+}
+
+/* No copy begins while a quiet call waits for those that are queued. */
+static void test_waits_for_quiet_calls(void **state)
+{
+	struct closed_gpu *closed = device_get(0)->closed;
+	uint64_t end_ns = now_ns() + 20000000;
+
+	(void)state;
+	alloc(4 * MIB);
+	closed_begin(closed, end_ns);
+	away_leave(harness.session);
+	assert_true(now_ns() >= end_ns);
+	assert_int_equal(away(), 4 * MIB);
+	closed_end(closed);
 }
 
 /* Others may have it: a token, or a descriptor. */
@@ -363,49 +379,6 @@ static void test_ends_before_a_message(void **state)
 	usleep(20000);
 	harness_close();
 	assert_int_equal(fake_calls.fills, fills);
-}
-
-static void test_full_store(void **state)
-{
-	(void)state;
-	for (unsigned i = 0; i < 6; i++)
-		alloc(100 * MIB);
-	away_leave(harness.session);
-	assert_int_equal(away(), 500 * MIB);
-	assert_int_equal(harness.session->memory_wanted & WANTED_RETURN, WANTED_RETURN);
-	assert_true(away_return(harness.session));
-}
-
-/* While something is away, idle workers make the store large enough for the next move. */
-static void test_warm_store(void **state)
-{
-	struct session *session = harness.session;
-	int before = fake_counts.registrations;
-	uint64_t freed;
-
-	(void)state;
-	alloc(40 * MIB);
-	freed = alloc(4 * MIB);
-	assert_int_equal(away_warm_store(session), -1);
-	away_leave(session);
-	assert_int_equal(fake_counts.registrations, before + 2);
-	/* Messages come first. */
-	send_memory_free(freed);
-	assert_true(away_warm_store(session) > 0);
-	assert_int_equal(fake_counts.registrations, before + 2);
-	assert_int_equal(harness_serve(), 0);
-	assert_true(away_warm_store(session) > 0);
-	assert_int_equal(fake_counts.registrations, before + 3);
-	assert_int_equal(away_warm_store(session), -1);
-	assert_true(away_return(session));
-	assert_int_equal(away_warm_store(session), -1);
-	/* Nobody tries again what the driver has refused, before it is needed. */
-	alloc(56 * MIB);
-	away_leave(session);
-	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
-	assert_int_equal(away_warm_store(session), -1);
-	assert_int_equal(away_warm_store(session), -1);
-	assert_int_equal(fake_counts.registrations, before + 3);
 }
 
 /* Whatever call of the driver fails, what is lost is time. */
@@ -660,6 +633,7 @@ int main(void)
 		TEST(test_leaves_and_returns),
 		TEST(test_allocations),
 		TEST(test_few_are_queued),
+		TEST(test_waits_for_quiet_calls),
 		TEST(test_stays),
 		TEST(test_only_as_much),
 		TEST(test_large_in_parts),
@@ -670,8 +644,6 @@ int main(void)
 		TEST(test_ends_while_it_waits),
 		TEST(test_held),
 		TEST(test_held_late),
-		TEST(test_full_store),
-		TEST(test_warm_store),
 		TEST(test_refusals),
 		TEST(test_choice),
 		TEST(test_for_the_driver),
