@@ -20,11 +20,19 @@
 #include "server/util/number.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
+#include "server/device/device.h"
 #include "server/device/device_quota.h"
 
 /* With so many moves within a minute, server.log says so. */
 #define THRASHING_MOVES 30u
 #define MINUTE_NS UINT64_C(60000000000)
+
+/*
+ * If clients leave less than this part of a GPU, the next one may need space there. For that, this
+ * part of the store is made in advance: else its first bytes leave at 3.5 GB/s (measured).
+ */
+#define NEARLY_FULL_PART 8
+#define ADVANCE_PART 8
 
 struct lock eviction_lock = LOCK_INIT(EVICTIONS);
 struct eviction *evictions;
@@ -84,12 +92,34 @@ uint64_t eviction_bytes(const struct session *session)
 	return bytes;
 }
 
+/* Under the lock. */
+static bool is_nearly_full(uint32_t device)
+{
+	const uint64_t total = device_get(device)->facts.total_memory;
+	uint64_t present = 0;
+
+	for (const struct eviction *one = evictions; one; one = one->next)
+		present += eviction_present(one, device);
+	return present > total - total / NEARLY_FULL_PART;
+}
+
+/* Before anything is away. */
+static uint64_t size_in_advance(void)
+{
+	lock_hold(&eviction_lock);
+
+	for (uint32_t i = 0; i < devices_count(); i++)
+		if (is_nearly_full(i))
+			return host_store_limit() / ADVANCE_PART;
+	return 0;
+}
+
 uint64_t eviction_store_size(void)
 {
 	uint64_t most = 0;
 
 	if (atomic_load_explicit(&all_away, memory_order_relaxed) == 0)
-		return 0;
+		return size_in_advance();
 	lock_take(&eviction_lock);
 	for (const struct eviction *one = evictions; one; one = one->next)
 		most = MAX(most, eviction_bytes(one->session));

@@ -125,7 +125,8 @@ bool eviction_may_ask(const struct session *session, uint32_t device, uint64_t s
 
 /*
  * How large the store has to be for the next move: for what is in it, and what leaves when the
- * session with most bytes away comes back. 0: nothing is away. Any thread.
+ * session with most bytes away comes back. While nothing is away: an eighth of its limit if clients
+ * have nearly all memory of a GPU, else 0. Any thread.
  */
 uint64_t eviction_store_size(void);
 

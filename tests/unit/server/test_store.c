@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "open_session.h"
+#include "server/device/device.h"
 #include "server/share/eviction.h"
 #include "server/memory/away.h"
 
@@ -95,12 +96,30 @@ static void test_warm_store(void **state)
 	assert_int_equal(fake_counts.registrations, before + 11);
 }
 
+/* Before the first move, if clients have nearly the whole GPU: a part of the store. */
+static void test_warm_in_advance(void **state)
+{
+	struct device *device = device_get(0);
+	uint64_t total = device->facts.total_memory;
+	int before = fake_counts.registrations;
+
+	(void)state;
+	alloc(44 * MIB);
+	assert_int_equal(away_warm_store(harness.session), -1);
+	device->facts.total_memory = 48 * MIB;
+	while (away_warm_store(harness.session) > 0)
+		;
+	assert_int_equal(fake_counts.registrations, before + 64 / 8);
+	device->facts.total_memory = total;
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_big_session, close_session)
 	const struct CMUnitTest tests[] = {
 		TEST(test_full_store),
 		TEST(test_warm_store),
+		TEST(test_warm_in_advance),
 	};
 
 	return cmocka_run_group_tests(tests, start, NULL);
