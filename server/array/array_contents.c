@@ -12,6 +12,7 @@
 #include <fcntl.h>
 
 #include "array.h"
+#include "wire.h"
 #include "server/util/machine_memory.h"
 #include "server/util/memory_file.h"
 #include "server/util/pack.h"
@@ -313,7 +314,7 @@ int array_contents_pack(struct session *session, struct pack *pack)
 static int contents_read(
 	struct session *session, struct pack *pack, struct array_contents *contents)
 {
-	const uint64_t n = pack_get_number(pack, OBJECT_IDS);
+	const uint64_t n = pack_get_number(pack, WIRE_ARRAYS_MAX);
 	uint64_t at = 0;
 
 	*contents = (struct array_contents){.fd = -EBADF};
@@ -323,7 +324,7 @@ static int contents_read(
 	if (!contents->of)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < n; i++) {
-		const uint64_t id = pack_get_number(pack, OBJECT_IDS - 1);
+		const uint64_t id = pack_get_number(pack, WIRE_ARRAYS_MAX - 1);
 		const uint64_t bytes = pack_get_number(pack, INT64_MAX - at);
 
 		if (pack->is_bad || (i > 0 && id <= contents->of[i - 1].id))

@@ -70,7 +70,7 @@ static uint64_t number_of(const struct session *session, const struct alias_file
 {
 	uint64_t n = 0;
 
-	for (const struct alias_file *at = session->aliases->files; at != file; at = at->next)
+	for (const struct alias_file *at = session->aliases->files; at && at != file; at = at->next)
 		n++;
 	return n;
 }
