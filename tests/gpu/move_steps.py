@@ -15,9 +15,13 @@ from harness import contains
 from table import need, row, save
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# Graphs, streams, events, host functions, arrays and textures; they check their results.
+# Graphs, streams, events, host functions, arrays, textures, registered memory and cuMemCreate; they
+# check their results.
 PROGRAMS = ("graph_capture", "graph_nodes", "events", "callbacks", "stream_overlap",
-            "thread_streams", "texture_view", "transpose")
+            "thread_streams", "texture_view", "transpose", "arrays", "surface",
+            "texture_layered_mip", "registered_shared", "registered_private", "virtual_memory")
+# With all memory in the store whenever they rest.
+EVICTED = ("virtual_memory", "surface", "transpose")
 REQUESTS = 4
 TORCH_MIB = "256"
 # With it, variables of images lie where they can move.
@@ -48,14 +52,14 @@ def check_memory(library):
         save(service, "moves_memory")
 
 
-def check_programs(library):
+def check_programs(library, programs, settings, log):
     dice = harness.dice()
-    with mps.Service(SETTINGS, library=library) as service:
+    with mps.Service(settings, library=library) as service:
         service.command("start_server", "-uid", str(os.getuid()))
-        for name in PROGRAMS:
+        for name in programs:
             n_moves, reasons = variable_steps.move(service, dice, name)
             row("%s: right in each server; moves" % name, n_moves, "> 0; stays: %s" % reasons)
-        save(service, "moves_programs")
+        save(service, log)
 
 
 def check_torch(library):
@@ -95,7 +99,8 @@ def check_spares(library):
 def step_moves(library=None):
     """The first thing to run on a GPU: nothing of restart_server has run on one before."""
     check_memory(library)
-    check_programs(library)
+    check_programs(library, PROGRAMS, SETTINGS, "moves_programs")
+    check_programs(library, EVICTED, {**SETTINGS, "MPS_TEST": "evict"}, "moves_evicted")
     check_torch(library)
     check_spares(library)
 
