@@ -13,6 +13,7 @@ import card
 import harness
 import mps
 import test_restart
+import test_survivors
 from harness import contains, equal, wait_for
 
 CARD_MIB = 256
@@ -51,6 +52,18 @@ def test_takes_the_clients():
             wait_for("the end of the old server", lambda old=old: not mps.is_alive(old))
             client.ask()
             old = spare
+        client.end()
+
+
+def test_after_a_fault():
+    """The spare takes those whom the fault spares."""
+    with with_spares() as service:
+        client = test_restart.Resident(service)
+        old = service.server()
+        spare = wait_for("a spare", lambda: spare_of(service, old))
+        test_survivors.fault(service)
+        equal(test_survivors.next_server(service, old), spare)
+        client.ask()
         client.end()
 
 
