@@ -8,6 +8,7 @@ import os
 import re
 import select
 import subprocess
+import sys
 import time
 
 import card
@@ -28,6 +29,27 @@ FAULTS = (("fault", 700), ("fault", 700), ("process1", 710), ("atomics", 715),
 VICTIMS = ("client", "old", "new", "daemon")
 # The fault's error, or that of a server's end.
 TOLD = r"\((700|80[56])\)"
+
+# Writes a constant, and reads it when it gets a line.
+CONSTANT = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+context, module, address = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+size, word = ctypes.c_size_t(), ctypes.c_uint32(7)
+call = lambda name, *args: getattr(cuda, name)(*args) == 0 or exit(name)
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+call("cuModuleLoadData", ctypes.byref(module), b".version 8.0\\n.target sm_50\\n.address_size 64\\n"
+     b".visible .const .align 4 .u32 words[4];\\n.visible .entry kernel() { ret; }\\n")
+call("cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), module, b"words")
+call("cuMemcpyHtoD_v2", address, ctypes.byref(word), ctypes.c_size_t(4))
+print("ready", flush=True)
+input()
+word.value = 0
+call("cuMemcpyDtoH_v2", ctypes.byref(word), address, ctypes.c_size_t(4))
+print("read", word.value)
+"""
 
 
 class Survivor(test_restart.Resident):
@@ -105,6 +127,18 @@ def test_shared_memory():
             equal(taker.do("look"), str(value))
             equal(giver.do("fill", value + 1), "0")
         equal(taker.do("look"), "9")
+
+
+def test_constant():
+    """A fault ends the driver's memory, in which constants lie: the server has a copy."""
+    with card.Card(CARD_MIB) as small, service_with_card(small) as service:
+        client = service.popen(sys.executable, "-c", CONSTANT, stdin=subprocess.PIPE)
+        equal(client.stdout.readline(), "ready\n")
+        # It rests, so the copy is made.
+        time.sleep(0.2)
+        fault(service)
+        client.stdin.write("\n")
+        equal(service.finish(client), (0, "read 7\n", ""))
 
 
 def test_spare():
