@@ -232,7 +232,8 @@ static void test_one_address(void **state)
 
 static void test_too_large(void **state)
 {
-	struct range range = {.address = ELSEWHERE, .size = MIB, .real = ELSEWHERE};
+	struct range range = {
+		.address = ELSEWHERE, .size = MIB, .real = ELSEWHERE, .is_variable = true};
 
 	(void)state;
 	load();
