@@ -89,20 +89,30 @@ static void test_later_stream(void **state)
 	assert_false(session_is_at_work(harness.session));
 }
 
-static void note_fault(void)
+/* Whether the harness's session had work at a fault that `first' has seen first. */
+static bool had_work(struct session *first)
 {
-	each_part(session_parts, fault);
+	each_part(session_parts, fault, first);
+	return atomic_load(&harness.session->had_work);
 }
 
 /* What a session does after a fault does not change whether it had work. */
 static void test_at_a_fault(void **state)
 {
+	static struct session other;
+
 	(void)state;
-	note_fault();
+	assert_false(had_work(&other));
 	working = begin();
 	assert_false(atomic_load(&harness.session->had_work));
-	note_fault();
-	assert_true(atomic_load(&harness.session->had_work));
+	assert_true(had_work(&other));
+}
+
+/* If no session had work, the one that has seen the fault first had it. */
+static void test_seen_first(void **state)
+{
+	(void)state;
+	assert_true(had_work(harness.session));
 }
 
 int main(void)
@@ -111,6 +121,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stream, open_working, close_working),
 		cmocka_unit_test_setup_teardown(test_later_stream, open_working, close_working),
 		cmocka_unit_test_setup_teardown(test_at_a_fault, open_working, close_working),
+		cmocka_unit_test_setup_teardown(test_seen_first, open_working, close_working),
 	};
 
 	return cmocka_run_group_tests_name("server at work", tests, NULL, NULL);
