@@ -127,6 +127,30 @@ static void test_survives_many_wraps(void **state)
 	}
 }
 
+static void test_takes_again_what_was_put_back(void **state)
+{
+	struct fixture *f = *state;
+	const struct test_message *msg[5];
+
+	assert_false(ring_has_whole(&f->receiver));
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(push(f, 1, i, "abc", 3), 0);
+	for (uint32_t i = 0; i < 4; i++)
+		msg[i] = next(f);
+	assert_true(ring_has_whole(&f->receiver));
+	/* By a byte of its own, and by the byte behind it, which may begin the next one. */
+	assert_true(ring_put_back(&f->receiver, (const uint8_t *)msg[3] + 1));
+	assert_int_equal(next(f)->count, 3);
+	assert_true(ring_put_back(&f->receiver, msg[2]));
+	/* One behind that is back already. */
+	assert_true(ring_put_back(&f->receiver, (const uint8_t *)msg[3] + 1));
+	for (uint32_t i = 1; i < 5; i++)
+		assert_int_equal(next(f)->count, i);
+	assert_null(next(f));
+	assert_false(ring_has_whole(&f->receiver));
+	assert_false(ring_put_back(&f->receiver, state));
+}
+
 static bool dead(void *user)
 {
 	(void)user;
@@ -272,6 +296,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_carries_messages_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_survives_many_wraps, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_takes_again_what_was_put_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_ring_has_a_deadline, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refuses_a_lying_tail, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refuses_bad_heads, setup, teardown),
