@@ -55,7 +55,7 @@ static void reply_send(struct session *session, const struct message_head *msg)
  */
 static bool is_for_the_next_server(struct session *session, const struct message_head *msg)
 {
-	if (likely(!result_is_fault((CUresult)session->reply.result)))
+	if (!result_is_fault((CUresult)session->reply.result))
 		return false;
 	if (fault_spares(session)) {
 		session->n_messages--;
@@ -71,13 +71,22 @@ static bool is_error(const struct session *session, uint32_t op)
 	return session->reply.result != CUDA_ERROR_NOT_READY && op != OP_HOST_ALLOC;
 }
 
-void reply_complete(struct session *session, const struct message_head *msg)
+/* The call has failed. False: there is no answer here. */
+static __attribute__((noinline)) bool note_failure(
+	struct session *session, const struct message_head *msg)
 {
 	fault_note(session, (CUresult)session->reply.result);
 	if (is_for_the_next_server(session, msg))
-		return;
-	if (unlikely(session->reply.result != CUDA_SUCCESS) && is_error(session, msg->op))
+		return false;
+	if (is_error(session, msg->op))
 		counter_add(session, COUNTER_ERRORS, 1);
+	return true;
+}
+
+void reply_complete(struct session *session, const struct message_head *msg)
+{
+	if (unlikely(session->reply.result != CUDA_SUCCESS) && !note_failure(session, msg))
+		return;
 	if (msg->reply)
 		reply_send(session, msg);
 	else
