@@ -174,6 +174,22 @@ def test_moves():
         equal(service.finish(client), (0, "answered\nok\n", ""))
 
 
+def test_moves_with_memory():
+    """Its memory stays in the host's store until it is resumed, in whichever server."""
+    with mps.Service({"MPS_OVERSUBSCRIBE": "1"}) as service:
+        client = at_work(service)
+        suspend(service, client)
+        equal(away(service, client), (True, None))
+        for _ in range(2):
+            restart(service)
+            equal(state(service, client), ["SUSPENDED"])
+            wait_for("its memory to be away", lambda: away(service, client) == (True, None))
+        resume(service, client)
+        wait_until_it_goes_on(service, client)
+        restart(service)
+        wait_until_it_goes_on(service, client)
+
+
 def test_work_that_does_not_end():
     """The reply says which client is at work. Calls wait all the same."""
     with mps.Service({"MPS_GRACE_MS": "500"}) as service:
