@@ -47,7 +47,7 @@ VICTIMS = (("old",), ("new",), ("daemon",), ("daemon", "old"), ("new", "daemon")
 # In the background, with another share of the SMs at each launch.
 SHARES = {"MPS_TEST": "shares"}
 BACKGROUND = {"CUDA_MPS_CLIENT_PRIORITY": "2"}
-SHARING = ("ipc_memory",)
+SHARING = ("ipc_memory", "pool_ipc")
 SHARED = ("graph_random", "stream_overlap", "thread_streams")
 REFUSED = re.compile(r"keeps its clients: client \d+ cannot move: (.*)")
 
