@@ -86,6 +86,7 @@ static char *read_and_write(char *text)
 	daemon_ = (struct daemon){.config.uid = 1, .is_over = true};
 	daemon_.logs.control.fd = daemon_.logs.server.fd = -EBADF;
 	list_init(&daemon_.servers);
+	list_init(&daemon_.spares);
 	list_init(&daemon_.tenants);
 	accounts_init(&daemon_.accounts, "/dev/null");
 	list_init(&daemon_.partitions);

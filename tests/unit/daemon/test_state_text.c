@@ -19,6 +19,7 @@ static void begin(void)
 {
 	daemon_of_test = (struct daemon){0};
 	list_init(&daemon_of_test.servers);
+	list_init(&daemon_of_test.spares);
 	list_init(&daemon_of_test.tenants);
 	list_init(&daemon_of_test.partitions);
 	groups_init(&daemon_of_test.groups);
