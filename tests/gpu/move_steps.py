@@ -52,6 +52,22 @@ def check_memory(library):
         save(service, "moves_memory")
 
 
+def check_sharers(library):
+    """Two clients share memory; one is in the background, and suspended while both move."""
+    with mps.Service(SETTINGS, library=library) as service:
+        giver = test_restart.Sharer(service)
+        taker = test_restart.Sharer(service, {"CUDA_MPS_CLIENT_PRIORITY": "2"})
+        need("memory of another client opens", taker.do("take", giver.do("give")) == "0", "")
+        for value in range(1, 4):
+            giver.do("fill", value)
+            service.command("suspend_client", str(taker.process.pid))
+            _, why = restart(service)
+            need("clients that share memory move", not why, why)
+            service.command("resume_client", str(taker.process.pid))
+            need("... and share it afterwards", taker.do("look") == str(value), "")
+        save(service, "moves_sharers")
+
+
 def check_programs(library, programs, settings, log):
     dice = harness.dice()
     with mps.Service(settings, library=library) as service:
@@ -99,6 +115,7 @@ def check_spares(library):
 def step_moves(library=None):
     """The first thing to run on a GPU: nothing of restart_server has run on one before."""
     check_memory(library)
+    check_sharers(library)
     check_programs(library, PROGRAMS, SETTINGS, "moves_programs")
     check_programs(library, EVICTED, {**SETTINGS, "MPS_TEST": "evict"}, "moves_evicted")
     check_torch(library)

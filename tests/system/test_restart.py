@@ -118,8 +118,8 @@ while True:
 class Sharer:
     """A client that does what it is told."""
 
-    def __init__(self, service):
-        self.process = service.popen(sys.executable, "-c", SHARER, stdin=subprocess.PIPE)
+    def __init__(self, service, env=None):
+        self.process = service.popen(sys.executable, "-c", SHARER, env=env, stdin=subprocess.PIPE)
         equal(self.process.stdout.readline(), "ready\n")
 
     def do(self, *words):
