@@ -15,6 +15,7 @@
 #include "server/link/client.h"
 #include "server/link/daemon_link.h"
 #include "server/link/fault_report.h"
+#include "server/link/survivor.h"
 
 bool rescue_takes(const struct client_conn *conn)
 {
@@ -81,7 +82,8 @@ static const char *find_reason(
 bool rescue_look(struct server *server)
 {
 	const uint64_t ms = uv_now(&server->loop) - server->fault_ms;
-	bool is_ready = !fault_report_awaits_address(&server->fault_report, ms);
+	bool is_ready = !survivor_needs_address(fault_get()) ||
+			!fault_report_awaits_address(&server->fault_report, ms);
 
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
 		const char *why = rescue_takes(conn) ? find_reason(server, conn, ms) : NULL;

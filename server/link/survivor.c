@@ -19,6 +19,12 @@ enum survivor survivor_of(CUresult fault, const struct survivor_facts *facts)
 	return facts->has_address ? SURVIVOR_HAS_ADDRESS : SURVIVOR_YES;
 }
 
+bool survivor_needs_address(CUresult fault)
+{
+	return fault == CUDA_ERROR_ILLEGAL_ADDRESS || fault == CUDA_ERROR_INVALID_ADDRESS_SPACE ||
+	       fault == CUDA_ERROR_LAUNCH_FAILED;
+}
+
 const char *survivor_text(enum survivor survivor)
 {
 	static const char *const texts[SURVIVORS] = {

@@ -29,6 +29,9 @@ enum survivor {
 
 enum survivor survivor_of(CUresult fault, const struct survivor_facts *facts);
 
+/* Whether the kernel's log may have an address for the fault, which decides about survivors. */
+bool survivor_needs_address(CUresult fault);
+
 /* As the end of a sentence about the client. */
 const char *survivor_text(enum survivor survivor);
 

@@ -44,9 +44,20 @@ static void test_row(void **state)
 	assert_non_null(survivor_text(row->survivor));
 }
 
+/* The others need not wait for the kernel's log. */
+static void test_address(void **state)
+{
+	(void)state;
+	assert_true(survivor_needs_address(CUDA_ERROR_ILLEGAL_ADDRESS));
+	assert_true(survivor_needs_address(CUDA_ERROR_LAUNCH_FAILED));
+	assert_false(survivor_needs_address(CUDA_ERROR_ASSERT));
+	assert_false(survivor_needs_address(CUDA_ERROR_ILLEGAL_INSTRUCTION));
+}
+
 int main(void)
 {
-	struct CMUnitTest tests[ARRAY_SIZE(rows)];
+	struct CMUnitTest tests[ARRAY_SIZE(rows) + 1] = {
+		[ARRAY_SIZE(rows)] = cmocka_unit_test(test_address)};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		tests[i] = (struct CMUnitTest){.name = rows[i].rule,
