@@ -7,6 +7,7 @@
 
 #include "rescue.h"
 
+#include "ring.h"
 #include "server.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"
@@ -16,6 +17,9 @@
 #include "server/link/daemon_link.h"
 #include "server/link/fault_report.h"
 #include "server/link/survivor.h"
+
+/* How long a worker may be in a call of the driver when the fault comes. */
+#define WORKER_MS 4000
 
 bool rescue_takes(const struct client_conn *conn)
 {
@@ -74,9 +78,17 @@ static const char *find_reason(
 		return conn->session->stays;
 	if (state == DEPARTURE_PACKED && lacks_others(server, conn->session))
 		return "it uses memory of a client that does not survive";
-	return state == DEPARTURE_PACKED || ms < FAULT_LINGER_MS
-		       ? NULL
-		       : "a call of the driver does not return";
+	return state == DEPARTURE_PACKED || ms < WORKER_MS ? NULL
+							   : "a call of the driver does not return";
+}
+
+static bool is_packed(struct session *session)
+{
+	if (atomic_load(&session->departure) == DEPARTURE_PACKED)
+		return true;
+	/* It may have gone to sleep just when it was held. */
+	ring_interrupt(&session->receiver);
+	return false;
 }
 
 bool rescue_look(struct server *server)
@@ -93,7 +105,7 @@ bool rescue_look(struct server *server)
 			/* Others may need it. */
 			is_ready = false;
 		} else if (rescue_takes(conn))
-			is_ready &= atomic_load(&conn->session->departure) == DEPARTURE_PACKED;
+			is_ready &= is_packed(conn->session);
 		/* Its worker says what it has launched last. */
 		else if (ms < FAULT_LINGER_MS)
 			is_ready = false;

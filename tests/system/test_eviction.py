@@ -183,6 +183,8 @@ def test_fault_while_away():
         one = Holder(service, "plain", 44)
         other = Holder(service, "plain", 44)
         assert evictions(service) > 0
+        # Until its worker has seen that its streams rest, a client has work.
+        time.sleep(mps.SLOW)
         service.run("fault")
         equal(one.ask("work"), "worked")
         equal(other.ask("work"), "worked")
