@@ -318,12 +318,20 @@ static void hold(struct session *session, bool is_moving)
 	ring_interrupt(&session->receiver);
 }
 
-/* Also clients that have come from the server before since the last call. */
+/*
+ * Also clients that have come from the server before since the last call. A worker may have been
+ * about to sleep at that call.
+ */
 static void hold_all(struct server *server)
 {
-	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
-		if (!conn->is_inactive && !atomic_load(&conn->session->is_moving))
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
+		if (conn->is_inactive)
+			continue;
+		if (!atomic_load(&conn->session->is_moving))
 			hold(conn->session, true);
+		else if (atomic_load(&conn->session->departure) == DEPARTURE_NONE)
+			ring_interrupt(&conn->session->receiver);
+	}
 }
 
 /* Every client goes on in this server. `pid' is that of the one that could not move, or 0. */
