@@ -1299,7 +1299,7 @@ def test_clients_of_another_build():
 def test_hostile_bytes():
     with Daemon() as daemon:
         good = hello()
-        bad = [b"\0", b"\0" * 8, b"\0" * 5000, b"\0\xff" + b"\xff" * 100, b"\0\x05" + b"\xff" * 2000,
+        bad = [b"\0", b"\0" * 8, b"\0" * 5000, b"\0\xff" + b"\xff" * 100,
                wire.frame("client", 1),
                b"\0\x0a" + struct.pack("<HI", 0, 16) + bytes(8),
                good[:4] + struct.pack("<I", 0) + good[8:], good[:4] + struct.pack("<I", 2 ** 32 - 1) + good[8:],
@@ -1313,6 +1313,12 @@ def test_hostile_bytes():
                 sock.shutdown(socket.SHUT_WR)
             assert is_closed(sock), words[:40]
             sock.close()
+        # A server of another version, as it seems: it is told to end, in a form of every version.
+        sock = daemon.connect()
+        sock.sendall(b"\0\x05" + b"\xff" * 2000)
+        equal(sock.recv(100), b"\0\x0a" + struct.pack("<HI", 0, 16) + bytes(8))
+        assert is_closed(sock)
+        sock.close()
         equal(daemon.servers(), [])
         equal(daemon.ask("get_server_list"), "")
         daemon.quit()
