@@ -91,6 +91,8 @@ static void make_all(CUcontext context)
 	CHECK(cuStreamCreate(&have.second, CU_STREAM_NON_BLOCKING));
 	CHECK(cuEventCreate(&have.between, CU_EVENT_DISABLE_TIMING));
 	make_graph(context);
+	/* The streams do not wait for the fill. */
+	CHECK(cuCtxSynchronize());
 }
 
 static void run_round(unsigned round)
