@@ -63,7 +63,8 @@ enum frame_type {
 	FRAME_MOVE_FDS,      /* server to its successor: further descriptors of that client */
 	FRAME_MOVE_STEP,     /* between these two: how far the move is */
 	FRAME_PAGE,          /* server to client: the page of a session that has moved */
-	FRAME_TYPE_MAX = FRAME_PAGE,
+	FRAME_FAULT_CLIENT,  /* server to daemon: a client that does not survive its fault */
+	FRAME_TYPE_MAX = FRAME_FAULT_CLIENT,
 };
 
 struct frame_head {
@@ -385,6 +386,13 @@ struct frame_fault {
 	uint64_t clients[FAULT_SUSPECTS_MAX]; /* IDs, then zeros; one ID if the client is known */
 	char result_name[64];
 	char kernel[FRAME_TEXT_MAX]; /* launched last by the known client; may be empty */
+};
+
+/* After the server's FRAME_FAULT. */
+struct frame_fault_client {
+	struct frame_head head;
+	uint64_t client;
+	char why[MOVE_TEXT_MAX]; /* a clause of printable ASCII, never empty */
 };
 
 struct frame_fault_address {

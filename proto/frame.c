@@ -44,6 +44,7 @@ static const struct {
 	[FRAME_TERMINATE] = {sizeof(struct frame_terminate), 0, 0},
 	[FRAME_TERMINATED] = {sizeof(struct frame_terminate), 0, 0},
 	[FRAME_FAULT] = {sizeof(struct frame_fault), 0, 0},
+	[FRAME_FAULT_CLIENT] = {sizeof(struct frame_fault_client), 0, 0},
 	[FRAME_FAULT_ADDRESS] = {sizeof(struct frame_fault_address), 0, 0},
 	[FRAME_COUNTERS] = {sizeof(struct frame_counters), 0, 0},
 	[FRAME_TRACE] = {sizeof(struct frame_trace), 1, 1},

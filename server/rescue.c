@@ -7,6 +7,9 @@
 
 #include "rescue.h"
 
+#include <stdio.h>
+
+#include "frame.h"
 #include "ring.h"
 #include "server.h"
 #include "server/util/log.h"
@@ -24,6 +27,43 @@
 bool rescue_takes(const struct client_conn *conn)
 {
 	return conn->survives && !conn->is_ending;
+}
+
+static void send_reason(const struct client_conn *conn, const char *why)
+{
+	struct frame_fault_client frame = {
+		.head = frame_head(FRAME_FAULT_CLIENT, 0), .client = conn->id};
+
+	snprintf(frame.why, sizeof(frame.why), "%s", why);
+	/* The successor's words may be among it; the daemon takes only printable ones. */
+	for (char *c = frame.why; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	daemon_link_send(&frame);
+}
+
+/* Why it was not chosen. */
+static void send_first_reason(const struct server *server, const struct client_conn *conn)
+{
+	const struct survivor_facts facts = {.had_work = atomic_load(&conn->session->had_work)};
+	const enum survivor survivor = survivor_of(fault_get(), &facts);
+	char why[MOVE_TEXT_MAX];
+
+	if (survivor != SURVIVOR_YES)
+		snprintf(why, sizeof(why), "it %s", survivor_text(survivor));
+	else if (conn->stays_behind)
+		snprintf(why, sizeof(why), "it cannot move to the next server");
+	else
+		snprintf(why, sizeof(why), "%s",
+			server->is_stopping ? "the server is stopping" : "it is ending");
+	send_reason(conn, why);
+}
+
+void rescue_report(const struct server *server)
+{
+	for (const struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (!conn->survives && !conn->is_inactive && !conn->is_ending)
+			send_first_reason(server, conn);
 }
 
 unsigned rescue_begin(struct server *server)
@@ -54,6 +94,7 @@ static void give_up(struct server *server, struct client_conn *conn, const char 
 	conn->survives = false;
 	log_line("Client " SESSION_NAME " does not survive the fault: %s",
 		SESSION_NAME_ARGS(conn->session), why);
+	send_reason(conn, why);
 	session_notify_fault(conn->session, fault_get(), fault_report_pid(&server->fault_report));
 }
 

@@ -19,6 +19,9 @@ struct server;
 /* Chooses the clients that may survive the fault. Returns their number. */
 unsigned rescue_begin(struct server *server);
 
+/* Tells the daemon, behind the report of the fault, why the others do not survive. */
+void rescue_report(const struct server *server);
+
 /* Whether the client has been chosen, and nothing speaks against it yet. */
 bool rescue_takes(const struct client_conn *conn);
 bool rescue_has_any(const struct server *server);

@@ -193,6 +193,7 @@ static void handle_fault(struct server *server)
 	log_fault(server);
 	server_notify_state(server);
 	fault_report_send(&server->fault_report);
+	rescue_report(server);
 	end_lost(server);
 	if (n > 0)
 		departure_rescue(server);

@@ -68,18 +68,44 @@ static struct program_state fault_program_state(const struct conn *conn, const s
 
 /* ---- text */
 
-static void reply_fault_client(
-	struct conn *conn, const char *what, const struct fault_client *fault_client)
+/* `why': what follows, or "". */
+static void reply_fault_client(struct conn *conn, const char *what,
+	const struct fault_client *fault_client, const char *why)
 {
+	const char *colon = why[0] ? ": " : "";
 	struct quoted command;
 
 	if (may_see_client(conn, fault_client))
-		command_reply(conn, "%-9s %d %s of user %u, group %s", what, fault_client->pid,
+		command_reply(conn, "%-9s %d %s of user %u, group %s%s%s", what, fault_client->pid,
 			quote(&command, fault_client->command), fault_client->uid,
-			fault_client->group[0] ? fault_client->group : "none");
+			fault_client->group[0] ? fault_client->group : "none", colon, why);
 	else
 		command_reply(
 			conn, "%-9s %d of user %u", what, fault_client->pid, fault_client->uid);
+}
+
+/* The nth of those that do not survive, from 0 on; NULL: the fault names it, or there is none. */
+static const struct fault_lost *get_lost(const struct fault *fault, unsigned i)
+{
+	if (i >= fault->n_lost || fault_names(fault, fault->lost[i].client.id))
+		return NULL;
+	return &fault->lost[i];
+}
+
+static void reply_lost(struct conn *conn, const struct fault *fault)
+{
+	unsigned left = fault_count_lost(fault);
+
+	for (unsigned i = 0; i < FAULT_SUSPECTS_MAX; i++) {
+		const struct fault_lost *lost = get_lost(fault, i);
+
+		if (!lost)
+			continue;
+		reply_fault_client(conn, "Lost", &lost->client, lost->why);
+		left--;
+	}
+	if (left > 0)
+		command_reply(conn, "Lost      %u more", left);
 }
 
 static void reply_survivors(struct conn *conn, const struct fault *fault)
@@ -87,7 +113,7 @@ static void reply_survivors(struct conn *conn, const struct fault *fault)
 	const unsigned n = MIN(fault->n_survivors, (unsigned)FAULT_SUSPECTS_MAX);
 
 	for (unsigned i = 0; i < n; i++)
-		reply_fault_client(conn, "Survivor", &fault->survivors[i]);
+		reply_fault_client(conn, "Survivor", &fault->survivors[i], "");
 	if (fault->n_survivors > n)
 		command_reply(conn, "Survivors %u more", fault->n_survivors - n);
 	if (fault->n_survivors > 0)
@@ -120,8 +146,8 @@ static void reply_fault(struct conn *conn, const struct fault *fault)
 		fault->server_name);
 	reply_fault_device(conn, fault);
 	for (unsigned i = 0; i < fault->n; i++)
-		reply_fault_client(
-			conn, fault_is_certain(fault) ? "Client" : "Suspect", &fault->clients[i]);
+		reply_fault_client(conn, fault_is_certain(fault) ? "Client" : "Suspect",
+			&fault->clients[i], "");
 	if (fault->n_suspects > fault->n)
 		command_reply(conn, "Suspects  %u more", fault->n_suspects - fault->n);
 	command_reply(conn, "Known by  %s", fault_how_text(fault));
@@ -131,6 +157,7 @@ static void reply_fault(struct conn *conn, const struct fault *fault)
 	else
 		command_reply(conn, "Kernel    not known");
 	command_reply(conn, "Address   %s", address);
+	reply_lost(conn, fault);
 	reply_survivors(conn, fault);
 	if (state.text)
 		command_reply(conn, "Program   %s for %u s", state.text, state.left_s);
@@ -146,6 +173,24 @@ static json_t *fault_client_json(const struct conn *conn, const struct fault_cli
 		json_integer(fault_client->uid), "group",
 		json_text_or_null(may_see ? fault_client->group : ""), "command",
 		json_text_or_null(may_see ? fault_client->command : ""));
+}
+
+/* Those that the fault does not name. */
+static json_t *fault_lost_json(const struct conn *conn, const struct fault *fault)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < FAULT_SUSPECTS_MAX; i++) {
+		const struct fault_lost *lost = get_lost(fault, i);
+		json_t *client = lost ? fault_client_json(conn, &lost->client) : NULL;
+
+		if (!lost)
+			continue;
+		json_set(&client, "reason",
+			json_text_or_null(may_see_client(conn, &lost->client) ? lost->why : ""));
+		json_add(&list, client);
+	}
+	return list;
 }
 
 static json_t *fault_device_json(const struct fault *fault)
@@ -169,8 +214,8 @@ static json_t *fault_json(const struct conn *conn, const struct fault *fault)
 		json_add(&clients, fault_client_json(conn, &fault->clients[i]));
 	for (unsigned i = 0; i < MIN(fault->n_survivors, (unsigned)FAULT_SUSPECTS_MAX); i++)
 		json_add(&survivors, fault_client_json(conn, &fault->survivors[i]));
-	return json_pack(
-		"{s:s s:o s:o s:o s:s s:o s:o s:b s:o s:o s:s s:o s:s? s:s? s:o s:o s:I s:o}",
+	return json_pack("{s:s s:o s:o s:o s:s s:o s:o s:b s:o s:o s:s s:o s:s? s:s? s:o s:o s:I "
+			 "s:o s:o s:I}",
 		"time", time, "result", json_integer(fault->result), "result_name",
 		json_text(fault->result_name), "server", json_integer(fault->server), "server_name",
 		fault->server_name, "server_uid", json_integer(fault->server_uid), "device",
@@ -181,7 +226,8 @@ static json_t *fault_json(const struct conn *conn, const struct fault *fault)
 		fault->address ? address : NULL, "program", state.text, "program_s",
 		json_number_or_null(state.left_s), "survivors", survivors, "n_survivors",
 		(json_int_t)fault->n_survivors, "next_server",
-		json_number_or_null((uint64_t)fault->next_server));
+		json_number_or_null((uint64_t)fault->next_server), "lost",
+		fault_lost_json(conn, fault), "n_lost", (json_int_t)fault_count_lost(fault));
 }
 
 /* ---- the command */

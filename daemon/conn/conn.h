@@ -115,6 +115,7 @@ struct conn {
 		struct frame_suspend suspended;
 		struct frame_restarted restarted;
 		struct frame_fault fault;
+		struct frame_fault_client fault_client;
 		struct frame_counters counters;
 		struct frame_trace_end trace_end;
 		uint8_t bytes[FRAME_MAX];

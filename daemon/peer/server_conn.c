@@ -244,6 +244,8 @@ static int on_server_frame(struct server *server, struct conn *conn)
 		return on_client_context(server, &conn->in.context);
 	case FRAME_FAULT:
 		return faults_on_frame(server, &conn->in.fault);
+	case FRAME_FAULT_CLIENT:
+		return faults_on_lost_client(server, &conn->in.fault_client);
 	case FRAME_COUNTERS:
 		counting_on_frame(server, &conn->in.counters);
 		return 0;

@@ -19,8 +19,14 @@ struct fault_client {
 	pid_t pid;
 	uid_t uid;
 	uint32_t program;
+	bool is_lost;               /* it does not survive */
 	char group[GROUP_NAME_MAX]; /* its name at that time; "": none */
 	char command[FRAME_TEXT_MAX];
+};
+
+struct fault_lost {
+	struct fault_client client;
+	char why[MOVE_TEXT_MAX];
 };
 
 struct fault {
@@ -41,7 +47,10 @@ struct fault {
 	unsigned n_survivors; /* clients that went on, including those that do not fit into the list
 			       */
 	struct fault_client survivors[FAULT_SUSPECTS_MAX];
-	pid_t next_server;   /* ... in this one */
+	pid_t next_server; /* ... in this one */
+	unsigned n_lost;   /* clients that do not survive: those of `clients', those that do not fit
+			      into the list, and the list */
+	struct fault_lost lost[FAULT_SUSPECTS_MAX];
 	unsigned n_affected; /* UIDs that had clients in the server */
 	uid_t *affected;
 };

@@ -222,6 +222,65 @@ int faults_on_frame(struct server *server, const struct frame_fault *frame)
 	return 0;
 }
 
+/* ---- clients that do not survive */
+
+static bool is_printable(const char *text)
+{
+	while (*text >= ' ' && *text <= '~')
+		text++;
+	return *text == '\0';
+}
+
+/* The position in `clients'; as many as these are: it is not there. */
+static unsigned find_named(const struct fault *fault, uint64_t id)
+{
+	unsigned i = 0;
+
+	while (i < fault->n && fault->clients[i].id != id)
+		i++;
+	return i;
+}
+
+bool fault_names(const struct fault *fault, uint64_t id)
+{
+	return find_named(fault, id) < fault->n;
+}
+
+unsigned fault_count_lost(const struct fault *fault)
+{
+	unsigned n = fault->n_lost;
+
+	for (unsigned i = 0; i < fault->n; i++)
+		n -= fault->clients[i].is_lost;
+	return n;
+}
+
+int faults_on_lost_client(struct server *server, const struct frame_fault_client *frame)
+{
+	struct fault *fault = find_fault(server->daemon, server);
+	struct client *client = clients_find(server, frame->client);
+	struct fault_lost *lost;
+	unsigned named;
+
+	if (!frame_text_ok(frame->why, sizeof(frame->why)) || !frame->why[0] ||
+		!is_printable(frame->why))
+		return -EBADMSG;
+	/* The first reason holds, so that a server cannot count a client twice. */
+	if (!fault || !client || client->is_lost)
+		return 0;
+	client->is_lost = true;
+	named = find_named(fault, client->id);
+	if (named < fault->n)
+		fault->clients[named].is_lost = true;
+	if (fault->n_lost < FAULT_SUSPECTS_MAX) {
+		lost = &fault->lost[fault->n_lost];
+		describe_client(&lost->client, client, &server->daemon->groups);
+		memcpy(lost->why, frame->why, sizeof(lost->why));
+	}
+	fault->n_lost++;
+	return 0;
+}
+
 /* ---- the kernel's log */
 
 static uint32_t find_xid_device(const struct server *server, const struct xid *xid)

@@ -20,6 +20,9 @@ struct xid;
 /* A server reports a fault. -EBADMSG: the frame is malformed. */
 int faults_on_frame(struct server *server, const struct frame_fault *frame);
 
+/* Why a client does not survive the fault of its server. -EBADMSG: the frame is malformed. */
+int faults_on_lost_client(struct server *server, const struct frame_fault_client *frame);
+
 /* A server has entered FAULT: sends it the address if it is known. */
 void faults_on_state(struct server *server);
 
@@ -39,6 +42,12 @@ static inline bool fault_is_certain(const struct fault *fault)
 
 /* The evidence, as part of a sentence. */
 const char *fault_how_text(const struct fault *fault);
+
+/* Whether the fault's `clients' have it: the culprit, or a suspect. */
+bool fault_names(const struct fault *fault, uint64_t id);
+
+/* Clients that do not survive, beside those that it names. */
+unsigned fault_count_lost(const struct fault *fault);
 
 void faults_fini(struct faults *faults);
 

@@ -128,13 +128,16 @@ def fault_beside(service, *args):
 def test_address_tells():
     """Two clients work: the address lies in the memory of one."""
     with service_with_log() as service:
-        culprit, _, err = fault_beside(service, "near")
+        culprit, neighbour, err = fault_beside(service, "near")
         contains(err, "all further calls fail; restart the program")
         fault = wait_for("the culprit", lambda: last_fault(service)["certain"] and last_fault(service))
         equal([client["pid"] for client in fault["clients"]], [culprit])
         equal(fault["kernel"], "_Z5storePi")
         contains(fault["address"], "0x2")
         contains(fault["known_by"], "its memory is around the address")
+        equal([(client["pid"], client["reason"]) for client in fault["lost"]],
+              [(neighbour, "it had work on the GPU")])
+        contains(field(service.command("get_last_fault").stdout, "Lost"), ": it had work on the GPU")
         wait_for("its line", lambda: re.search(
             r"Client \{PID: %d, Context: 2\} encountered a fatal GPU error: its memory" % culprit,
             service.server_log()))

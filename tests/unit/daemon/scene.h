@@ -34,6 +34,8 @@
  *	S1:hello		connects, and is not ready yet
  *	S1:other		connects, and is of another build
  *	S1:fault S1:fault=A1	reports a fault; the fault of a client
+ *	S1:names=A1		reports who caused its fault
+ *	S1:gives=A1:no_luck	... and why a client does not survive it: _ is a blank, ^ is ESC
  *	S1:done=A1		has ended the work of a client, as it was asked to
  *	S1:rest=A1		has suspended a client, as it was asked to, and that has no work
 	S1:blocked=A1		... or has work that waits for the client

@@ -165,6 +165,55 @@ static void report_state(unsigned i, enum server_state to, uint64_t client)
 	scene_send(scene_process(i)->link, &state, sizeof(state));
 }
 
+static void report_culprit(unsigned i, const struct scene_client *client)
+{
+	struct frame_fault fault = {.result = 700,
+		.how = FAULT_ALONE,
+		.ordinal = FAULT_DEVICE_UNKNOWN,
+		.n_suspects = 1,
+		.clients = {client->id},
+		.result_name = "CUDA_ERROR_ILLEGAL_ADDRESS"};
+
+	frame_init(&fault, FRAME_FAULT, 0);
+	scene_send(scene_process(i)->link, &fault, sizeof(fault));
+}
+
+/* "A1:reason" */
+static void report_lost(unsigned i, const char *what)
+{
+	const char *colon = strchr(what, ':');
+	struct frame_fault_client frame = {0};
+	char name[NAME_MAX_SIZE];
+
+	snprintf(name, sizeof(name), "%.*s", (int)(colon - what), what);
+	frame_init(&frame, FRAME_FAULT_CLIENT, 0);
+	frame.client = scene_client(name)->id;
+	snprintf(frame.why, sizeof(frame.why), "%s", colon + 1);
+	for (char *c = frame.why; *c; c++) {
+		if (*c == '_')
+			*c = ' ';
+		else if (*c == '^')
+			*c = '\x1b';
+	}
+	scene_send(scene_process(i)->link, &frame, sizeof(frame));
+}
+
+/* False: the words say something else. */
+static bool do_fault(unsigned i, const char *what)
+{
+	if (strcmp(what, "fault") == 0)
+		report_state(i, SERVER_FAULT, 0);
+	else if (strncmp(what, "fault=", 6) == 0)
+		report_state(i, SERVER_FAULT, scene_client(what + 6)->id);
+	else if (strncmp(what, "names=", 6) == 0)
+		report_culprit(i, scene_client(what + 6));
+	else if (strncmp(what, "gives=", 6) == 0)
+		report_lost(i, what + 6);
+	else
+		return false;
+	return true;
+}
+
 static void report_done(unsigned i, const struct scene_client *client)
 {
 	struct frame_terminate done = {.client = client->id};
@@ -290,10 +339,6 @@ static void do_as_server(unsigned i, const char *what)
 		be_server(i, ~SPEC_HASH);
 	else if (strncmp(what, "mode", 4) == 0)
 		report_ready(i, what[4]);
-	else if (strcmp(what, "fault") == 0)
-		report_state(i, SERVER_FAULT, 0);
-	else if (strncmp(what, "fault=", 6) == 0)
-		report_state(i, SERVER_FAULT, scene_client(what + 6)->id);
 	else if (strncmp(what, "done=", 5) == 0)
 		report_done(i, scene_client(what + 5));
 	else if (strncmp(what, "print=", 6) == 0)
@@ -312,7 +357,7 @@ static void do_as_server(unsigned i, const char *what)
 		server->is_busy = true;
 	else if (strncmp(what, "gpu", 3) == 0)
 		probe_answers(i, what[3]);
-	else if (!do_suspension(i, what) && !do_move(i, what))
+	else if (!do_fault(i, what) && !do_suspension(i, what) && !do_move(i, what))
 		fail_msg("a server cannot do %s", what);
 }
 
