@@ -94,6 +94,8 @@ def do(word, argument):
     if word == "again":
         must("cuIpcGetMemHandle", ctypes.byref(handle), memory)
         return bytes(handle.bytes).hex()
+    if word == "where":
+        return hex(memory.value)
     if word == "take":
         handle = Handle.from_buffer_copy(bytes.fromhex(argument))
         return call("cuIpcOpenMemHandle_v2", ctypes.byref(memory), handle, 1)

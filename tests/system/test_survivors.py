@@ -17,6 +17,7 @@ import time
 import card
 import harness
 import mps
+import test_faults
 import test_restart
 from harness import contains, equal, wait_for
 
@@ -182,6 +183,11 @@ def test_spare():
         survivor.end()
 
 
+def reasons(seen):
+    """Why clients other than the culprit or the suspects do not survive, by their PIDs."""
+    return {client["pid"]: client["reason"] for client in seen["lost"]}
+
+
 def begin_fault(service):
     """A program that is about to fault."""
     return service.popen("fault")
@@ -202,7 +208,12 @@ def test_reasons():
         seen, = json.loads(service.command("get_last_fault", "--json").stdout)
         equal([client["pid"] for client in seen["survivors"]], [survivor.process.pid])
         equal((seen["n_survivors"], seen["next_server"]), (1, service.server()))
-        contains(service.command("get_last_fault").stdout, "Survivor  %d " % survivor.process.pid)
+        text = service.command("get_last_fault").stdout
+        contains(text, "Survivor  %d " % survivor.process.pid)
+        # The culprit and the busy client are the suspects.
+        equal((seen["certain"], reasons(seen)), (False, {stays.pid: "it has compressed memory"}))
+        equal(seen["n_lost"], 1)
+        assert re.search(r"^Lost +%d .*: it has compressed memory$" % stays.pid, text, re.M), text
         equal(service.finish(busy)[0], 1)
         stays.stdin.write("\n")
         stays.stdin.close()
@@ -210,6 +221,22 @@ def test_reasons():
         contains(service.finish(stays)[2], "CUDA_ERROR_ILLEGAL_ADDRESS")
         survivor.ask()
         survivor.end()
+
+
+def test_address():
+    """A client in whose addresses that of the fault lies is no survivor: it may have been written."""
+    with test_faults.service_with_log() as service:
+        hit, spared = (test_restart.Sharer(service) for _ in range(2))
+        for client in hit, spared:
+            client.do("give")
+        old = service.server()
+        # Behind its memory, and in its addresses.
+        equal(service.run("fault", "at", hex(int(hit.do("where"), 16) + (1 << 30)))[0], 0)
+        next_server(service, old)
+        seen = test_faults.last_fault(service)
+        equal(reasons(seen), {hit.process.pid: "the address of the fault is in its memory"})
+        equal([client["pid"] for client in seen["survivors"]], [spared.process.pid])
+        equal((hit.do("fill", 7), spared.do("fill", 7)), ("700", "0"))
 
 
 def test_no_survivor():

@@ -3,7 +3,8 @@
 /*
  * A kernel that writes to unmapped memory. Succeeds if the program gets the same error as
  * without a service: error 700, from that call on and permanently. `fault near' writes past
- * its own memory; `fault prints' prints first; `fault graph' writes in a graph.
+ * its own memory, and `fault at ADDRESS' there; `fault prints' prints first; `fault graph' writes
+ * in a graph.
  *
  * Runs: for a test of its own
  */
@@ -59,6 +60,8 @@ int main(int argc, char **argv)
 		print_and_store<<<1, 2>>>((int *)NOWHERE);
 	else if (argc > 1 && !strcmp(argv[1], "near"))
 		store<<<1, 1>>>((int *)((char *)data + BEHIND));
+	else if (argc > 2 && !strcmp(argv[1], "at"))
+		store<<<1, 1>>>((int *)strtoull(argv[2], NULL, 16));
 	else if (argc > 1 && !strcmp(argv[1], "graph"))
 		store_in_graph();
 	else
