@@ -33,7 +33,7 @@
 	LOCK(ELASTIC, "shares of background sessions: server/schedule/elastic.c")                  \
 	LOCK(LOOP_TURNS, "sessions that wait for a turn: server/schedule/loop_turn.c")             \
 	LOCK(WAITERS, "a session's watched events: server/stream/waiter.h")                        \
-	LOCK(IPC_EVENTS, "events that sessions share: server/stream/event.c")                      \
+	LOCK(IPC_EVENTS, "events that sessions share: server/stream/shared_event.c")               \
 	LOCK(IPC_MEMORY, "memory that sessions share: server/memory/ipc.c")                        \
 	LOCK(TEXTURE_VALUES, "values of textures: server/array/texture_real.c")                    \
 	LOCK(IMAGES, "images of code: server/util/image.c")                                        \

@@ -486,7 +486,7 @@ static bool are_complete(struct server *server)
 			stay(server, conn->pid, "it uses memory of a client that has ended");
 			return false;
 		}
-		leave_behind(conn, "it uses memory of a client that ends");
+		leave_behind(conn, "it uses memory or an event of a client that ends");
 	}
 	return true;
 }

@@ -118,7 +118,7 @@ static const char *find_reason(
 	if (state == DEPARTURE_STAYS)
 		return conn->session->stays;
 	if (state == DEPARTURE_PACKED && lacks_others(server, conn->session))
-		return "it uses memory of a client that does not survive";
+		return "it uses memory or an event of a client that does not survive";
 	return state == DEPARTURE_PACKED || ms < WORKER_MS ? NULL
 							   : "a call of the driver does not return";
 }

@@ -38,6 +38,7 @@ const struct session_part *const session_parts[] = {
 	&aliases_part,
 	&virtual_part,
 	&ipc_part,
+	&shared_events_part,
 	&session_devices_part,
 	&probation_part,
 	&launching_part,

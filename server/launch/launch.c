@@ -196,7 +196,7 @@ static CUresult find_event(struct session *session, const struct stream *stream,
 		return CUDA_SUCCESS;
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!(event->flags & CU_EVENT_DISABLE_TIMING) || event->shared)
+	if (!(event->flags & CU_EVENT_DISABLE_TIMING) || event->user)
 		return CUDA_ERROR_INVALID_VALUE;
 	return event_make(event, stream->sdev);
 }

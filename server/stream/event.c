@@ -2,11 +2,10 @@
 
 /*
  * Events, for order between streams and for times. A client sees from the seqno behind an
- * event that it is done. Clients of this server share events by an unguessable token. Workers.
+ * event that it is done. Clients of this server share events (shared_event.h). Workers.
  *
  * Invariant: the worker never waits for a client's event. Only the GPU waits for it; the
- * worker asks for times when it is done. A shared event is on the list while an event of some
- * session refers to it.
+ * worker asks for times when it is done.
  */
 
 #include "event.h"
@@ -14,11 +13,10 @@
 #include <string.h>
 
 #include "event_times.h"
-#include "lock.h"
 #include "messages.h"
 #include "progress.h"
+#include "shared_event.h"
 #include "stream.h"
-#include "server/util/token.h"
 #include "server/record/record_notes.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
@@ -26,38 +24,10 @@
 #include "server/share/session_devices.h"
 #include "do_stream.h"
 
-struct shared_event {
-	struct shared_event *next;
-	struct token token;
-	uid_t uid; /* of its user: other users may not open it */
-	CUevent real;
-	uint32_t device;
-	uint32_t n_refs; /* sessions' events */
-};
-
-static struct lock lock = LOCK_INIT(IPC_EVENTS);
-static struct shared_event *shared_events;
-
-static void shared_event_unref(struct shared_event *shared, bool device_lost)
-{
-	bool is_last;
-
-	lock_take(&lock);
-	is_last = --shared->n_refs == 0;
-	if (is_last)
-		LIST_DROP(shared_events, shared);
-	lock_release(&lock);
-	if (!is_last)
-		return;
-	if (!device_lost)
-		cuda.cuEventDestroy_v2(shared->real);
-	account_free(shared);
-}
-
 static void event_free(struct event *event, bool device_lost)
 {
-	if (event->shared)
-		shared_event_unref(event->shared, device_lost);
+	if (event->user)
+		event_user_free(event->user, device_lost);
 	else if (event->real && !device_lost)
 		cuda.cuEventDestroy_v2(event->real);
 	account_free(event);
@@ -69,8 +39,14 @@ static void events_free(struct session *session, bool device_lost)
 	struct event *event;
 	uint32_t at = 0;
 
-	while ((event = handle_take(&session->events, &at)))
+	while ((event = handle_take(&session->events, &at))) {
+		if (session->keeps_memory && event->user) {
+			event->user->is_waiting = true;
+			event->user = NULL;
+			event->real = NULL;
+		}
 		event_free(event, device_lost);
+	}
 	event_anchors_free(session, device_lost);
 }
 
@@ -91,6 +67,8 @@ CUresult do_event_destroy(struct session *session, struct event *event)
 {
 	handle_remove(&session->events, event->id);
 	event->is_ended = true;
+	if (event->user)
+		event->user->is_ended = true;
 	if (event->n_users == 0)
 		event_free(event, false);
 	return CUDA_SUCCESS;
@@ -151,7 +129,7 @@ static CUresult event_post(
 {
 	CUresult result;
 
-	if (event->shared && event->sdev != stream->sdev)
+	if (event->user && event->sdev != stream->sdev)
 		return record_afar(session, event, stream, real);
 	event->stream = stream->id;
 	result = event_make(event, stream->sdev);
@@ -177,7 +155,7 @@ CUresult do_event_record(struct session *session, uint32_t id, uint32_t stream_i
 /* Other processes, or graphs, may have recorded it. */
 static bool event_may_block(const struct session *session, const struct event *event)
 {
-	if (event->shared)
+	if (event->user)
 		return blocked_any();
 	return event->n_users > 0 ? blocked_has(session) : blocked_contains(session, event->stream);
 }
@@ -217,72 +195,77 @@ CUresult do_event_elapsed(
 		       : result;
 }
 
-CUresult do_ipc_event_export(
-	struct session *session, struct event *event, uint32_t device, uint64_t ret_token[2])
+/* The session's event shares the real one from now on. */
+static void event_share(struct event *event, struct event_user *user, struct session_device *sdev)
 {
-	struct shared_event *shared = event->shared;
-	struct session_device *sdev;
-	CUresult result = session_device_get_entered(session, device, &sdev);
+	account_unkeep(event, KEPT_EVENT);
+	event->user = user;
+	event->real = user->shared->real;
+	event->sdev = sdev;
+}
+
+static CUresult export_new(
+	struct session *session, struct event *event, struct session_device *sdev)
+{
+	struct event_user *user;
+	CUresult result = event_make(event, sdev);
 
 	if (result == CUDA_SUCCESS)
-		result = event_make(event, sdev);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!shared) {
-		shared = account_alloc(session->account, sizeof(*shared), KEPT_EVENT);
-		if (!shared || !token_make(&shared->token)) {
-			account_free(shared);
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		}
-		account_unkeep(event, KEPT_EVENT);
-		shared->uid = session->uid;
-		shared->real = event->real;
-		shared->device = device;
-		shared->n_refs = 1;
-		lock_take(&lock);
-		LIST_PUSH(shared_events, shared);
-		lock_release(&lock);
-		event->shared = shared;
+		result = shared_event_make(
+			session, event->id, sdev->device->ordinal, event->real, &user);
+	if (result == CUDA_SUCCESS)
+		event_share(event, user, sdev);
+	return result;
+}
+
+/* In a replay, others may share it already. */
+static CUresult export_again(
+	struct event *event, struct session_device *sdev, struct event_user *user)
+{
+	if (event->real || user->shared->device != sdev->device->ordinal) {
+		event_user_free(user, false);
+		return CUDA_ERROR_INVALID_HANDLE;
 	}
-	memcpy(ret_token, shared->token.words, sizeof(shared->token.words));
+	event_share(event, user, sdev);
 	return CUDA_SUCCESS;
 }
 
-/* Takes a reference; NULL: there is no such event. */
-static struct shared_event *shared_event_ref(uid_t uid, const uint64_t token[2])
+CUresult do_ipc_event_export(
+	struct session *session, struct event *event, uint32_t device, uint64_t ret_token[2])
 {
-	lock_hold(&lock);
-	struct shared_event *shared = shared_events;
+	struct event_user *user;
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
-	while (shared && (shared->uid != uid || !token_is(&shared->token, token)))
-		shared = shared->next;
-	if (shared)
-		shared->n_refs++;
-	return shared;
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (event->user)
+		result = event_make(event, sdev);
+	else if ((user = event_user_take(session, event->id, NULL)))
+		result = export_again(event, sdev, user);
+	else
+		result = export_new(session, event, sdev);
+	if (result == CUDA_SUCCESS)
+		memcpy(ret_token, event->user->shared->token.words, sizeof(struct token));
+	return result;
 }
 
 CUresult do_ipc_event_open(struct session *session, uint32_t id, const uint64_t token[2])
 {
-	struct shared_event *shared = shared_event_ref(session->uid, token);
-	CUresult result = shared ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	struct event_user *user = event_user_take(session, id, token);
+	CUresult result = user ? CUDA_SUCCESS : shared_event_open(session, id, token, &user);
 	struct session_device *sdev = NULL;
-	struct event *event;
 
-	if (result == CUDA_SUCCESS)
-		result = session_device_open(session, shared->device, &sdev);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = session_device_open(session, user->shared->device, &sdev);
 	if (result == CUDA_SUCCESS)
 		result = do_event_create(session, id, CU_EVENT_DISABLE_TIMING);
-	if (result != CUDA_SUCCESS) {
-		if (shared)
-			shared_event_unref(shared, false);
-		return result;
-	}
-	event = session_event(session, id);
-	account_unkeep(event, KEPT_EVENT);
-	event->shared = shared;
-	event->real = shared->real;
-	event->sdev = sdev;
-	return CUDA_SUCCESS;
+	if (result == CUDA_SUCCESS)
+		event_share(session_event(session, id), user, sdev);
+	else
+		event_user_free(user, false);
+	return result;
 }
 
 /* If other clients record the event, too, no seqno shows that it is done. So ask the driver. */
@@ -337,18 +320,9 @@ static void events_begin(struct session *session, void *part)
 	session->event_times = part;
 }
 
-static const char *events_obstacle(struct session *session)
-{
-	return record_has(&session->record, OP_IPC_EVENT_EXPORT) ||
-			       record_has(&session->record, OP_IPC_EVENT_OPEN)
-		       ? "it shares an event with another client"
-		       : NULL;
-}
-
 const struct session_part events_part = {
 	.size = sizeof(struct event_times),
 	.begin = events_begin,
-	.obstacle = events_obstacle,
 	.note = events_note,
 	.recall = events_recall,
 	.is_recorded = true,

@@ -10,15 +10,15 @@
 #include "server/driver/driver.h"
 
 struct session_device;
-struct shared_event;
+struct event_user;
 
 struct event {
 	uint32_t id;
 	unsigned flags;
 	uint32_t n_users; /* nodes of graphs that use it */
 	bool is_ended;
-	CUevent real;                /* NULL: never recorded */
-	struct shared_event *shared; /* a reference; NULL: not shared */
+	CUevent real;                /* NULL: never recorded; not owned if it is shared */
+	struct event_user *user;     /* owned; NULL: it is not shared */
 	struct session_device *sdev; /* not owned: its GPU has the real event */
 	uint64_t recorded_ns;        /* in another server, unless `real' was; 0: not there */
 	uint32_t stream;             /* ID of the stream on which it was last recorded */

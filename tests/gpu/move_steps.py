@@ -53,11 +53,12 @@ def check_memory(library):
 
 
 def check_sharers(library):
-    """Two clients share memory; one is in the background, and suspended while both move."""
+    """Two clients share memory and an event; one is in the background, and suspended while both move."""
     with mps.Service(SETTINGS, library=library) as service:
         giver = test_restart.Sharer(service)
         taker = test_restart.Sharer(service, {"CUDA_MPS_CLIENT_PRIORITY": "2"})
         need("memory of another client opens", taker.do("take", giver.do("give")) == "0", "")
+        need("an event of another client opens", taker.do("watch", giver.do("signal")) == "0", "")
         for value in range(1, 4):
             giver.do("fill", value)
             service.command("suspend_client", str(taker.process.pid))
@@ -65,6 +66,7 @@ def check_sharers(library):
             need("clients that share memory move", not why, why)
             service.command("resume_client", str(taker.process.pid))
             need("... and share it afterwards", taker.do("look") == str(value), "")
+            test_restart.promise(giver, taker, 100 + value)
         save(service, "moves_sharers")
 
 

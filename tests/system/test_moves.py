@@ -47,7 +47,7 @@ VICTIMS = (("old",), ("new",), ("daemon",), ("daemon", "old"), ("new", "daemon")
 # In the background, with another share of the SMs at each launch.
 SHARES = {"MPS_TEST": "shares"}
 BACKGROUND = {"CUDA_MPS_CLIENT_PRIORITY": "2"}
-SHARING = ("ipc_memory", "pool_ipc")
+SHARING = ("ipc_memory", "pool_ipc", "ipc_event")
 SHARED = ("graph_random", "stream_overlap", "thread_streams")
 REFUSED = re.compile(r"keeps its clients: client \d+ cannot move: (.*)")
 
@@ -196,7 +196,7 @@ def test_evicted():
 
 
 def test_shared():
-    """Two processes that share memory move together."""
+    """Two processes that share memory, or an event, move together."""
     dice = harness.dice()
     with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
         for name in SHARING:

@@ -73,14 +73,16 @@ while True:
 """
 
 
-# Memory that two processes share: each line says what to do with it.
+# Memory and an event that two processes share: each line says what to do with them.
 SHARER = """
-import ctypes
+import ctypes, struct
 cuda = ctypes.CDLL("libcuda.so.1")
 SIZE = 300000
 class Handle(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_ubyte * 64)]
 context, memory, handle = ctypes.c_void_p(), ctypes.c_uint64(), Handle()
+event, stream = ctypes.c_void_p(), ctypes.c_void_p()
+DISABLE_TIMING, INTERPROCESS, NON_BLOCKING, EQUAL = 2, 4, 1, 1
 host = (ctypes.c_ubyte * SIZE)()
 call = lambda name, *args: getattr(cuda, name)(*args)
 def must(name, *args):
@@ -105,11 +107,32 @@ def do(word, argument):
         return call("cuMemFree_v2", memory)
     if word == "fill":
         return call("cuMemsetD8_v2", memory, int(argument), ctypes.c_size_t(SIZE)) or call("cuCtxSynchronize")
+    if word == "signal":
+        must("cuEventCreate", ctypes.byref(event), DISABLE_TIMING | INTERPROCESS)
+        must("cuIpcGetEventHandle", ctypes.byref(handle), event)
+        return bytes(handle.bytes).hex()
+    if word == "watch":
+        handle = Handle.from_buffer_copy(bytes.fromhex(argument))
+        return call("cuIpcOpenEventHandle", ctypes.byref(event), handle)
+    if word == "promise":
+        # The event is done when the memory has that value.
+        value = ctypes.c_uint32(int(argument) * 0x01010101)
+        return call("cuStreamWaitValue32_v2", stream, memory, value, EQUAL) or call("cuEventRecord", event, stream)
+    if word == "query":
+        return call("cuEventQuery", event)
+    if word == "wait":
+        return call("cuEventSynchronize", event)
+    if word == "array":
+        floats = struct.pack("QQII", 16, 0, 0x20, 1)
+        return call("cuArrayCreate_v2", ctypes.byref(ctypes.c_void_p()), floats)
+    if word == "drop":
+        return call("cuEventDestroy_v2", event)
     must("cuMemcpyDtoH_v2", host, memory, ctypes.c_size_t(SIZE))
     return min(host) if min(host) == max(host) else "mixed"
 must("cuInit", 0)
 must("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
 must("cuCtxSetCurrent", context)
+must("cuStreamCreate", ctypes.byref(stream), NON_BLOCKING)
 print("ready", flush=True)
 while True:
     word, _, argument = input().partition(" ")
@@ -227,6 +250,45 @@ def test_shared_memory():
         for each in giver, taker, other:
             each.kill()
         wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
+
+
+NOT_READY, INVALID_HANDLE = "600", "400"
+
+
+def promise(recorder, watcher, value):
+    """Both see when the event is done."""
+    equal((recorder.do("promise", value), watcher.do("query"), recorder.do("query")), ("0", NOT_READY, NOT_READY))
+    equal((watcher.do("fill", value), watcher.do("wait"), recorder.do("wait")), ("0", "0", "0"))
+
+
+def test_shared_event():
+    """It is one event after each move, under the same handle, also when who made it has destroyed it."""
+    with mps.Service() as service:
+        giver, taker, other = (Sharer(service) for _ in range(3))
+        memory = giver.do("give")
+        equal((giver.do("fill", 1), taker.do("take", memory), other.do("take", memory)), ("0", "0", "0"))
+        handle = giver.do("signal")
+        equal(taker.do("watch", handle), "0")
+        promise(giver, taker, 2)
+        restart(service)
+        equal((giver.do("query"), taker.do("query")), ("0", "0"))
+        promise(giver, taker, 3)
+        # Twice without a call of theirs between.
+        restart(service)
+        restart(service)
+        promise(taker, giver, 4)
+        restart(service)
+        equal(other.do("watch", handle), "0")
+        promise(other, giver, 5)
+        equal(giver.do("drop"), "0")
+        restart(service)
+        promise(taker, other, 6)
+        # One that has ended keeps nobody.
+        other.kill()
+        wait_for("its end", lambda: len(service.clients(service.server())) == 2)
+        restart(service)
+        equal((taker.do("query"), taker.do("drop"), taker.do("look")), ("0", "0", "6"))
+        equal(giver.do("watch", handle), INVALID_HANDLE)
 
 
 def test_memory_of_an_ended_client():

@@ -74,20 +74,21 @@ class Survivor(test_restart.Resident):
 
 
 class Sharing:
-    """Two processes that share memory."""
+    """Two processes that share memory and an event."""
 
     def __init__(self, service):
         self.giver, self.taker = (test_restart.Sharer(service) for _ in range(2))
         self.value = 0
         equal(self.taker.do("take", self.giver.do("give")), "0")
         equal(self.giver.do("fill", self.value), "0")
+        equal(self.taker.do("watch", self.giver.do("signal")), "0")
 
     def ask(self):
-        """Neither has lost what was there before, and the one sees what the other writes."""
+        """Neither has lost what was there before, and the one sees what the other does."""
         equal(self.taker.do("look"), str(self.value))
         self.value = (self.value + 1) % 256
-        equal(self.giver.do("fill", self.value), "0")
-        equal(self.taker.do("look"), str(self.value))
+        test_restart.promise(self.giver, self.taker, self.value)
+        equal(self.giver.do("look"), str(self.value))
 
     def end(self):
         self.taker.kill()
@@ -237,6 +238,20 @@ def test_address():
         equal(reasons(seen), {hit.process.pid: "the address of the fault is in its memory"})
         equal([client["pid"] for client in seen["survivors"]], [spared.process.pid])
         equal((hit.do("fill", 7), spared.do("fill", 7)), ("700", "0"))
+
+
+def test_event_of_a_victim():
+    """Who shares an event with a client that cannot move gets the error, too."""
+    with mps.Service(PLACED) as service:
+        sharing, beside, old = Sharing(service), test_restart.Resident(service), service.server()
+        equal(sharing.taker.do("array"), "0")
+        fault(service)
+        next_server(service, old)
+        contains(service.server_log(), "Client {PID: %d, Context ID: 1} does not survive the fault: "
+                 "it uses memory or an event of a client that does not survive" % sharing.giver.process.pid)
+        equal((sharing.giver.do("query"), sharing.taker.do("query")), ("700", "700"))
+        beside.ask()
+        beside.end()
 
 
 def test_no_survivor():

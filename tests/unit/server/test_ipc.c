@@ -13,8 +13,10 @@
 #include <cmocka.h>
 
 #include "server/util/pack.h"
+#include "server/session/session_move.h"
 #include "server/session/session_part.h"
 #include "server/driver/owner.h"
+#include "server/replay.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"
@@ -197,12 +199,139 @@ static void test_moves(void **state)
 	pack_fini(&pack);
 }
 
+/* The same of events: the second one is open, and comes first. */
+enum {
+	N_USERS = 0,
+	USER_EVENT = 1,
+	USER_DEVICE = 2,
+	USER_TOKEN = 3,
+	OTHER_DEVICE = 6,
+	EVENT_WORDS = 9,
+};
+
+static const struct event_row {
+	const char *what;
+	unsigned at;
+	uint64_t value; /* is added */
+	int check, unpack;
+	int n_events; /* of the driver, then */
+} event_rows[] = {
+	{"nothing is wrong", EVENT_WORDS, 0, 0, 0, 1},
+	{"one user more", N_USERS, 1, -EBADMSG, -EBADMSG, 1},
+	{"too many", N_USERS, WIRE_EVENTS_MAX, -EBADMSG, -EBADMSG, 0},
+	{"an event that is too large", USER_EVENT, WIRE_EVENTS_MAX, -EBADMSG, -EBADMSG, 0},
+	{"a GPU that is too large", USER_DEVICE, DEVICES_MAX, -EBADMSG, -EBADMSG, 0},
+	{"a GPU that is not open", USER_DEVICE, 1, 0, -EBADMSG, 0},
+	{"two GPUs of one event", OTHER_DEVICE, 1, 0, -EBADMSG, 1},
+	{"another token", USER_TOKEN, 1, 0, 0, 2},
+};
+
+static void check_event_row(const struct event_row *row, const struct pack *packed)
+{
+	struct session *session = harness.session;
+	const int before = fake_counts_now().events;
+	struct pack pack = *packed, copy;
+	uint64_t words[EVENT_WORDS + 1];
+
+	assert_int_equal(packed->size, EVENT_WORDS * sizeof(uint64_t));
+	memcpy(words, packed->bytes, packed->size);
+	words[row->at] += row->value;
+	pack.bytes = (uint8_t *)words;
+	copy = pack;
+	assert_int_equal(shared_events_part.check(session, &copy), row->check);
+	assert_int_equal(shared_events_part.unpack(session, &pack), row->unpack);
+	if (fake_counts_now().events != before + row->n_events)
+		fail_msg("%s: %d events", row->what, fake_counts_now().events - before);
+	shared_events_part.end(session, false);
+	assert_int_equal(fake_counts_now().events, before);
+}
+
+static void share_events(uint64_t ret_token[2])
+{
+	send_event_create(1, CU_EVENT_DISABLE_TIMING);
+	assert_int_equal(send_ipc_event_export(1, 0, ret_token), CUDA_SUCCESS);
+	assert_int_equal(send_ipc_event_open(2, ret_token), CUDA_SUCCESS);
+}
+
+static void test_wrong_events(void **state)
+{
+	struct pack pack = {0};
+	uint64_t token[2];
+
+	(void)state;
+	share_events(token);
+	assert_int_equal(shared_events_part.pack(harness.session, &pack), 0);
+	send_event_destroy(1);
+	send_event_destroy(2);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	for (unsigned i = 0; i < ARRAY_SIZE(event_rows); i++)
+		check_event_row(&event_rows[i], &pack);
+	pack_fini(&pack);
+}
+
+static void move(void)
+{
+	struct pack pack = {0};
+
+	assert_null(session_stays(harness.session));
+	assert_int_equal(replay_pack(harness.session, &pack), 0);
+	assert_int_equal(session_pack(harness.session, &pack), 0);
+	harness_close();
+	harness_open(false);
+	assert_int_equal(replay_unpack(harness.session, &pack), 0);
+	assert_int_equal(session_check(harness.session, &pack), 0);
+	assert_int_equal(session_unpack(harness.session, &pack), 0);
+	pack_fini(&pack);
+}
+
+/* Another session has a user of it, or not. */
+static void assert_needs(const uint64_t token[2])
+{
+	struct session other = {.id = harness.session->id + 1};
+
+	assert_false(shared_events_part.needs(harness.session, NULL));
+	assert_false(shared_events_part.needs(harness.session, &other));
+	harness.session->id++;
+	assert_int_equal(send_ipc_event_open(3, token), CUDA_SUCCESS);
+	harness.session->id--;
+	assert_true(shared_events_part.needs(harness.session, &other));
+	send_event_destroy(3);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	assert_false(shared_events_part.needs(harness.session, &other));
+}
+
+/* Also twice before a replay. Both events are the same one, with the same token. */
+static void test_event_moves(void **state)
+{
+	uint64_t token[2], same[2];
+	int before = fake_counts_now().events;
+
+	(void)state;
+	share_events(token);
+	move();
+	move();
+	assert_int_equal(fake_counts_now().events, before + 1);
+	assert_true(replay_run(harness.session));
+	assert_int_equal(fake_counts_now().events, before + 1);
+	harness.session->receiver.head = 0;
+	assert_int_equal(send_ipc_event_export(1, 0, same), CUDA_SUCCESS);
+	assert_memory_equal(token, same, sizeof(token));
+	assert_needs(token);
+	send_event_destroy(1);
+	send_event_destroy(2);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	assert_int_equal(fake_counts_now().events, before);
+	assert_int_equal(send_ipc_event_open(3, token), CUDA_ERROR_INVALID_HANDLE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_memory, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_events, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_moves, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_wrong_events, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_event_moves, open_session, close_session),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -392,12 +392,18 @@ static void make_ended_share(void)
 	session()->opened = opened;
 }
 
-static void make_event_share(void)
+static void make_ended_event(void)
 {
 	uint64_t token[2];
 
 	send_event_create(EVENT, CU_EVENT_DISABLE_TIMING);
 	assert_int_equal(send_ipc_event_export(EVENT, 0, token), CUDA_SUCCESS);
+	begin_graph();
+	send_graph_event(GRAPH, 0, EVENT, 1);
+	instantiate(1);
+	assert_null(session_stays(session()));
+	send_event_destroy(EVENT);
+	serve();
 }
 
 static void make_output(void)
@@ -479,7 +485,7 @@ static const struct row {
 		make_large_array},
 	{"the contents of its arrays stay behind", make_fault},
 	{"it uses memory of a client that has ended", make_ended_share},
-	{"it shares an event with another client", make_event_share},
+	{"a graph uses a shared event that was destroyed", make_ended_event},
 	{"a file of its registered host memory has become smaller", make_smaller_file},
 	{"it has compressed memory", make_compressed},
 	{"its evicted memory takes more than half of the free host memory", make_evicted},
