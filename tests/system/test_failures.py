@@ -170,7 +170,7 @@ def test_server_without_daemon_ends():
 def test_fault():
     """A GPU fault ends every client that had work there and is reported; the next client works."""
     with mps.Service() as service:
-        neighbour = service.popen("stuck", "busy")
+        neighbour = service.popen("stuck", "steady")
         server = service.server()
         equal(neighbour.stdout.readline(), "stuck: running\n")
         service.run_ok("fault")

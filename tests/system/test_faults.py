@@ -111,7 +111,7 @@ def test_graph():
 
 def at_work(service):
     """A program with work on the GPU at every moment."""
-    return terminations.running(service, "stuck", "busy")
+    return terminations.running(service, "stuck", "steady")
 
 
 def fault_beside(service, *args):
@@ -152,7 +152,7 @@ def test_groups_are_named():
     with service_with_log() as service:
         for name in ("red", "blue"):
             service.command("group", "create", name)
-        neighbour = terminations.running(service, "stuck", "busy", env={"MPS_GROUP": "blue"})
+        neighbour = terminations.running(service, "stuck", "steady", env={"MPS_GROUP": "blue"})
         process = service.popen("fault", env={"MPS_GROUP": "red"})
         for each in (process, neighbour):
             service.finish(each)

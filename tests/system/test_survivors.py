@@ -199,7 +199,7 @@ def test_reasons():
     with service_with_card(card.Card(CARD_MIB)) as service:
         survivor, old = Survivor(service), service.server()
         stays = test_restart.start_compressed(service)
-        busy = service.popen("stuck", "busy")
+        busy = service.popen("stuck", "steady")
         equal(busy.stdout.readline(), "stuck: running\n")
         fault(service)
         next_server(service, old)
@@ -257,7 +257,7 @@ def test_event_of_a_victim():
 def test_no_survivor():
     """No successor is started, and the server ends as soon as before."""
     with mps.Service() as service:
-        busy = service.popen("stuck", "busy")
+        busy = service.popen("stuck", "steady")
         equal(busy.stdout.readline(), "stuck: running\n")
         fault(service)
         equal(service.finish(busy)[0], 1)

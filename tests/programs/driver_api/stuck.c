@@ -5,7 +5,8 @@
  * function; `stuck word' has streams that wait for semaphores which are never written;
  * `stuck load' has one such stream beside a kernel that must be loaded; `stuck flood' has
  * one with more work behind it than a queue of the GPU takes; `stuck kernel' runs a kernel
- * for ever (`stuck kernel MIB' with so much memory), `stuck busy' one kernel after the other.
+ * for ever (`stuck kernel MIB' with so much memory), `stuck busy' one kernel after the other, and
+ * `stuck steady' long ones, so that it has work at every moment.
  * `stuck slow' is in a host function for two seconds and then ends normally; `stuck idle' waits
  * after its host functions. Prints `stuck: running' at that point.
  *
@@ -119,14 +120,29 @@ static void run_for_ever(CUstream stream)
 	CHECK(cuCtxSynchronize());
 }
 
+static const char image_of_a_while[] = ".version 7.0\n"
+				       ".target sm_75\n"
+				       ".address_size 64\n"
+				       ".visible .entry nothing()\n"
+				       "{\n"
+				       "	.reg .u32 %n;\n"
+				       "	.reg .pred %p;\n"
+				       "	mov.u32 %n, 300000;\n"
+				       "again:\n"
+				       "	sub.u32 %n, %n, 1;\n"
+				       "	setp.ne.u32 %p, %n, 0;\n"
+				       "	@%p bra again;\n"
+				       "	ret;\n"
+				       "}\n";
+
 /* The next ones are queued long before the last has ended. */
-static void launch_for_ever(CUstream stream)
+static void launch_for_ever(CUstream stream, const char *ptx)
 {
 	CUmodule module;
 	CUfunction function;
 	CUevent events[AHEAD];
 
-	CHECK(cuModuleLoadData(&module, image));
+	CHECK(cuModuleLoadData(&module, ptx));
 	CHECK(cuModuleGetFunction(&function, module, "nothing"));
 	for (unsigned i = 0; i < AHEAD; i++)
 		CHECK(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING));
@@ -166,7 +182,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(how, "kernel"))
 		run_for_ever(streams[0]);
 	else if (!strcmp(how, "busy"))
-		launch_for_ever(streams[0]);
+		launch_for_ever(streams[0], image);
+	else if (!strcmp(how, "steady"))
+		launch_for_ever(streams[0], image_of_a_while);
 	else
 		CHECK(cuLaunchHostFunc(streams[0], call, (void *)how));
 	for (unsigned s = 0; s < STREAMS; s++)
