@@ -17,6 +17,7 @@
 #include "lock.h"
 #include "probation_turn.h"
 #include "server/util/log.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/session/session_part.h"
 #include "server/device/device.h"
@@ -170,6 +171,32 @@ static bool is_held(const struct session *session, struct device *device)
 	return is_held;
 }
 
+/* NULL: the driver has none. The GPU's context is current. */
+static CUevent get_event(struct session *session, struct probation_gpu *gpu)
+{
+	CUevent event = atomic_load(&gpu->work), none = NULL;
+
+	if (event || fault_note(session, cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING)) !=
+			     CUDA_SUCCESS)
+		return event;
+	if (atomic_compare_exchange_strong(&gpu->work, &none, event))
+		return event;
+	cuda.cuEventDestroy_v2(event);
+	return none;
+}
+
+/*
+ * The work of the turn may have faulted, and no worker has noted that. If the session noted it at
+ * its own next work, the fault would cost the session that work.
+ */
+static void look_for_fault(struct session *session, const struct device *device)
+{
+	CUevent event = get_event(session, device->probation);
+
+	if (event)
+		(void)fault_note(session, cuda.cuEventQuery(event));
+}
+
 bool probation_holds(struct session *session, struct device *device)
 {
 	struct launching *launching = session->launching;
@@ -180,6 +207,7 @@ bool probation_holds(struct session *session, struct device *device)
 	}
 	if (atomic_load(&launching->held_at) == 0)
 		return false;
+	look_for_fault(session, device);
 	/* The program whose turn is next has seen one of both: that it is held, or this look. */
 	probation_end_hold(session);
 	return is_held(session, device);
@@ -191,28 +219,15 @@ void probation_end_hold(struct session *session)
 	atomic_store(&session->launching->held_at, 0);
 }
 
-/* NULL: the driver has none. The GPU's context is current. */
-static CUevent get_event(struct probation_gpu *gpu)
-{
-	CUevent event = atomic_load(&gpu->work), none = NULL;
-
-	if (event || cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-		return event;
-	if (atomic_compare_exchange_strong(&gpu->work, &none, event))
-		return event;
-	cuda.cuEventDestroy_v2(event);
-	return none;
-}
-
 /*
  * Whether work is on the GPU that was there when this was called first for a turn. Streams may
  * count as busy for work that waits here, so an event tells.
  */
-static bool has_noted_work(
-	const struct device *device, _Atomic uint64_t *noted_for, uint64_t program)
+static bool has_noted_work(struct session *session, const struct device *device,
+	_Atomic uint64_t *noted_for, uint64_t program)
 {
 	struct probation_gpu *gpu = device->probation;
-	CUevent event = get_event(gpu);
+	CUevent event = get_event(session, gpu);
 
 	if (!event)
 		return true;
@@ -225,19 +240,20 @@ static bool has_noted_work(
 }
 
 /* Sessions that are held add nothing during the turn. */
-static bool others_work(const struct device *device, uint64_t program, bool is_draining)
+static bool others_work(
+	struct session *session, const struct device *device, uint64_t program, bool is_draining)
 {
 	const enum launching_work work = launching_others(device, program);
 
 	return work == WORK_SOME ||
 	       (work == WORK_IF_ANY &&
-		       (!is_draining ||
-			       has_noted_work(device, &device->probation->drained, program)));
+		       (!is_draining || has_noted_work(session, device, &device->probation->drained,
+						program)));
 }
 
 /* What the rules need to know. Looks at sessions and at the driver only if it matters. */
-static struct probation_view look(
-	struct probation_gpu *gpu, const struct device *device, uint64_t program, uint64_t since_ns)
+static struct probation_view look(struct session *session, struct probation_gpu *gpu,
+	const struct device *device, uint64_t program, uint64_t since_ns)
 {
 	struct probation_view view = {.since_ns = since_ns};
 	bool is_owner, may_launch, is_spent;
@@ -248,9 +264,9 @@ static struct probation_view look(
 	is_spent = may_launch && probation_turn_is_spent(&gpu->turn, now_ns());
 	lock_release(&lock);
 	if (!may_launch)
-		view.others_work = others_work(device, program, is_owner);
+		view.others_work = others_work(session, device, program, is_owner);
 	if (is_spent)
-		view.own_work = has_noted_work(device, &gpu->spent, program);
+		view.own_work = has_noted_work(session, device, &gpu->spent, program);
 	view.now_ns = now_ns();
 	return view;
 }
@@ -264,7 +280,7 @@ bool probation_has_no_turn(struct session *session, struct device *device, uint6
 
 	if (!is_on_probation(session))
 		return false;
-	view = look(gpu, device, program, since_ns);
+	view = look(session, gpu, device, program, since_ns);
 	lock_take(&lock);
 	may = probation_turn_take(&gpu->turn, program, &view);
 	publish(gpu);
