@@ -340,7 +340,7 @@ def test_probation():
         service.wait_for_active(neighbour)
         process = service.popen(*once)
         service.wait_for_log("Client {PID: %d, Context ID: 2} is on probation for" % process.pid)
-        contains(service.command("ps", "-l").stdout, " PROBATION ")
+        wait_for("the client's state", lambda: " PROBATION " in service.command("ps", "-l").stdout)
         before = launches_of(service, neighbour)
         code, out, err = service.finish(process)
         equal(code, 0, out + err)

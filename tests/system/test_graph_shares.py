@@ -123,6 +123,7 @@ def test_fault():
                          process.poll() is not None or process.pid in survivors(service))
                 if process.pid in survivors(service):
                     time.sleep(0.3)
+                    assert process.poll() is None, service.finish(process)
                     stop(service, process)
                 else:
                     code, _, err = service.finish(process)

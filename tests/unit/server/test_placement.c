@@ -350,7 +350,7 @@ static void test_large_heap(void **state)
 
 	(void)state;
 	memset(text + strlen(text), ' ', sizeof(text) - 1 - strlen(text));
-	memcpy(text + sizeof(text) - 8, "malloc", 6);
+	memcpy(text + sizeof(text) - 8, "malloc ", 8);
 	load_unplaced(text, sizeof(text));
 	assert_false(is_own("a constant", &address));
 	atomic_store(&harness.session->is_moving, true);

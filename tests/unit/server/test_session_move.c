@@ -303,7 +303,7 @@ static const struct row {
 	{"more allocations", FROM_ADDRESSES, ALLOCATION(0) - 1, 5},
 	{"fewer allocations", FROM_ADDRESSES, ALLOCATION(0) - 1, 3},
 	{"more allocations than descriptors", FROM_ADDRESSES, ALLOCATION(0) - 1, UINT64_MAX},
-	{"an ID that is too large", FROM_ADDRESSES, ALLOCATION(0), OBJECT_IDS},
+	{"an ID that is too large", FROM_ADDRESSES, ALLOCATION(0), (uint64_t)OBJECT_IDS},
 	{"two allocations of an ID", FROM_ADDRESSES, ALLOCATION(1), MAPPED},
 	{"an allocation without bytes", FROM_ADDRESSES, ALLOCATION(1) + 1, 0},
 	{"an allocation of all addresses", FROM_ADDRESSES, ALLOCATION(1) + 1, UINT64_MAX},
