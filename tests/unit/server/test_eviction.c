@@ -515,6 +515,11 @@ static void make_candidate(unsigned i, enum kind letter)
 		full_group.soft[k] = UINT64_MAX;
 	eviction_join(&one->session);
 	eviction_note_idle(&one->session, kind == FRESH ? now : now - 1000000000 + i);
+	if (kind == FRESH) {
+		/* On a slow machine it rests for longer than a session needs to rest. */
+		one->eviction.turn.here_ns = now;
+		atomic_store(&one->eviction.move_ns, UINT64_C(3600000000000));
+	}
 	one->eviction.away[0] = kind == COMES_BACK;
 	if (strchr("bwvn", kind))
 		eviction_set_busy(&one->session, true, kind == BUSY ? 0 : 100);
