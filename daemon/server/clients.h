@@ -74,7 +74,7 @@ struct client {
 	enum termination_state termination;
 	struct client_suspension suspension;
 	uint64_t probation_end_ms; /* by the loop's clock; 0: it is not on probation */
-	bool is_gone;              /* its server has said why it does not survive a fault */
+	bool is_victim;            /* its server has said why it does not survive a fault */
 	bool is_moving;            /* another server has it: see successor.h */
 	bool is_reported; /* its server has it on its present connection: see client_report.h */
 };

@@ -19,7 +19,7 @@ struct fault_client {
 	pid_t pid;
 	uid_t uid;
 	uint32_t program;
-	bool is_gone;               /* it does not survive */
+	bool is_victim;             /* it does not survive */
 	char group[GROUP_NAME_MAX]; /* its name at that time; "": none */
 	char command[FRAME_TEXT_MAX];
 };

@@ -251,7 +251,7 @@ unsigned fault_count_lost(const struct fault *fault)
 	unsigned n = fault->n_lost;
 
 	for (unsigned i = 0; i < fault->n; i++)
-		n -= fault->clients[i].is_gone;
+		n -= fault->clients[i].is_victim;
 	return n;
 }
 
@@ -266,12 +266,12 @@ int faults_on_lost_client(struct server *server, const struct frame_fault_client
 		!is_printable(frame->why))
 		return -EBADMSG;
 	/* The first reason holds, so that a server cannot count a client twice. */
-	if (!fault || !client || client->is_gone)
+	if (!fault || !client || client->is_victim)
 		return 0;
-	client->is_gone = true;
+	client->is_victim = true;
 	named = find_named(fault, client->id);
 	if (named < fault->n)
-		fault->clients[named].is_gone = true;
+		fault->clients[named].is_victim = true;
 	if (fault->n_lost < FAULT_SUSPECTS_MAX) {
 		lost = &fault->lost[fault->n_lost];
 		describe_client(&lost->client, client, &server->daemon->groups);
