@@ -45,8 +45,8 @@ static void send_reason(const struct client_conn *conn, const char *why)
 /* Why it was not chosen. */
 static void send_first_reason(const struct server *server, const struct client_conn *conn)
 {
-	const struct survivor_facts facts = {.had_work = atomic_load(&conn->session->had_work)};
-	const enum survivor survivor = survivor_of(fault_get(), &facts);
+	const enum survivor survivor =
+		survivor_of(fault_get(), atomic_load(&conn->session->had_work));
 	char why[MOVE_TEXT_MAX];
 
 	if (survivor != SURVIVOR_YES)

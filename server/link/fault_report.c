@@ -113,14 +113,13 @@ static void log_others(const struct fault_report *report, const struct client_co
 	unsigned n = 0;
 
 	for (const struct client_conn *conn = conns; conn; conn = conn->next) {
-		const struct survivor_facts facts = {
-			.had_work = atomic_load(&conn->session->had_work)};
+		const bool had_work = atomic_load(&conn->session->had_work);
 
 		if (conn->is_inactive || is_listed(report, conn))
 			continue;
 		if (n++ < OTHERS_LOGGED)
 			log_line("Client {PID: %d, Context: %u} %s", (int)conn->pid,
-				conn->session->id, survivor_text(survivor_of(fault, &facts)));
+				conn->session->id, survivor_text(survivor_of(fault, had_work)));
 	}
 	if (n > OTHERS_LOGGED)
 		log_line("... and %u more clients", n - OTHERS_LOGGED);

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Survivors of faults.
- *
- * Invariant: a client counts as a survivor only if all facts about it are known.
- */
+/* Survivors of faults. */
 
 #include "survivor.h"
 
 #include "server/session/fault.h"
 
-enum survivor survivor_of(CUresult fault, const struct survivor_facts *facts)
+enum survivor survivor_of(CUresult fault, bool had_work)
 {
 	if (result_is_of_memory(fault))
 		return SURVIVOR_NO_MEMORY;
-	if (facts->had_work)
-		return SURVIVOR_HAD_WORK;
-	return facts->has_address ? SURVIVOR_HAS_ADDRESS : SURVIVOR_YES;
+	return had_work ? SURVIVOR_HAD_WORK : SURVIVOR_YES;
 }
 
 bool survivor_needs_address(CUresult fault)
@@ -30,7 +24,6 @@ const char *survivor_text(enum survivor survivor)
 	static const char *const texts[SURVIVORS] = {
 		[SURVIVOR_YES] = "had no work on the GPU",
 		[SURVIVOR_HAD_WORK] = "had work on the GPU",
-		[SURVIVOR_HAS_ADDRESS] = "has the address of the fault in its memory",
 		[SURVIVOR_NO_MEMORY] = "may have lost memory by the fault",
 	};
 

@@ -3,8 +3,8 @@
 #define SURVIVOR_H
 
 /*
- * Which clients a GPU fault need not cost anything: nothing of theirs was on the GPU, and the
- * fault cannot have changed their memory. server/rescue.h lets them go on.
+ * Which clients a GPU fault need not cost anything: nothing of theirs was on the GPU, and no memory
+ * of theirs was lost. server/rescue.h lets them go on, unless the address of the fault is theirs.
  *
  * Any thread.
  */
@@ -13,21 +13,15 @@
 
 #include "cuda_api.h"
 
-/* What is known of a client when a fault was noted. */
-struct survivor_facts {
-	bool had_work;    /* by its timelines, or it was launching (launching.h) */
-	bool has_address; /* the address of the fault lies in its VA windows */
-};
-
 enum survivor {
 	SURVIVOR_YES,
 	SURVIVOR_HAD_WORK,
-	SURVIVOR_HAS_ADDRESS, /* its memory may have been written */
-	SURVIVOR_NO_MEMORY,   /* the bytes that were lost may be of any client (ECC, NVLink) */
+	SURVIVOR_NO_MEMORY, /* the bytes that were lost may be of any client (ECC, NVLink) */
 	SURVIVORS,
 };
 
-enum survivor survivor_of(CUresult fault, const struct survivor_facts *facts);
+/* `had_work': by its timelines, or it was launching (launching.h), when the fault was noted. */
+enum survivor survivor_of(CUresult fault, bool had_work);
 
 /* Whether the kernel's log may have an address for the fault, which decides about survivors. */
 bool survivor_needs_address(CUresult fault);
