@@ -154,6 +154,7 @@ void event_user_free(struct event_user *user, bool device_lost)
 	bool is_last;
 
 	lock_take(&lock);
+	shared->had_victim |= device_lost;
 	LIST_DROP(shared->users, user);
 	is_last = !shared->users;
 	if (is_last)
@@ -180,15 +181,17 @@ static const char *shared_events_obstacle(struct session *session)
 	return user ? "a graph uses a shared event that was destroyed" : NULL;
 }
 
-/* What the other session has queued may be behind the event, and does not move. */
+/*
+ * What the other session has queued may be behind the event, and does not move. After a fault, it
+ * may have ended already.
+ */
 static bool shared_events_need(const struct session *session, const struct session *other)
 {
-	if (!other)
-		return false;
 	lock_hold(&lock);
 
 	for (const struct shared_event *shared = shared_events; shared; shared = shared->next)
-		if (user_of(shared->users, session->id) && user_of(shared->users, other->id))
+		if (user_of(shared->users, session->id) &&
+			(shared->had_victim || (other && user_of(shared->users, other->id))))
 			return true;
 	return false;
 }

@@ -19,6 +19,7 @@ struct shared_event {
 	CUevent real;
 	uint32_t device;
 	struct event_user *users;
+	bool had_victim; /* a user has ended after a fault: its work behind the event may be lost */
 };
 
 struct event_user {
