@@ -87,8 +87,14 @@ int harness_try_open(void)
 void harness_open(bool with_worker)
 {
 	must(harness_try_open() == 0, "no session");
-	has_worker = with_worker;
-	must(!with_worker || session_start(harness.session) == 0, "no worker");
+	if (with_worker)
+		harness_start_worker();
+}
+
+void harness_start_worker(void)
+{
+	has_worker = true;
+	must(session_start(harness.session) == 0, "no worker");
 }
 
 /* The deferred thread frees libraries, arrays, textures and graphs when no session has work. */

@@ -24,7 +24,10 @@ extern struct harness harness;
 /* Creates a session; `with_worker' starts its thread, else harness_serve() does its work. */
 void harness_open(bool with_worker);
 
-/* The same if memory may be short, without a worker. 0 or -errno. */
+/* Of a session without a worker: starts its thread. */
+void harness_start_worker(void);
+
+/* harness_open(false) if memory may be short. 0 or -errno. */
 int harness_try_open(void);
 
 /* Ends it like a client's death, and checks that the driver has everything back. */

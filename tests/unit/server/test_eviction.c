@@ -361,8 +361,9 @@ static void test_ends_before_a_message(void **state)
 
 	(void)state;
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
-	harness_open(true);
+	harness_open(false);
 	harness.session->limits.oversubscribe = OVERSUBSCRIBE_YES;
+	harness_start_worker();
 	assert_int_equal(send_device_open(0, 0, 0, &n_sms, &heap, &size, &granularity, &least,
 				 &greatest, limits),
 		CUDA_SUCCESS);
