@@ -58,6 +58,8 @@ static bool replay_note(struct session *session, const struct record_note *note)
 	for (const struct session_part *const *part = session_parts; *part; part++) {
 		if (!(*part)->recall || (*part)->recall(session, note))
 			continue;
+		if (fault_spares(session))
+			return true;
 		log_line("Client " SESSION_NAME " cannot go on, because what it had cannot be made "
 			 "again: %s %u",
 			SESSION_NAME_ARGS(session),
@@ -77,8 +79,9 @@ static bool replay_message(struct session *session, const struct record_step *st
 	if (dispatch_message(session, step->head, reply, &why) < 0)
 		reply->result = CUDA_ERROR_INVALID_VALUE;
 	session->step = NULL;
+	reply->result = (uint32_t)fault_note_failure(session, (CUresult)reply->result);
 	/* Then the client is not at fault. */
-	if (fault_note(session, (CUresult)reply->result) != CUDA_SUCCESS && fault_spares(session))
+	if (reply->result != CUDA_SUCCESS && fault_spares(session))
 		return true;
 	if (reply->result != CUDA_SUCCESS)
 		why = result_name((CUresult)reply->result);

@@ -17,6 +17,7 @@
 #include "graph_wait.h"
 #include "messages.h"
 #include "wire.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/share/context_share.h"
 #include "server/share/graph_end.h"
@@ -160,6 +161,8 @@ CUresult graph_node_put(struct session *session, struct graph *graph, uint32_t n
 		return CUDA_SUCCESS;
 	}
 	graph_node_fini(node, false);
+	if (fault_explains(result))
+		return result;
 	record_refuse(&session->record);
 	if (graph->result == CUDA_SUCCESS) {
 		graph->result = result;

@@ -173,7 +173,7 @@ static void flush_one_by_one(struct session *session, const struct launch_batch 
 
 		if (result == CUDA_SUCCESS) {
 			result = launch_in(session, stream, &launches[i]);
-			result = fault_note(session, result);
+			result = fault_note_failure(session, result);
 		}
 		if (likely(result == CUDA_SUCCESS))
 			continue;

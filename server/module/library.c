@@ -186,7 +186,7 @@ CUresult do_library_compile(struct session *session, const struct msg_library_co
 		library_end(session, library);
 	else
 		library_drop(session, library);
-	return result_is_fault(result) ? result : CUDA_SUCCESS;
+	return fault_explains(result) ? result : CUDA_SUCCESS;
 }
 
 void library_use(struct library *library)

@@ -120,7 +120,7 @@ CUresult do_linker_add(struct session *session, struct linker *linker,
 	*ret_refusal = result;
 	jit_logs(&linker->jit, ret_error_filled, ret_info_filled, ret_error_length, logs,
 		ret_n_logs);
-	return result_is_fault(result) ? result : CUDA_SUCCESS;
+	return fault_explains(result) ? result : CUDA_SUCCESS;
 }
 
 CUresult do_linker_complete(struct session *session, struct linker *linker, uint32_t *ret_refusal,
@@ -149,7 +149,7 @@ CUresult do_linker_complete(struct session *session, struct linker *linker, uint
 	jit_values(&linker->jit, linker->n_options, values);
 	jit_logs(&linker->jit, ret_error_filled, ret_info_filled, ret_error_length, logs,
 		ret_n_logs);
-	return result_is_fault(result) ? result : CUDA_SUCCESS;
+	return fault_explains(result) ? result : CUDA_SUCCESS;
 }
 
 CUresult do_linker_read(_unused_ struct session *session, struct linker *linker, uint64_t offset,

@@ -196,10 +196,3 @@ bool launching_begin_late(struct launching *launching, struct device *device)
 	}
 	return true;
 }
-
-CUresult launching_refused(void)
-{
-	const CUresult fault = fault_get();
-
-	return fault != CUDA_SUCCESS ? fault : CUDA_ERROR_MPS_RPC_FAILURE;
-}

@@ -91,17 +91,14 @@ static inline bool launching_begin(struct launching *launching, struct device *d
 	return likely(!closed_any()) || launching_begin_late(launching, device);
 }
 
-/* The result in place of that call. */
-CUresult launching_refused(void);
-
 static inline void launching_end(struct launching *launching)
 {
 	atomic_store_explicit(&launching->is_on, false, memory_order_release);
 }
 
 /*
- * `call' gives kernels to the GPU. After a fault, the result is the fault: a session that the fault
- * spares makes the call in another server.
+ * `call' gives kernels to the GPU. CUDA_ERROR_MPS_RPC_FAILURE: it was not made, because of a fault
+ * or the session's end.
  */
 #define LAUNCHING(session, device, call)                                                           \
 	({                                                                                         \
@@ -110,7 +107,7 @@ static inline void launching_end(struct launching *launching)
 		if (launching_begin((session)->launching, (device)))                               \
 			result_ = (call);                                                          \
 		else                                                                               \
-			result_ = launching_refused();                                             \
+			result_ = CUDA_ERROR_MPS_RPC_FAILURE;                                      \
 		launching_end((session)->launching);                                               \
 		result_;                                                                           \
 	})

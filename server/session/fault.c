@@ -106,6 +106,19 @@ CUresult fault_note(struct session *session, CUresult result)
 	return result;
 }
 
+bool fault_explains(CUresult result)
+{
+	return result != CUDA_SUCCESS && (result_is_fault(result) || fault_get() != CUDA_SUCCESS);
+}
+
+CUresult fault_note_failure(struct session *session, CUresult result)
+{
+	const CUresult fault = fault_get();
+
+	return fault_note(
+		session, result != CUDA_SUCCESS && fault != CUDA_SUCCESS ? fault : result);
+}
+
 void fault_forget(void)
 {
 	atomic_store(&first, 0);

@@ -18,6 +18,15 @@ bool result_is_fault(CUresult result);
 /* Notes a result that may be a fault; returns it. Any thread. */
 CUresult fault_note(struct session *session, CUresult result);
 
+/*
+ * The same for the result of a message: once a fault is noted, each failure is the fault's. So the
+ * message of a survivor that failed meanwhile is put back, whatever its error.
+ */
+CUresult fault_note_failure(struct session *session, CUresult result);
+
+/* Whether the result has to be the message's own, so that the message can be put back. */
+bool fault_explains(CUresult result);
+
 /* Whether the fault has destroyed words of memory, which may be of any client. */
 bool result_is_of_memory(CUresult fault);
 

@@ -75,7 +75,8 @@ static bool is_error(const struct session *session, uint32_t op)
 static __attribute__((noinline)) bool note_failure(
 	struct session *session, const struct message_head *msg)
 {
-	fault_note(session, (CUresult)session->reply.result);
+	session->reply.result =
+		(uint32_t)fault_note_failure(session, (CUresult)session->reply.result);
 	if (is_for_the_next_server(session, msg))
 		return false;
 	if (is_error(session, msg->op))
