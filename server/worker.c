@@ -63,8 +63,12 @@
 #define PAUSE_SPUN_NS 60000
 #define PAUSE_MAX_NS 100000u
 
-/* How long a worker sleeps: with work on the GPU to look after (increasing), and without. */
-#define SLEEP_MIN_MS 5
+/*
+ * How long a worker sleeps: with work on the GPU to look after (increasing), and without. After a
+ * sleep of less than SLEEP_POLL_MS it only looks for the end of the work, and for a fault.
+ */
+#define SLEEP_MIN_MS 1
+#define SLEEP_POLL_MS 4
 #define SLEEP_MAX_MS 200
 #define SLEEP_MS 60000
 
@@ -335,37 +339,59 @@ static void worker_sleep(struct session *session, int timeout_ms)
 		ring_sleep(&session->receiver, timeout_ms);
 }
 
+/* A fault that it finds now meets nothing that others put on the GPU later. */
+static void look_soon(struct session *session, int *sleep_ms)
+{
+	if (*sleep_ms >= SLEEP_POLL_MS || fault_get() != CUDA_SUCCESS)
+		return;
+	streams_look(session);
+	if (!session_is_at_work(session))
+		*sleep_ms = SLEEP_POLL_MS;
+}
+
+/* No work of the session is left. */
+static void rest_settled(struct session *session)
+{
+	int pause_ms;
+
+	session_set_at_work(session, false);
+	if (unlikely(eviction_is_test()))
+		away_leave(session);
+	if (unlikely(replay_is_test()))
+		replay_leave(session);
+	pause_ms = away_warm_store(session);
+	pause_ms = pause_ms < 0 ? SLEEP_MS : pause_ms;
+	if (departure_is_noted(session)) {
+		worker_sleep(session, pause_ms);
+		return;
+	}
+	worker_sleep(session, MIN(pause_ms, SLEEP_NOTE_MS));
+	if (!ring_has_more(&session->receiver) && !atomic_load(&session->is_ending))
+		departure_note(session);
+}
+
 /*
  * The ring is empty: looks after the session's remaining work, and sleeps. Until the last
  * work has ended, it wakes up regularly.
  */
 static void worker_rest(struct session *session, int *sleep_ms)
 {
+	bool is_short;
+
 	if (unlikely(replay_is_test()) && fault_get() == CUDA_SUCCESS)
 		streams_poll(session);
 	if (!session->busy && !session->has_pending_seqnos && session_parts_are_settled(session)) {
-		int pause_ms;
-
-		session_set_at_work(session, false);
-		if (unlikely(eviction_is_test()))
-			away_leave(session);
-		if (unlikely(replay_is_test()))
-			replay_leave(session);
-		pause_ms = away_warm_store(session);
-		pause_ms = pause_ms < 0 ? SLEEP_MS : pause_ms;
-		if (departure_is_noted(session)) {
-			worker_sleep(session, pause_ms);
-			return;
-		}
-		worker_sleep(session, MIN(pause_ms, SLEEP_NOTE_MS));
-		if (!ring_has_more(&session->receiver) && !atomic_load(&session->is_ending))
-			departure_note(session);
+		rest_settled(session);
 		return;
 	}
+	look_soon(session, sleep_ms);
+	is_short = *sleep_ms < SLEEP_POLL_MS;
 	worker_sleep(session, *sleep_ms);
 	if (ring_has_more(&session->receiver) || atomic_load(&session->is_ending))
 		return;
 	*sleep_ms = MIN(2 * *sleep_ms, SLEEP_MAX_MS);
+	if (is_short)
+		return;
 	if (fault_get() == CUDA_SUCCESS)
 		each_part(session_parts, poll, session);
 	if (fault_get() != CUDA_SUCCESS)

@@ -11,7 +11,7 @@ atomic_bool sampler_rests;
 static atomic_uint n_at_work;
 static void (*on_none)(void);
 
-static bool stream_is_at_work(const struct session *session, uint32_t id)
+bool session_stream_is_at_work(const struct session *session, uint32_t id)
 {
 	uint64_t mark = atomic_load_explicit(&session->marks[id], memory_order_relaxed);
 
@@ -25,7 +25,7 @@ bool session_is_at_work_in(const struct session *session, uint32_t most)
 	if (!atomic_load_explicit(&session->has_work, memory_order_relaxed))
 		return false;
 	for (uint32_t id = 0; id < MIN(n, most); id++)
-		if (stream_is_at_work(session, id))
+		if (session_stream_is_at_work(session, id))
 			return true;
 	return false;
 }

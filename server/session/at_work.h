@@ -45,9 +45,11 @@ static inline void at_work_publish(struct session *session)
 
 /*
  * Any thread, while the session lives: whether it may have work on a GPU now. Work that no seqno
- * follows counts until the worker finds its stream at rest. The second looks at `n' streams.
+ * follows counts until the worker finds its stream at rest. The second looks at one stream, the
+ * third at `n' streams.
  */
 bool session_is_at_work(const struct session *session);
+bool session_stream_is_at_work(const struct session *session, uint32_t id);
 bool session_is_at_work_in(const struct session *session, uint32_t n);
 
 /* How many sessions have work on a GPU, as far as their workers have counted them. Any thread. */

@@ -301,21 +301,22 @@ static void free_real(struct stream *stream, bool device_lost)
 }
 
 /* A destroyed stream and a later one of the same ID have one mark. */
-static void unmark(struct session *session, const struct stream *stream)
+static bool has_twin(const struct session *session, const struct stream *stream)
 {
 	const struct stream *other = session->n_closed > 0 ? session->busy : NULL;
 
 	for (; other; other = other->next_busy)
-		if (other->id == stream->id)
-			return;
-	at_work_mark(session, stream->id, 0);
+		if (other != stream && other->id == stream->id)
+			return true;
+	return false;
 }
 
 /* The stream is at rest, or the context is lost. It is not on the busy list. */
 static void stream_rest(struct session *session, struct stream *stream, bool device_lost)
 {
 	stream->is_busy = false;
-	unmark(session, stream);
+	if (!has_twin(session, stream))
+		at_work_mark(session, stream->id, 0);
 	unlink_unjoined(stream);
 	/* The seqno of a NULL stream includes the blocking streams, which end before it does. */
 	if ((!stream->is_null || stream->is_closed) && !device_lost)
@@ -350,6 +351,18 @@ bool streams_poll(struct session *session)
 		progress_settle_all(session);
 	at_work_publish(session);
 	return !session->busy;
+}
+
+void streams_look(struct session *session)
+{
+	for (struct stream *stream = session->busy; stream; stream = stream->next_busy) {
+		if (!session_stream_is_at_work(session, stream->id) ||
+			!park_is_over(session, stream))
+			continue;
+		if (fault_note(session, cuda.cuStreamQuery(stream->real)) == CUDA_SUCCESS &&
+			!has_twin(session, stream))
+			at_work_mark(session, stream->id, 0);
+	}
 }
 
 bool streams_rest_spared(struct session *session)

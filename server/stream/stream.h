@@ -50,6 +50,12 @@ bool stream_is_idle(const struct session *session, const struct stream *stream);
 bool streams_poll(struct session *session);
 
 /*
+ * Asks the driver about streams that are at work as far as their timelines tell, so that a fault
+ * finds no session at work whose work has ended. They stay on session::busy.
+ */
+void streams_look(struct session *session);
+
+/*
  * The same after a fault, of a session that had no work on any GPU: asks no driver. False: work of
  * a stream waits for a host function.
  */

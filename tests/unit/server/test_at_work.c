@@ -96,6 +96,36 @@ static bool had_work(struct session *first)
 	return atomic_load(&harness.session->had_work);
 }
 
+/* Before a worker sleeps, it finds out whether work that no seqno follows has ended. */
+static void test_look(void **state)
+{
+	static struct session other;
+
+	(void)state;
+	working = begin();
+	streams_look(harness.session);
+	assert_true(session_is_at_work(harness.session));
+	working = NULL;
+	streams_look(harness.session);
+	assert_false(session_is_at_work(harness.session));
+	assert_non_null(harness.session->busy);
+	assert_false(had_work(&other));
+}
+
+/* The mark of a later stream says nothing of the destroyed one. */
+static void test_look_at_later_stream(void **state)
+{
+	(void)state;
+	working = begin();
+	destroy();
+	begin();
+	streams_look(harness.session);
+	assert_true(session_is_at_work(harness.session));
+	working = NULL;
+	streams_poll(harness.session);
+	assert_false(session_is_at_work(harness.session));
+}
+
 /* What a session does after a fault does not change whether it had work. */
 static void test_at_a_fault(void **state)
 {
@@ -120,6 +150,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_stream, open_working, close_working),
 		cmocka_unit_test_setup_teardown(test_later_stream, open_working, close_working),
+		cmocka_unit_test_setup_teardown(test_look, open_working, close_working),
+		cmocka_unit_test_setup_teardown(
+			test_look_at_later_stream, open_working, close_working),
 		cmocka_unit_test_setup_teardown(test_at_a_fault, open_working, close_working),
 		cmocka_unit_test_setup_teardown(test_seen_first, open_working, close_working),
 	};
