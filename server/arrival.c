@@ -44,7 +44,8 @@
 struct arrival {
 	struct arrival *next;
 	struct client_conn *conn;
-	struct page __shm *before; /* the page of the other server */
+	struct page __shm *before; /* the page of the other server, and its memory */
+	int before_fd;
 	struct pack pack;
 	uint32_t n_fds; /* that the pack has to have */
 	int result;     /* of the thread */
@@ -74,6 +75,7 @@ static void arrival_free(struct arrival *arrival)
 {
 	client_conn_free(arrival->conn);
 	shm_unmap(arrival->before, PAGE_BYTES);
+	closep(&arrival->before_fd);
 	pack_fini(&arrival->pack);
 	free(arrival);
 }
@@ -166,14 +168,15 @@ static int fill_arrival(struct arrival *arrival, const struct frame_move_client 
 	const int connection = frame_take_fd(&arrivals.reader, 0);
 	const int memories[] = {
 		frame_take_fd(&arrivals.reader, 1), frame_take_fd(&arrivals.reader, 2), -EBADF};
-	_cleanup_close_ int page = frame_take_fd(&arrivals.reader, 3);
 	_cleanup_close_ int state = frame_take_fd(&arrivals.reader, 4);
 	void __shm *map = NULL;
-	int r = client_conn_make(arrivals.server, &frame->client, frame->session, connection,
-		memories, &arrival->conn);
+	int r;
 
+	arrival->before_fd = frame_take_fd(&arrivals.reader, 3);
+	r = client_conn_make(arrivals.server, &frame->client, frame->session, connection, memories,
+		&arrival->conn);
 	if (r == 0)
-		r = shm_map(page, PAGE_BYTES, SHM_OURS, &map);
+		r = shm_map(arrival->before_fd, PAGE_BYTES, SHM_OURS, &map);
 	if (r < 0)
 		return r;
 	arrival->before = map;
@@ -408,7 +411,7 @@ static void enter(struct server *server, struct arrival *arrival)
 	int r = arrival->result;
 
 	if (r == 0) {
-		session_take_words(conn->session, arrival->before);
+		session_take_words(conn->session, arrival->before, arrival->before_fd);
 		r = send_page(conn);
 	}
 	/* Otherwise it has ended by itself. */

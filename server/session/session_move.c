@@ -6,7 +6,9 @@
 
 #include "session_move.h"
 
+#include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "reply.h"
 #include "session.h"
@@ -127,14 +129,17 @@ int session_unpack(struct session *session, struct pack *pack)
 	return r;
 }
 
-/* But for the memory: limits of groups change. */
+/* But for the memory: limits of groups change. There are facts of `n_devices' GPUs. */
 static bool devices_are_same(const struct page *old, const struct page *page)
 {
-	for (unsigned i = 0; i < ARRAY_SIZE(page->device); i++) {
+	const unsigned n = MIN(page->n_devices, DEVICES_MAX);
+
+	for (unsigned i = 0; i < n; i++) {
 		struct device_facts facts = old->device[i];
 
 		facts.total_memory = page->device[i].total_memory;
-		if (memcmp(&facts, &page->device[i], sizeof(facts)) != 0)
+		if (memcmp(&facts, &page->device[i], sizeof(facts)) != 0 ||
+			memcmp(old->peer[i], page->peer[i], sizeof(page->peer[i])) != 0)
 			return false;
 	}
 	return true;
@@ -147,14 +152,30 @@ bool session_fits(const struct session *session, const struct page __shm *before
 	return old->init_result == page->init_result &&
 	       old->driver_version == page->driver_version && old->n_devices == page->n_devices &&
 	       old->page_bytes == page->page_bytes && old->active_threads == page->active_threads &&
-	       devices_are_same(old, page) &&
-	       memcmp(old->peer, page->peer, sizeof(page->peer)) == 0;
+	       devices_are_same(old, page);
+}
+
+/* Copies the parts of [at, end) that have ever been written; the others are zeros in both pages. */
+static void copy_written(
+	struct session *session, const void __shm *before, int fd, off_t at, off_t end)
+{
+	uint8_t __shm *page = (uint8_t __shm *)session->page;
+	const uint8_t *words = shm_settled(before);
+
+	while (at < end && (at = lseek(fd, at, SEEK_DATA)) >= 0 && at < end) {
+		off_t hole = lseek(fd, at, SEEK_HOLE);
+		off_t stop = hole < 0 ? end : MIN(hole, end);
+
+		shm_copy_in(page + at, words + at, (size_t)(stop - at));
+		at = stop;
+	}
 }
 
 #define COPY(member)                                                                               \
-	shm_copy_in(&session->page->member, shm_settled(&before->member), sizeof(before->member))
+	copy_written(session, before, fd, offsetof(struct page, member),                           \
+		offsetof(struct page, member) + sizeof(before->member))
 
-void session_take_words(struct session *session, struct page __shm *before)
+void session_take_words(struct session *session, const struct page __shm *before, int fd)
 {
 	COPY(head);
 	COPY(error);

@@ -37,8 +37,9 @@ bool session_fits(const struct session *session, const struct page __shm *before
 
 /*
  * Copies what the server and the GPU have written into the page of the other server, except for
- * waits that were passed: this server counts them from 0 on.
+ * waits that were passed: this server counts them from 0 on. `fd' is the memory of that page, most
+ * of which was never written: it takes no space here either.
  */
-void session_take_words(struct session *session, struct page __shm *before);
+void session_take_words(struct session *session, const struct page __shm *before, int fd);
 
 #endif

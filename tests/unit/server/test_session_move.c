@@ -483,6 +483,43 @@ static void test_file(void **state)
 	pack_fini(&loaded);
 }
 
+static bool takes_space(const void __shm *bytes)
+{
+	const uintptr_t page = (uintptr_t)bytes & -(uintptr_t)getpagesize();
+	unsigned char is_resident = 0;
+
+	assert_int_equal(mincore((void *)page, 1, &is_resident), 0);
+	return is_resident & 1;
+}
+
+/* What the page before has; what was never written takes no space in the next one. */
+static void test_words(void **state)
+{
+	struct page __shm *before, *page;
+	void __shm *map;
+	int fd;
+
+	assert_int_equal(open_session(state), 0);
+	page = harness.session->page;
+	assert_int_equal(shm_create("before", PAGE_BYTES, SHM_OURS, &fd, &map), 0);
+	before = map;
+	shm_store32(&before->head, 3);
+	shm_store64(&before->timeline[STREAM], 7);
+	memset(shm_raw(before->reply[8].bytes), 5, REPLY_MAX);
+	memset(shm_raw(before->reply[REPLY_SLOTS - 1].bytes), 6, REPLY_MAX);
+	session_take_words(harness.session, before, fd);
+	assert_int_equal(shm_load32(&page->head), 3);
+	assert_int_equal(shm_load64(&page->timeline[STREAM]), 7);
+	assert_memory_equal(
+		shm_raw(page->reply[8].bytes), shm_raw(before->reply[8].bytes), 2 * REPLY_MAX);
+	assert_memory_equal(shm_raw(page->reply[REPLY_SLOTS - 1].bytes),
+		shm_raw(before->reply[REPLY_SLOTS - 1].bytes), REPLY_MAX);
+	assert_false(takes_space(page->reply[32].bytes + 8192));
+	shm_unmap(map, PAGE_BYTES);
+	close(fd);
+	close_session(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -493,6 +530,7 @@ int main(void)
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_words),
 	};
 
 	host_store_init();
