@@ -3,15 +3,19 @@
 # time limit: 200 s
 """After a GPU fault, clients that had no work on the GPU go on in the next server.
 
-With MPS_TEST_LONG=1 there are 204 faults, and 40 kills: about ten minutes.
+With MPS_TEST_LONG=1 there are 204 faults, 40 kills, and twice a fault every two seconds for five
+minutes: about twenty minutes.
 """
 
+import contextlib
 import json
 import os
+import random
 import re
 import select
 import subprocess
 import sys
+import threading
 import time
 
 import card
@@ -313,6 +317,86 @@ def test_killed():
     for victim in VICTIMS * (10 if LONG else 1):
         went_on[victim] = went_on.get(victim, 0) + kill_during_rescue(victim, dice.uniform(0, 0.1))
     print("    went on: %s" % went_on)
+
+
+class Asker(threading.Thread):
+    """Sends requests to a program, with pauses, until it is told to stop."""
+
+    def __init__(self, service, seed):
+        super().__init__(daemon=True)
+        self.client = Survivor(service)
+        self.dice = random.Random(seed)
+        # Held during a request.
+        self.turn = threading.Lock()
+        self.must_stop = False
+        self.longest_s = 0
+        self.error = None
+        self.start()
+
+    def run(self):
+        try:
+            while not self.must_stop:
+                time.sleep(self.dice.uniform(0, 0.06))
+                with self.turn:
+                    began = time.monotonic()
+                    self.client.ask()
+                    self.longest_s = max(self.longest_s, time.monotonic() - began)
+        except (AssertionError, OSError) as error:
+            self.error = error
+
+    def end(self):
+        self.must_stop = True
+        self.join()
+        assert not self.error, self.error
+        self.client.end()
+
+
+def fault_in_a_pause(service, askers, program):
+    """The program faults while no request is under way; the next ones come at once."""
+    said = "Server is handling a fatal GPU error"
+    n_faults = service.server_log().count(said)
+    with contextlib.ExitStack() as pauses:
+        for asker in askers:
+            pauses.enter_context(asker.turn)
+        time.sleep(0.1)
+        culprit = service.popen(program)
+        wait_for("the fault", lambda: service.server_log().count(said) > n_faults)
+    code, out, err = service.finish(culprit)
+    equal(code, 0, out + err)
+
+
+def fault_again_and_again(choose, is_known):
+    """Four programs that serve requests live to the end, and compute right. `choose' names the
+    program of each fault. `is_known': those after the first one come at any moment.
+    """
+    n_faults, pause_s = (150, 2) if LONG else (4, 0.3)
+    with card.Card(CARD_MIB) as small, service_with_card(small) as service:
+        dice = harness.dice()
+        askers = [Asker(service, dice.random()) for _ in range(4)]
+        for number in range(n_faults):
+            began = time.monotonic()
+            if is_known and number > 0:
+                fault(service, choose(service, number))
+            else:
+                fault_in_a_pause(service, askers, choose(service, number))
+            time.sleep(max(0, began + pause_s - time.monotonic()))
+            for asker in askers:
+                assert not asker.error, (number, asker.error)
+        for asker in askers:
+            asker.end()
+        print("    %d faults, %d requests, the longest %.0f ms" % (
+            n_faults, sum(asker.client.rounds for asker in askers),
+            1000 * max(asker.longest_s for asker in askers)))
+
+
+def test_strangers_fault():
+    """Each fault is another program's, in a pause of the programs that serve requests."""
+    fault_again_and_again(lambda service, number: renamed(service, "fault", number), False)
+
+
+def test_one_faults_again_and_again():
+    """One program: on probation after its first fault, it meets pauses only; then it is alone."""
+    fault_again_and_again(lambda _service, _number: "fault", True)
 
 
 if __name__ == "__main__":
