@@ -60,6 +60,8 @@ static bool replay_note(struct session *session, const struct record_note *note)
 			continue;
 		if (fault_spares(session))
 			return true;
+		if (atomic_load(&session->is_ending))
+			return false;
 		log_line("Client " SESSION_NAME " cannot go on, because what it had cannot be made "
 			 "again: %s %u",
 			SESSION_NAME_ARGS(session),
@@ -83,6 +85,9 @@ static bool replay_message(struct session *session, const struct record_step *st
 	/* Then the client is not at fault. */
 	if (reply->result != CUDA_SUCCESS && fault_spares(session))
 		return true;
+	/* A call that waits for others gives up when the client has left. */
+	if (reply->result != CUDA_SUCCESS && atomic_load(&session->is_ending))
+		return false;
 	if (reply->result != CUDA_SUCCESS)
 		why = result_name((CUresult)reply->result);
 	else if (session->record.n_refused != n_refused)

@@ -14,12 +14,20 @@
 #include <cmocka.h>
 
 #include "moved_session.h"
+#include "server/util/log.h"
 #include "server/driver/owner.h"
 #include "server/stream/event.h"
 #include "server/memory/virtual.h"
 #include "tests/unit/seed.h"
 
 #define RANDOM_ROWS 400
+
+static unsigned n_cannot_go_on; /* lines that say so */
+
+void log_line(const char *format, ...)
+{
+	n_cannot_go_on += strstr(format, "cannot go on") != NULL;
+}
 
 static void assert_chunk(const struct arena *arena, uint64_t address, uint64_t start, uint64_t size)
 {
@@ -181,6 +189,32 @@ static void test_same(void **state)
 	assert_null(harness.session->aliases->files);
 	assert_int_equal(fake_counts_now().reservations, 1);
 	close_session(NULL);
+}
+
+/* A message of the record fails, since its client has left, or for another reason. */
+static void check_failed(bool has_left)
+{
+	struct pack pack;
+
+	pack_session(&pack);
+	harness_open(false);
+	assert_int_equal(replay_unpack(harness.session, &pack), 0);
+	assert_int_equal(session_unpack(harness.session, &pack), 0);
+	pack_fini(&pack);
+	atomic_store(&harness.session->is_ending, has_left);
+	fake_switches.fail_next = CUDA_ERROR_MPS_RPC_FAILURE;
+	n_cannot_go_on = 0;
+	assert_false(replay_run(harness.session));
+	assert_int_equal(n_cannot_go_on, !has_left);
+	close_session(NULL);
+}
+
+static void test_failed(void **state)
+{
+	(void)state;
+	has_arrays = true;
+	check_failed(false);
+	check_failed(true);
 }
 
 /* Where a number is: so many numbers behind one that is known. */
@@ -526,6 +560,7 @@ int main(void)
 		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_arrays),
 		cmocka_unit_test(test_evicted),
+		cmocka_unit_test(test_failed),
 		cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_random),
