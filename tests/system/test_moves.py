@@ -12,6 +12,7 @@ calls takes longer than the work of the programs may, and a second more.
 import collections
 import functools
 import math
+import operator
 import os
 import re
 import signal
@@ -22,7 +23,7 @@ import card
 import harness
 import mps
 import test_restart
-from harness import SLOW, equal, wait_for
+from harness import SLOW, equal, settled, wait_for
 
 LONG = int(os.environ.get("MPS_TEST_LONG") or 0)
 CARD_MIB = 1024
@@ -43,6 +44,11 @@ KINDS = len(PROGRAMS) + 1 if LONG else len(PROGRAMS) // 2 + 1
 KILLED = ("graph_capture", "graph_update", "graph_random", "alloc_threads", "programmatic",
           "green_contexts")
 KILLS = 100 * LONG or 5
+# How far a restart is, by its lines. A kill comes soon after one of them, or after the command.
+MOMENTS = (("control.log", "Starting new server"),
+           ("server.log", "The clients move to the next server"),
+           ("server.log", "come from the server before"))
+DELAYS_MAX_S = (0.005, 0.12)
 VICTIMS = (("old",), ("new",), ("daemon",), ("daemon", "old"), ("new", "daemon"))
 # In the background, with another share of the SMs at each launch.
 SHARES = {"MPS_TEST": "shares"}
@@ -210,41 +216,79 @@ def open_files(service, pid):
                                for path in mps.open_files(pid))
 
 
-def idle_files(service):
-    """Those of the daemon and of its server, when a client has come and gone."""
-    service.run_ok("resident", "1")
-    return [open_files(service, pid) for pid in (service.daemon.pid, service.server())]
+def idle_files(service, server):
+    """Those of the daemon and of its server; for a moment also those of a client that has ended."""
+    return {"daemon": open_files(service, service.daemon.pid),
+            "server": open_files(service, server)}
 
 
 @functools.cache
-def nothing_left():
-    """The same of a new service."""
+def new_files():
+    """The same of a new service, when a client has come and gone, and nothing is being closed."""
     with card.Card(CARD_MIB) as small, mps.Service(small.settings) as service:
-        wait_for("the files of a new service", lambda: idle_files(service) == idle_files(service))
-        return idle_files(service)
+        service.run_ok("resident", "1")
+        server = service.server()
+        return settled(lambda: idle_files(service, server), 0.5 * SLOW, 20 * SLOW)
 
 
-def restart_and_kill(service, client, victims, delays_s):
-    old = service.server()
+def differences(files, others):
+    """What each of the processes has more or fewer of."""
+    return ["%s: %+d %s" % (process, found[kind] - others[process][kind], kind)
+            for process, found in files.items() for kind in sorted({*found, *others[process]})
+            if found[kind] != others[process][kind]]
+
+
+def nothing_left(service, about):
+    """Waits until both have as many as those of a new service."""
+    want, found = new_files(), {}
+
+    def is_new():
+        service.run_ok("resident", "1")
+        found.update(idle_files(service, service.server()))
+        return found == want
+
+    try:
+        wait_for("no descriptor to be left", is_new)
+    except AssertionError as error:
+        raise AssertionError("%s, %s: %s, of %s" % (
+            about, error, differences(found, want), want)) from None
+
+
+def moments_passed(service):
+    return [service.read("log/" + log).count(text) for log, text in MOMENTS]
+
+
+def restart_and_kill(service, client, victims, moment, delays_s):
+    """Returns how many of the moments had passed at the first kill."""
+    old, before, passed = service.server(), moments_passed(service), []
     command = test_restart.begin_restart(service, old)
+    while moment and moments_passed(service)[moment - 1] == before[moment - 1]:
+        if command.poll() is not None:
+            break
+        time.sleep(0.0005)
     for victim, delay_s in zip(victims, delays_s):
         time.sleep(delay_s)
+        passed.append(moments_passed(service))
         test_restart.kill_one(service, victim, old)
         if victim == "daemon":
             service.start()
     client.send_signal(signal.SIGCONT)
-    command.wait(60)
+    command.wait(60 * SLOW)
+    return sum(map(operator.ne, passed[0], before))
 
 
 def killed_meanwhile(name, victims, dice):
     """Whether the program goes on. Otherwise it has the error that the end of a server brings."""
+    moment = dice.randrange(len(MOMENTS) + 1)
+    delays_s = [dice.uniform(0, dice.choice(DELAYS_MAX_S)) for _ in victims]
+    passed = None
     spares = {"MPS_SPARE_SERVER": "1", "MPS_IDLE_S": "1"} if dice.random() < 0.3 else {}
     with card.Card(CARD_MIB) as small, mps.Service(dict(small.settings, **spares)) as service:
         client = start(service, name)
         time.sleep(pause_s(dice))
         client.send_signal(signal.SIGSTOP)
         if client.poll() is None and service.servers():
-            restart_and_kill(service, client, victims, [dice.uniform(0, 0.12) for _ in victims])
+            passed = restart_and_kill(service, client, victims, moment, delays_s)
         client.send_signal(signal.SIGCONT)
         code, out, err = service.finish(client, 120)
         is_well = (code, out) == (0, name + ": ok\n")
@@ -253,18 +297,21 @@ def killed_meanwhile(name, victims, dice):
         wait_for("one server at most", lambda: len(test_restart.servers_of(service)) <= 1)
         wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
         if not spares:
-            wait_for("no descriptor to be left", lambda: idle_files(service) == nothing_left())
-        return is_well
+            nothing_left(service, (name, victims, moment, delays_s, is_well))
+        return is_well, passed
 
 
 def test_killed():
     """The old server, the next one or the daemon ends at any moment of a move, or two of them."""
     dice = harness.dice()
-    went_on = collections.Counter()
+    went_on, at = collections.Counter(), collections.Counter()
     for i in range(KILLS):
         victims = VICTIMS[i % len(VICTIMS)]
-        went_on[" and ".join(victims)] += killed_meanwhile(dice.choice(KILLED), victims, dice)
+        is_well, passed = killed_meanwhile(dice.choice(KILLED), victims, dice)
+        went_on[" and ".join(victims)] += is_well
+        at[passed] += 1
     print("    %d kills; went on: %s" % (KILLS, dict(went_on)))
+    print("    so many moments had passed: %s" % dict(at))
 
 
 if __name__ == "__main__":
