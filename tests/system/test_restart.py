@@ -182,11 +182,14 @@ class Resident:
         self.answer()
 
     def end(self):
+        """Returns how long its longest call took in a round, and which one it was."""
         self.process.stdin.close()
         self.process.stdin = None
         code, out, err = self.service.finish(self.process)
         equal(code, 0, out + err)
         contains(out, "resident: ok")
+        longest = re.search("longest: ([0-9]+) us, (.*)", out)
+        return int(longest.group(1)) / 1e6, longest.group(2)
 
 
 def restart(service, *options):

@@ -7,7 +7,7 @@
  *
  *     resident ROUNDS       so many rounds, one after the other
  *     resident --requests   a round for each line of the standard input; "ready" and "round N" tell
- *                           how far it is
+ *                           how far it is, and a line at the end which call took longest
  */
 
 #include <cuda.h>
@@ -16,9 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define NAME "resident"
-#define CHECK(call) expect((call), #call, __LINE__)
+#define CHECK(call) (call_begin(), call_end((call), #call, __LINE__))
 
 #define KIB ((size_t)1 << 10)
 
@@ -34,8 +35,32 @@ static struct {
 	uint32_t *pageable[PIECES];
 } memory;
 
-static void expect(CUresult got, const char *what, int line)
+static struct {
+	int64_t begin_us, longest_us;
+	const char *longest;
+} calls = {.longest = "none"};
+
+static int64_t now_us(void)
 {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * (int64_t)1000000 + now.tv_nsec / 1000;
+}
+
+static void call_begin(void)
+{
+	calls.begin_us = now_us();
+}
+
+static void call_end(CUresult got, const char *what, int line)
+{
+	const int64_t us = now_us() - calls.begin_us;
+
+	if (us > calls.longest_us) {
+		calls.longest_us = us;
+		calls.longest = what;
+	}
 	if (got == CUDA_SUCCESS)
 		return;
 	printf(NAME ": line %d: %s returned %d\n", line, what, got);
@@ -111,6 +136,7 @@ int main(int argc, char **argv)
 	CHECK(cuDevicePrimaryCtxRetain(&context, 0));
 	CHECK(cuCtxSetCurrent(context));
 	allocate();
+	calls.longest_us = 0;
 	if (asks)
 		printf("ready\n");
 	for (unsigned i = 1; asks ? fgets(line, sizeof(line), stdin) != NULL : i <= n; i++) {
@@ -118,6 +144,8 @@ int main(int argc, char **argv)
 		if (asks)
 			printf("round %u\n", i);
 	}
+	if (asks)
+		printf("longest: %d us, %s\n", (int)calls.longest_us, calls.longest);
 	for (unsigned i = 0; i < PIECES; i++) {
 		CHECK(cuMemFree(memory.device[i]));
 		CHECK(cuMemFreeHost(memory.pinned[i]));
