@@ -13,6 +13,7 @@
 #include "calls_graph.h"
 #include "exec.h"
 #include "node_calls.h"
+#include "client/transport/server_link.h"
 #include "client/context/context_share.h"
 
 static bool box_is_line(const struct box *box)
@@ -363,7 +364,7 @@ static CUresult send_changes(struct update *update, struct exec *exec, const str
 }
 
 /* Updates the nodes of the image, or of a child in it, from the new graph's nodes. */
-static CUresult update_all(
+static bool nodes_update(
 	struct update *update, struct exec *exec, struct graph *image, const struct graph *graph)
 {
 	CUresult result;
@@ -371,16 +372,30 @@ static CUresult update_all(
 	*update = (struct update){.result = CU_GRAPH_EXEC_UPDATE_ERROR};
 	/* Memory keeps its address, as in the driver. */
 	if (graph->has_memory || image->has_memory)
-		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+		return false;
 	update->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 	if (!graphs_match(update, image, graph))
-		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+		return false;
 	result = defaults_match(image, graph) ? send_changes(update, exec, image, graph)
 					      : exec_remake(exec, graph, &update->node);
-	if (result == CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS)
+		update->result = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+	return result == CUDA_SUCCESS;
+}
+
+/* CUDA_SUCCESS, `failure', or the error of all calls after a fault. */
+static CUresult update_all(struct update *update, struct exec *exec, struct graph *image,
+	const struct graph *graph, CUresult failure)
+{
+	CUresult lost;
+
+	if (nodes_update(update, exec, image, graph))
 		return CUDA_SUCCESS;
-	update->result = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
-	return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	lost = server_link_check(&server);
+	if (lost == CUDA_SUCCESS)
+		return failure;
+	*update = (struct update){.result = CU_GRAPH_EXEC_UPDATE_ERROR};
+	return lost;
 }
 
 CUresult local_cuGraphExecUpdate_v2(
@@ -396,7 +411,8 @@ CUresult local_cuGraphExecUpdate_v2(
 	graph = graph_find(hGraph);
 	if (exec && graph && !graph->is_moved &&
 		!(graph->has_memory && exec_is_of(graph->unique, exec)))
-		result = update_all(&update, exec, exec->image, graph);
+		result = update_all(
+			&update, exec, exec->image, graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
 	*resultInfo = (CUgraphExecUpdateResultInfo){
 		.result = update.result,
 		.errorNode = (CUgraphNode)update.node,
@@ -431,7 +447,5 @@ CUresult local_cuGraphExecChildGraphNodeSetParams(
 	node = exec ? exec_node(exec, hNode) : NULL;
 	if (!graph || !node || node->op.type != CU_GRAPH_NODE_TYPE_GRAPH || graph->has_memory)
 		return CUDA_ERROR_INVALID_VALUE;
-	return update_all(&update, exec, node->op.child, graph) == CUDA_SUCCESS
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
+	return update_all(&update, exec, node->op.child, graph, CUDA_ERROR_INVALID_VALUE);
 }

@@ -10,7 +10,7 @@
  */
 
 #define NAME "fault"
-#include "../helpers/program.h"
+#include "../helpers/entry.h"
 
 /* No driver puts an allocation here, and neither does the service for any client. */
 #define NOWHERE 0x100000000000ULL
@@ -36,18 +36,31 @@ static void expect(const char *what, cudaError_t error)
 	exit(1);
 }
 
+static cudaGraph_t graph, other;
+static cudaGraphExec_t exec;
+static decltype(&cuGraphExecUpdate_v2) update;
+
 static void store_in_graph(void)
 {
 	cudaStream_t stream;
-	cudaGraph_t graph;
-	cudaGraphExec_t exec;
 
+	update = (decltype(update))entry("cuGraphExecUpdate");
+	CHECK(cudaGraphCreate(&other, 0));
 	CHECK(cudaStreamCreate(&stream));
 	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
 	store<<<1, 1, 0, stream>>>((int *)NOWHERE);
 	CHECK(cudaStreamEndCapture(stream, &graph));
 	CHECK(cudaGraphInstantiate(&exec, graph, 0));
 	CHECK(cudaGraphLaunch(exec, stream));
+}
+
+/* The runtime does not ask the driver after a fault. */
+static void update_graph(void)
+{
+	CUgraphExecUpdateResultInfo info;
+
+	expect("cuGraphExecUpdate", (cudaError_t)update(exec, graph, &info));
+	expect("cuGraphExecUpdate, of another graph,", (cudaError_t)update(exec, other, &info));
 }
 
 int main(int argc, char **argv)
@@ -71,6 +84,8 @@ int main(int argc, char **argv)
 	expect("cudaDeviceSynchronize, again,", cudaDeviceSynchronize());
 	expect("cudaMalloc", cudaMalloc(&more, 4096));
 	expect("cudaMemset", cudaMemset(data, 0, 4096));
+	if (exec)
+		update_graph();
 	expect("cudaGetLastError", cudaGetLastError());
 	printf(NAME ": ok\n");
 	return 0;
