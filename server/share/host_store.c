@@ -234,13 +234,19 @@ static struct stored chain(uint32_t n)
 	return stored;
 }
 
-/* False: the store cannot grow. */
+/* Under the lock: how many slots are free when the store has grown to its limit. */
+static uint64_t slots_left(void)
+{
+	return store.n_free + (store.limit / PIECE - store.n_pieces) * PIECE_SLOTS;
+}
+
+/* False: the store cannot grow. It makes no piece for what does not fit. */
 static bool take_slots(uint32_t n, struct stored *ret_stored)
 {
 	lock_hold(&lock);
 
 	while (store.n_free < n)
-		if (!grow())
+		if (slots_left() < n || !grow())
 			return false;
 	*ret_stored = chain(n);
 	return true;

@@ -16,6 +16,7 @@
 #include "open_session.h"
 #include "server/device/device.h"
 #include "server/share/eviction.h"
+#include "server/share/host_store.h"
 #include "server/memory/away.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -55,6 +56,22 @@ static void test_full_store(void **state)
 	assert_int_equal(eviction_bytes(harness.session), 500 * MIB);
 	assert_int_equal(harness.session->memory_wanted & WANTED_RETURN, WANTED_RETURN);
 	assert_true(away_return(harness.session));
+}
+
+/* What comes from another server, and does not fit, makes no piece. */
+static void test_too_much(void **state)
+{
+	struct account *account = harness.session->account;
+	const int before = fake_counts.registrations;
+	struct stored stored;
+
+	(void)state;
+	assert_false(host_store_take_over(account, 513 * MIB, &stored));
+	assert_false(host_store_take_over(account, DEVICE_SPACE_END, &stored));
+	assert_int_equal(fake_counts.registrations, before);
+	assert_true(host_store_take_over(account, 512 * MIB, &stored));
+	assert_int_equal(fake_counts.registrations, before + 64);
+	host_store_give(&stored);
 }
 
 /* While something is away, idle workers make the store large enough for the next move. */
@@ -117,6 +134,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_big_session, close_session)
 	const struct CMUnitTest tests[] = {
+		TEST(test_too_much),
 		TEST(test_full_store),
 		TEST(test_warm_store),
 		TEST(test_warm_in_advance),
