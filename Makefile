@@ -101,11 +101,13 @@ GENERATED := $(sort $(wildcard $(GEN)/*.h) $(addprefix $(GEN)/,send.c stubs.c pr
 	record_rules.c wire.c client.syms symbols.h calls.md coverage.md test_rules.c))
 
 # The hash that two builds compare covers the layout of shared memory and frames.
-WIRE := include/layout.h include/frame.h
+WIRE := include/layout.h include/frame.h include/counters.h
+# The one that a server and its successor compare covers what is sent when clients move, too.
+MOVED := $(wildcard server/*.[ch] server/*/*.[ch])
 
-$(GEN)/.stamp: proto/cuda.spec $(WIRE) $(wildcard proto/*.py proto/gen/*.py proto/*.txt) | $(GEN)
+$(GEN)/.stamp: proto/cuda.spec $(WIRE) $(MOVED) $(wildcard proto/*.py proto/gen/*.py proto/*.txt) | $(GEN)
 	$(PYTHON) proto/gen.py --spec proto/cuda.spec --headers $(CUDA_HOME)/include --out $(GEN) \
-		$(addprefix --wire ,$(WIRE))
+		$(addprefix --wire ,$(WIRE)) --server server
 	@touch $@
 $(GENERATED): $(GEN)/.stamp ;
 $(GEN):

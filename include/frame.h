@@ -16,7 +16,6 @@
 #include "bounds.h"
 #include "counters.h"
 
-/* Also for what a server sends to its successor (server/session/session_move.h). */
 #define FRAME_VERSION 3
 
 /* Linux 6.16: whether others may send descriptors to a socket; connections inherit it. */
@@ -129,7 +128,7 @@ struct frame_server {
 	struct frame_head head;
 	uint32_t version;
 	uint32_t uid;
-	uint64_t spec_hash;
+	uint64_t move_hash; /* of the spec, and of what is sent when clients move */
 	uint64_t pid;
 	uint64_t build; /* of its program (build_id.h); 0: not known */
 };
@@ -305,7 +304,7 @@ struct frame_restarted {
 /* One descriptor: a pidfd of the server, whose end the successor waits for. */
 struct frame_move_begin {
 	struct frame_head head;
-	uint64_t spec_hash;
+	uint64_t move_hash;
 	uint32_t version;
 	uint32_t n_clients;
 };

@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 
 from gen import api, dispatch, docs, procs, record, rules, send, stubs, wire  # noqa: E402
 from gen.headers import HeaderError, read_headers           # noqa: E402
+from gen.moved import moved_text, read_sources             # noqa: E402
 from gen.spec import SpecError, read_spec                   # noqa: E402
 from gen.text import write                                  # noqa: E402
 
@@ -53,12 +54,15 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--wire", action="append", default=[],
                         help="a header that must be the same in both builds: part of the hash")
+    parser.add_argument("--server", help="its folder, with the format of what it sends to its successor")
     arguments = parser.parse_args()
     try:
         spec = read_spec(arguments.spec, os.path.basename(arguments.spec))
         for path in arguments.wire:
             with open(path, encoding="utf-8") as file:
                 spec.wire_text.append(file.read())
+        if arguments.server:
+            spec.moved_text = moved_text(read_sources(arguments.server))
         made = outputs(spec, read_headers(arguments.headers))
     except (SpecError, HeaderError, OSError) as error:
         print(error, file=sys.stderr)

@@ -148,7 +148,7 @@ static void *run_thread(_unused_ void *arg)
 
 static int take_begin(const struct frame_move_begin *frame)
 {
-	if (frame->spec_hash != SPEC_HASH || frame->version != FRAME_VERSION)
+	if (frame->move_hash != MOVE_HASH || frame->version != FRAME_VERSION)
 		return -EPROTONOSUPPORT;
 	if (arrivals.pidfd >= 0 || frame->n_clients > SESSIONS_MAX)
 		return -EBADMSG;

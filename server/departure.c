@@ -178,7 +178,7 @@ static void set_all_moving(bool is_moving)
 static int send_begin(void)
 {
 	struct frame_move_begin frame = {
-		.spec_hash = SPEC_HASH, .version = FRAME_VERSION, .n_clients = departure.n_leaving};
+		.move_hash = MOVE_HASH, .version = FRAME_VERSION, .n_clients = departure.n_leaving};
 	_cleanup_close_ int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
 
 	if (self < 0)

@@ -163,6 +163,10 @@ class Call:
         return not self.function and not self.gives and not self.does
 
 
+def hash_of(text):
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+
+
 @dataclass
 class Spec:
     path: str
@@ -172,10 +176,13 @@ class Spec:
     messages: list = field(default_factory=list)
     calls: dict = field(default_factory=dict)      # symbol -> Call
     wire_text: list = field(default_factory=list)  # what both sides must agree on
+    moved_text: str = ""                           # what a server and its successor must agree on
 
     def hash(self):
-        digest = hashlib.sha256("\n".join(self.wire_text).encode()).digest()
-        return int.from_bytes(digest[:8], "little")
+        return hash_of("\n".join(self.wire_text))
+
+    def move_hash(self):
+        return hash_of("\n".join([*self.wire_text, self.moved_text]))
 
     @property
     def id_bits(self):

@@ -20,10 +20,12 @@ def op_macro(message):
 
 
 def gen_spec_hash(spec):
-    return banner("The hash that client, daemon and server compare in the handshake.", "SPEC_HASH_H") + \
+    return banner("SPEC_HASH: of what a client, its server and the daemon have in common. MOVE_HASH: of what\n"
+                  "servers, between which clients move, and the daemon have in common.", "SPEC_HASH_H") + \
         f"\n#define SPEC_HASH 0x{spec.hash():016x}ull\n" \
         f"/* For the assembler, which knows no suffix. */\n" \
-        f'#define SPEC_HASH_TEXT "0x{spec.hash():016x}"\n\n#endif\n'
+        f'#define SPEC_HASH_TEXT "0x{spec.hash():016x}"\n' \
+        f"\n#define MOVE_HASH 0x{spec.move_hash():016x}ull\n\n#endif\n"
 
 
 def comment_of(message):

@@ -19,6 +19,10 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 GEN = os.path.join(ROOT, "proto", "gen.py")
+sys.path.insert(0, os.path.dirname(GEN))
+
+from gen import moved  # noqa: E402
+
 HEADERS = os.path.join(HERE, "headers")
 GOLDEN = os.path.join(HERE, "golden")
 SMALL = os.path.join(HERE, "small.spec")
@@ -152,6 +156,44 @@ class Hash(Generated):
             with self.subTest(new):
                 self.assertIn(old, self.text)
                 self.assertNotEqual(self.hash_of(self.text.replace(old, new, 1)), self.hash)
+
+
+class Moved(unittest.TestCase):
+    """Which changes of the server change the hash of what it sends to its successor."""
+
+    def setUp(self):
+        self.sources = moved.read_sources(os.path.join(ROOT, "server"))
+        self.text = moved.moved_text(self.sources)
+
+    def is_changed(self, path, old, new):
+        self.assertIn(old, self.sources[path])
+        sources = {**self.sources, path: self.sources[path].replace(old, new, 1)}
+        return moved.moved_text(sources) != self.text
+
+    def test_format(self):
+        other = [("session/session_move.c", "uint32_t n_refusals;", "uint64_t n_refusals;"),
+                 ("session/session_move.c", "uint32_t head, n_held;", "uint32_t n_held, head;"),
+                 ("memory/virtual_move.c", "\tRELEASED = 1,", "\tRELEASED = 2,"),
+                 ("memory/host.c", "\tpack_put_number(pack, region->arena.size);\n", ""),
+                 ("memory/ipc.c", "pack_put_number(pack, address);", "pack_put_number(pack, size);"),
+                 ("module/constants.c", "NOTE_SIZE = 2", "NOTE_SIZE = 3"),
+                 ("util/token.h", "words[2]", "words[4]"),
+                 ("share/arena.h", "#define ARENA_ALIGN ", "#define ARENA_ALIGN 2 * "),
+                 ("record/record_file.h", "uint16_t op;", "uint32_t op;"),
+                 ("rooms.c", "&host_part,\n\t&aliases_part,", "&aliases_part,\n\t&host_part,")]
+        for path, old, new in other:
+            with self.subTest(old):
+                self.assertTrue(self.is_changed(path, old, new))
+
+    def test_other_code(self):
+        same = [("session/session_move.c", "/* The fixed-size state", "/* The state"),
+                ("session/session_move.c", "uint32_t zero;\n", "uint32_t zero; /* padding */\n\n"),
+                ("memory/ipc.c", "static bool ipc_is_open(", "static bool ipc_is_opened("),
+                ("memory/alias.h", "alias_has(", "alias_has_all("),
+                ("copy/fill.c", "#include", "#define FILL 1\n#include")]
+        for path, old, new in same:
+            with self.subTest(old):
+                self.assertFalse(self.is_changed(path, old, new))
 
 
 class Broken(Generated):

@@ -22,16 +22,17 @@ CARD_MIB = 256
 class Installed(mps.Service):
     """A service whose programs lie in a folder of its own, where others can replace them.
 
-    `spec' is the hash of the wire of the programs and of the client library.
+    `spec' is the hash of the wire of the programs and of the client library, `move' that of what
+    servers send to their successors.
     """
 
-    def __init__(self, settings, spec=None):
+    def __init__(self, settings, spec=None, move=None):
         super().__init__(settings)
         self.bin = os.path.join(self.folder, "bin")
         os.mkdir(self.bin)
         self.control = os.path.join(self.bin, "mps-control")
         self.library = mps.LIBRARY
-        self.install(0, spec)
+        self.install(0, spec, move)
 
     def put(self, source, name, change):
         """As a package does: the file before stays with the processes that have it."""
@@ -42,15 +43,21 @@ class Installed(mps.Service):
         os.rename(path + ".new", path)
         return path
 
-    def install(self, build, spec=None):
-        def with_spec(code):
-            known = struct.pack("<Q", wire.spec_hash())
+    def install(self, build, spec=None, move=None):
+        def with_hash(code, known, other):
+            known = struct.pack("<Q", known)
             assert known in code
-            return code.replace(known, struct.pack("<Q", spec)) if spec else code
+            return code.replace(known, struct.pack("<Q", other)) if other else code
+
+        def with_spec(code):
+            return with_hash(code, wire.spec_hash(), spec)
+
+        def with_both(code):
+            return with_hash(with_spec(code), wire.move_hash(), move)
 
         self.put(os.path.join(harness.BUILD, "bin", "mps-server"), "mps-server",
-                 lambda code: with_spec(with_build(code, build)))
-        self.put(mps.CONTROL, "mps-control", with_spec)
+                 lambda code: with_both(with_build(code, build)))
+        self.put(mps.CONTROL, "mps-control", with_both)
         self.library = self.put(mps.LIBRARY, "libmpsclient.so", with_spec) if spec else mps.LIBRARY
 
     def client_env(self, preload=True, **more):
@@ -76,9 +83,9 @@ def with_build(code, build):
 
 
 @contextlib.contextmanager
-def installed(spec=None, **settings):
+def installed(spec=None, move=None, **settings):
     settings.setdefault("MPS_MOVE_ON_UPGRADE", "1")
-    with card.Card(CARD_MIB) as small, Installed(dict(small.settings, **settings), spec) as service:
+    with card.Card(CARD_MIB) as small, Installed(dict(small.settings, **settings), spec, move) as service:
         yield service
         wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
 
@@ -171,8 +178,14 @@ def test_who_stays():
 
 
 def test_another_version():
-    """Another wire: the server keeps its clients, ps says so, and new clients get another one."""
-    with installed(spec=wire.spec_hash() ^ 1) as service:
+    """Another wire, or another format of moves: the server keeps its clients, ps says so, and new clients
+    get another one."""
+    keeps_clients(spec=wire.spec_hash() ^ 1, move=wire.move_hash() ^ 1)
+    keeps_clients(move=wire.move_hash() ^ 1)
+
+
+def keeps_clients(**before):
+    with installed(**before) as service:
         client = test_restart.Resident(service)
         old = service.server()
         service.upgrade(1)

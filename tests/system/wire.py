@@ -109,9 +109,19 @@ globals().update(_NUMBERS)
 
 
 @functools.cache
-def spec_hash():
+def hash_named(name):
     with open(os.path.join(harness.BUILD, "gen", "spec_hash.h"), encoding="utf-8") as file:
-        return int(re.search(r"SPEC_HASH (0x[0-9a-f]+)", file.read()).group(1), 16)
+        return int(re.search(name + r" (0x[0-9a-f]+)", file.read()).group(1), 16)
+
+
+def spec_hash():
+    """Which a client, its server and the daemon have in common."""
+    return hash_named("SPEC_HASH")
+
+
+def move_hash():
+    """Which the daemon and servers, between which clients move, have in common."""
+    return hash_named("MOVE_HASH")
 
 
 # ---- frames
