@@ -24,6 +24,12 @@
 /* How long a worker may be in a call of the driver when the fault comes. */
 #define WORKER_MS 4000
 
+/*
+ * How long survivors wait for the ends of the others, which say what they have launched last. To
+ * give back much pinned memory takes longer.
+ */
+#define LAST_LAUNCH_MS 100
+
 bool rescue_takes(const struct client_conn *conn)
 {
 	return conn->survives && !conn->is_ending;
@@ -132,6 +138,14 @@ static bool is_packed(struct session *session)
 	return false;
 }
 
+/* This process will be gone before the workers of the others end. */
+static void note_last_launches(struct server *server)
+{
+	for (const struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (!rescue_takes(conn) && !conn->is_inactive)
+			fault_report_note_end(&server->fault_report, conn);
+}
+
 bool rescue_look(struct server *server)
 {
 	const uint64_t ms = uv_now(&server->loop) - server->fault_ms;
@@ -147,10 +161,11 @@ bool rescue_look(struct server *server)
 			is_ready = false;
 		} else if (rescue_takes(conn))
 			is_ready &= is_packed(conn->session);
-		/* Its worker says what it has launched last. */
-		else if (ms < FAULT_LINGER_MS)
+		else if (ms < LAST_LAUNCH_MS)
 			is_ready = false;
 	}
+	if (is_ready)
+		note_last_launches(server);
 	return is_ready;
 }
 

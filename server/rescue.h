@@ -28,7 +28,8 @@ bool rescue_has_any(const struct server *server);
 
 /*
  * Gives the error to clients that do not survive for a reason found meanwhile. Returns whether the
- * others can move now: they are packed, and the clients that had work have got the error.
+ * others can move now: they are packed, the clients that had work have got the error, and most of
+ * these have ended.
  */
 bool rescue_look(struct server *server);
 

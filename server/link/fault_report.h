@@ -41,7 +41,7 @@ void fault_report_send(const struct fault_report *report);
 void fault_report_take_address(
 	struct fault_report *report, const struct frame_fault_address *frame);
 
-/* The client's worker has ended: the kernel that the client launched last is known. */
+/* The client launches nothing any more: the kernel that it launched last is known. */
 void fault_report_note_end(struct fault_report *report, const struct client_conn *conn);
 
 /* Whether the address of the fault may lie in memory of the client. */
