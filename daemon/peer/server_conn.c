@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "bounds.h"
+#include "cuda.h"
 #include "daemon/state/daemon.h"
 #include "daemon/state/quarantine.h"
 #include "daemon/state/slot.h"
@@ -164,8 +165,10 @@ static int on_server_state(struct server *server, struct conn *conn)
 	}
 	if (server->state == SERVER_INITIALIZING)
 		server_set_deadline(server, SERVER_START_MS, "become ready");
-	if (server->state == SERVER_FAULT)
+	if (server->state == SERVER_FAULT) {
+		server->has_address_fault = state->result == CUDA_ERROR_ILLEGAL_ADDRESS;
 		on_server_fault(server, state->client);
+	}
 	if (server->state == SERVER_FAULT)
 		server_set_deadline(server, server_end_ms(server) + (has_survivors ? RESCUE_MS : 0),
 			"end after its fault");

@@ -72,6 +72,7 @@ struct server {
 	uint64_t fault;           /* serial of its fault, or 0 (faults.h) */
 	uint64_t fault_ms;        /* when it reported FAULT, by the loop's clock */
 	bool has_faulting_client; /* the client that caused the fault is known */
+	bool has_address_fault;   /* its fault is one with an address, of which the kernel tells */
 	struct fault_address fault_address;
 	bool is_counting;   /* it has to report its clients' counters */
 	bool is_count_sent; /* ... and was asked for them */

@@ -18,6 +18,9 @@
 
 #include "base.h"
 
+/* Of an exception in a kernel, such as a trap or a wrong instruction: it has no address. */
+#define XID_EXCEPTION 13
+
 struct xid {
 	uint32_t number; /* 31 for an address */
 	pid_t pid;       /* 0: not given */

@@ -334,11 +334,17 @@ static void note_fault_address(struct server *server, uint64_t address, uint32_t
 	faults_send_address(server);
 }
 
+/*
+ * A line without an address (XID_EXCEPTION) says that there is none, unless the fault has one: the
+ * line with it may come later.
+ */
 static void fault_take_xid(struct server *server, const struct xid *xid)
 {
 	struct fault *fault = find_fault(server->daemon, server);
 	uint32_t ordinal = find_xid_device(server, xid);
 
+	if (xid->address == 0 && server->has_address_fault)
+		return;
 	/* Stored here, as the server may end before it can report the address. */
 	if (fault && fault->address == 0) {
 		fault->address = xid->address;
@@ -358,22 +364,29 @@ bool faults_on_xid(struct daemon *daemon, const struct xid *xid)
 	return false;
 }
 
+/* Takes the line that came before the server's report, if there is one. */
+static bool take_seen(struct server *server, struct seen_xid *seen, unsigned n)
+{
+	uint64_t now_ms = uv_now(&server->daemon->loop);
+
+	for (unsigned i = 0; i < n; i++)
+		if (seen[i].ms > 0 && now_ms - seen[i].ms < XID_MS &&
+			xid_concerns_server(server, &seen[i].xid)) {
+			fault_take_xid(server, &seen[i].xid);
+			seen[i].ms = 0;
+			return true;
+		}
+	return false;
+}
+
 void faults_on_state(struct server *server)
 {
 	struct kernel_log *log = server->daemon->kernel_log;
-	uint64_t now_ms = uv_now(&server->daemon->loop);
 
-	if (!log) {
+	if (!log)
 		note_fault_address(server, 0, FAULT_DEVICE_UNKNOWN);
-		return;
-	}
-	for (unsigned i = 0; i < XIDS_KEPT; i++)
-		if (log->seen[i].ms > 0 && now_ms - log->seen[i].ms < XID_MS &&
-			xid_concerns_server(server, &log->seen[i].xid)) {
-			fault_take_xid(server, &log->seen[i].xid);
-			log->seen[i].ms = 0;
-			return;
-		}
+	else if (!take_seen(server, log->seen, XIDS_KEPT))
+		take_seen(server, log->seen_plain, XIDS_KEPT);
 }
 
 /* ---- queries */

@@ -24,15 +24,18 @@
 static void on_kernel_line(struct daemon *daemon, const char *line)
 {
 	struct kernel_log *log = daemon->kernel_log;
-	unsigned at = log->n_seen % XIDS_KEPT;
+	struct seen_xid *seen;
 	struct xid xid;
 
-	if (!xid_parse(line, &xid) || xid.address == 0)
+	if (!xid_parse(line, &xid) || (xid.address == 0 && xid.number != XID_EXCEPTION))
 		return;
-	log->seen[at].xid = xid;
 	/* Keeps an Xid until a server reports its fault. */
-	log->seen[at].ms = faults_on_xid(daemon, &log->seen[at].xid) ? 0 : uv_now(&daemon->loop);
-	log->n_seen++;
+	if (faults_on_xid(daemon, &xid))
+		return;
+	/* An exception causes many lines, which displace no line with an address. */
+	seen = xid.address ? &log->seen[log->n_seen++ % XIDS_KEPT]
+			   : &log->seen_plain[log->n_seen_plain++ % XIDS_KEPT];
+	*seen = (struct seen_xid){.ms = uv_now(&daemon->loop), .xid = xid};
 }
 
 /* Handles complete lines; the rest begins the next line. */
@@ -137,6 +140,8 @@ void kernel_log_open(struct daemon *daemon)
 	struct kernel_log *log = &kernel_log;
 	const char *path = daemon->config.kernel_log;
 
+	if (strcmp(path, KERNEL_LOG_NONE) == 0)
+		return;
 	*log = (struct kernel_log){0};
 	log->fd = kernel_log_open_file(path, &log->is_records);
 	if (log->fd < 0) {

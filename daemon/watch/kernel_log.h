@@ -19,6 +19,11 @@ struct daemon;
 /* One fault causes several Xids, as each engine reports its own. */
 #define XIDS_KEPT 16
 
+struct seen_xid {
+	uint64_t ms; /* 0: none */
+	struct xid xid;
+};
+
 struct kernel_log {
 	int fd;
 	bool is_records;  /* each read returns one whole record */
@@ -27,11 +32,9 @@ struct kernel_log {
 	uv_timer_t timer; /* of anything else */
 	size_t n;
 	char text[KERNEL_RECORD_MAX + 1];
-	struct {
-		uint64_t ms; /* 0: none */
-		struct xid xid;
-	} seen[XIDS_KEPT];
-	unsigned n_seen;
+	/* That no server has reported a fault for: with an address, and without. */
+	struct seen_xid seen[XIDS_KEPT], seen_plain[XIDS_KEPT];
+	unsigned n_seen, n_seen_plain;
 };
 
 /* Without a readable log the daemon runs all the same; control.log says why. */

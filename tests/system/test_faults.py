@@ -23,6 +23,12 @@ def xid(pid, name, address, bus="01"):
             % (bus, "pid=%s, " % pid if pid else "", name, address >> 32, address & 0xffffffff))
 
 
+def xid_exception(pid):
+    """An exception in a kernel, which has no address."""
+    return ("6,78,89,-;NVRM: Xid (PCI:0000:01:00): 13, pid=%d, name=mps-server, Graphics SM Warp Exception on "
+            "(GPC 0, TPC 0, SM 0): Illegal Instruction Encoding\n" % pid)
+
+
 @contextlib.contextmanager
 def service_with_log(writes=True, fifo=False, **settings):
     """A service whose daemon reads a file as the kernel's log, which the software GPU `writes'."""

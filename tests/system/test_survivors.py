@@ -8,6 +8,7 @@ minutes: about twenty minutes.
 """
 
 import contextlib
+import datetime
 import json
 import os
 import random
@@ -19,6 +20,7 @@ import threading
 import time
 
 import card
+import control_log
 import harness
 import mps
 import test_faults
@@ -242,6 +244,38 @@ def test_address():
         equal(reasons(seen), {hit.process.pid: "the address of the fault is in its memory"})
         equal([client["pid"] for client in seen["survivors"]], [spared.process.pid])
         equal((hit.do("fill", 7), spared.do("fill", 7)), ("700", "0"))
+
+
+def time_of(service, text):
+    """When control.log got the line."""
+    for line in service.control_log().splitlines():
+        found = control_log.LINE.match(line)
+        if found and text in found[3]:
+            return datetime.datetime.fromisoformat(found[1])
+    raise AssertionError("%s is not in %s" % (text, service.control_log()))
+
+
+def wait_of_survivors(service, result, number):
+    """Seconds from a fault, of which the kernel has a line without an address, to the move."""
+    program, old = renamed(service, "process1", number), service.server()
+    with open(service.kernel_log, "a", encoding="utf-8") as log:
+        log.write(test_faults.xid_exception(old))
+    fault_by_switch(service, program, result)
+    next_server(service, old)
+    return (time_of(service, "Server %d has moved its 1 clients" % old) -
+            time_of(service, "Server %d is FAULT" % old)).total_seconds()
+
+
+def test_line_without_an_address():
+    """Survivors wait for an address only if the fault has one, and at most 0.6 s."""
+    with test_faults.service_with_log(writes=False) as service:
+        client = test_restart.Resident(service)
+        equal(wait_of_survivors(service, 700, 0) > 0.55, True)
+        # The machine may be busy.
+        waits = [wait_of_survivors(service, 719, number) for number in range(1, 5)]
+        assert min(waits) < 0.5, waits
+        client.ask()
+        client.end()
 
 
 def test_event_of_a_victim():
