@@ -13,6 +13,7 @@
 
 /* Where the NVIDIA kernel driver reports faults. (MPS_KERNEL_LOG) */
 #define KERNEL_LOG_DEFAULT "/dev/kmsg"
+#define KERNEL_LOG_NONE "none"
 
 /* Where cgroups of version 2 are mounted. (MPS_CGROUP_ROOT) */
 #define CGROUP_ROOT_DEFAULT "/sys/fs/cgroup"

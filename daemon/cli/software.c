@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bounds.h"
 #include "daemon/text/directory.h"
 
 /* From the folder of this program: in an installation, and in a build. */
@@ -29,7 +30,9 @@ int software_choose(struct error_message *error)
 			"mps-softgpu, or build it (make softgpu)",
 			path);
 	}
-	return setenv("MPS_CUDA_LIBRARY", path, 1) == 0
+	/* The kernel tells nothing of this GPU: no survivor of a fault has to wait for that. */
+	return setenv("MPS_CUDA_LIBRARY", path, 1) == 0 &&
+			       setenv("MPS_KERNEL_LOG", KERNEL_LOG_NONE, 0) == 0
 		       ? 0
 		       : error_message_set(error, -ENOMEM, "Out of memory");
 }

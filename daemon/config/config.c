@@ -129,6 +129,15 @@ static int set_file(const struct key *key, struct config *config, const char *va
 	return 0;
 }
 
+static int set_kernel_log(const struct key *key, struct config *config, const char *value,
+	struct error_message *error)
+{
+	if (strcmp(value, KERNEL_LOG_NONE) != 0)
+		return set_file(key, config, value, error);
+	memcpy(config->kernel_log, KERNEL_LOG_NONE, sizeof(KERNEL_LOG_NONE));
+	return 0;
+}
+
 static int check_user(_unused_ const struct key *key, _unused_ struct config *config,
 	const char *value, struct error_message *error)
 {
@@ -207,7 +216,7 @@ static const struct key keys[CONFIG_KEYS] = {
 	[CONFIG_LOG_LEVEL] = {"log_level", NULL, "info", .effect = CONFIG_AT_ONCE,
 		.set = set_log_level},
 	[CONFIG_KERNEL_LOG] = {"kernel_log", "MPS_KERNEL_LOG", KERNEL_LOG_DEFAULT,
-		.effect = CONFIG_AFTER_RESTART, .set = set_file, AT(kernel_log)},
+		.effect = CONFIG_AFTER_RESTART, .set = set_kernel_log, AT(kernel_log)},
 	[CONFIG_GRACE_MS] = {"grace_ms", "MPS_GRACE_MS", DEFAULT_OF(GRACE_MS_DEFAULT),
 		.effect = CONFIG_FOR_NEW_SERVERS, .set = set_number, AT(grace_ms),
 		.unit = "milliseconds", .max = GRACE_MS_MAX},

@@ -48,6 +48,7 @@ def test_daemon():
         equal(len(service.servers()), 1)
         contains(service.command("device_query").stdout, "Software GPU")
         contains(run(RUN, "--check", env=env).stdout, "would be a client")
+        equal("Cannot read the kernel's log" in service.control_log(), False)
 
 
 def test_alone():
