@@ -337,11 +337,12 @@ CUresult do_host_alias(struct session *session, uint32_t device, uint64_t filesy
 	result = check_file(fd, filesystem, inode, offset + size, &facts);
 	if (result == CUDA_SUCCESS)
 		result = session_device_get_entered(session, device, &sdev);
-	if (result != CUDA_SUCCESS)
-		return result;
-	file = file_of(session, TAKE_FD(fd), &facts);
-	return file ? alias_make(session, file, offset, size, ret_address)
-		    : CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS) {
+		file = file_of(session, TAKE_FD(fd), &facts);
+		result = file ? alias_make(session, file, offset, size, ret_address)
+			      : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return receive_end(session, result);
 }
 
 CUresult do_host_alias_end(struct session *session, uint64_t address)

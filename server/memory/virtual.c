@@ -522,6 +522,7 @@ CUresult do_allocation_import(
 	if (receive_memory(session, id, 0, true, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = virtual_import(fd, &handle, &device, &properties);
+	(void)receive_end(session, result);
 	if (result != CUDA_SUCCESS)
 		return result;
 	said.device = device;

@@ -130,13 +130,13 @@ CUresult do_library_load(struct session *session, uint32_t id, uint64_t size)
 	CUresult result = library_new(session, id, size, LIBRARY_LOG_SIZE, 0, &library);
 
 	if (result != CUDA_SUCCESS)
-		return result;
+		return receive_end(session, result);
 	result = library_load(library);
 	if (result != CUDA_SUCCESS) {
 		library_log_refusal(session, library, result);
 		library_drop(session, library);
 	}
-	return result;
+	return receive_end(session, result);
 }
 
 /* A name that no code contains. The driver refuses broken code before it looks for the name. */
@@ -165,10 +165,10 @@ CUresult do_library_compile(struct session *session, const struct msg_library_co
 		MAX(msg->error_size, LIBRARY_LOG_SIZE), msg->info_size, &library);
 
 	if (result != CUDA_SUCCESS)
-		return result;
+		return receive_end(session, result);
 	if (!jit_put(&library->jit, options, msg->n_options)) {
 		library_drop(session, library);
-		return CUDA_ERROR_INVALID_VALUE;
+		return receive_end(session, CUDA_ERROR_INVALID_VALUE);
 	}
 	result = library_load(library);
 	is_loaded = result == CUDA_SUCCESS;
@@ -178,7 +178,7 @@ CUresult do_library_compile(struct session *session, const struct msg_library_co
 	*ret_refusal = result;
 	jit_logs(&library->jit, ret_error_filled, ret_info_filled, ret_error_length, logs,
 		ret_n_logs);
-	if (result == CUDA_SUCCESS)
+	if (receive_end(session, result) == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	record_refuse(&session->record);
 	library_log_refusal(session, library, result);

@@ -14,6 +14,7 @@
 #include "library.h"
 #include "machine_code.h"
 #include "server/util/log.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/schedule/blocked_streams.h"
 #include "server/schedule/quiet.h"
@@ -120,7 +121,7 @@ void library_log_refusal(struct session *session, struct library *library, CUres
 	const size_t size = library->jit.error.size;
 	char *rest = library->log_bytes, *line;
 
-	if (session->n_refusals++ >= REFUSALS_LOGGED)
+	if (fault_explains(result) || session->n_refusals++ >= REFUSALS_LOGGED)
 		return;
 	log_line("Client " SESSION_NAME ": the driver refused an image or a kernel of it: %s (%d)",
 		SESSION_NAME_ARGS(session), result_name(result), (int)result);

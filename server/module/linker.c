@@ -112,10 +112,12 @@ CUresult do_linker_add(struct session *session, struct linker *linker,
 	struct image *image = NULL;
 	CUresult result = receive_image(session, msg->size + 1, &image);
 
-	if (result != CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS)
+		result = add_image(session, linker, image, msg->size, msg->type, options,
+			msg->n_options, name);
+	(void)receive_end(session, result);
+	if (!image)
 		return result;
-	result = add_image(
-		session, linker, image, msg->size, msg->type, options, msg->n_options, name);
 	image_unref(image);
 	*ret_refusal = result;
 	jit_logs(&linker->jit, ret_error_filled, ret_info_filled, ret_error_length, logs,

@@ -14,12 +14,15 @@
 #include <string.h>
 
 #include "async_close.h"
+#include "fault.h"
 #include "frame.h"
 #include "receiver.h"
 #include "recorded.h"
 #include "session.h"
+#include "session_part.h"
 #include "server/util/image.h"
 #include "server/util/log.h"
+#include "server/util/pack.h"
 
 /* The client sends the frame before it places the message. */
 #define FRAME_WAIT_MS 2000
@@ -93,24 +96,52 @@ static void log_reason(const struct session *session, int r)
 			SESSION_NAME_ARGS(session), strerrordesc_np(-r));
 }
 
+/* The frame's descriptor: of this execution of the message, or of an earlier one. */
+static int take_incoming(
+	struct session *session, const struct frame_head *expected, struct incoming *incoming)
+{
+	int r;
+
+	if (session->received->fd >= 0) {
+		incoming->fd = TAKE_FD(session->received->fd);
+		incoming->kind = fd_kind(incoming->fd);
+		return 0;
+	}
+	r = read_frame(session, incoming, expected->size);
+	if (r == 0 && (incoming->fd < 0 || memcmp(incoming->bytes, expected, expected->size) != 0))
+		r = -EBADMSG;
+	return r;
+}
+
 static int recv_fd_receive(
 	struct session *session, const void *expected, bool may_be_device, int *ret_fd)
 {
-	const struct frame_head *head = expected;
 	_cleanup_(incoming_done) struct incoming incoming = {.fd = -EBADF};
-	int r = read_frame(session, &incoming, head->size);
+	int r = take_incoming(session, expected, &incoming);
 
-	if (r == 0 && (incoming.fd < 0 || memcmp(incoming.bytes, expected, head->size) != 0))
-		r = -EBADMSG;
 	if (r == 0 && incoming.kind != FD_MEMORY && !may_be_device)
 		r = -EPERM;
 	if (r == 0) {
+		session->received->fd = fcntl(incoming.fd, F_DUPFD_CLOEXEC, 0);
 		*ret_fd = TAKE_FD(incoming.fd);
 		return 0;
 	}
 	log_reason(session, r);
 	session_drop(session);
 	return r;
+}
+
+static void forget(struct session *session)
+{
+	async_close(TAKE_FD(session->received->fd));
+}
+
+CUresult receive_end(struct session *session, CUresult result)
+{
+	/* A replay comes before that execution. */
+	if (!recorded_is_replay(session) && !fault_explains(result))
+		forget(session);
+	return result;
 }
 
 int receive_memory(
@@ -138,3 +169,52 @@ CUresult receive_image(struct session *session, uint64_t size, struct image **re
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
 	return CUDA_SUCCESS;
 }
+
+/* ---- the session moves */
+
+static void received_begin(struct session *session, void *memory)
+{
+	session->received = memory;
+	session->received->fd = -EBADF;
+}
+
+static void received_fini(struct session *session, _unused_ bool device_lost)
+{
+	forget(session);
+}
+
+static int received_pack(struct session *session, struct pack *pack)
+{
+	const bool has_fd = session->received->fd >= 0;
+
+	pack_put_number(pack, has_fd);
+	if (has_fd)
+		pack_put_fd(pack, fcntl(session->received->fd, F_DUPFD_CLOEXEC, 0));
+	return 0;
+}
+
+static int received_unpack(struct session *session, struct pack *pack)
+{
+	const bool has_fd = pack_get_number(pack, 1);
+
+	if (has_fd)
+		session->received->fd = pack_get_fd(pack);
+	return pack->is_bad || (has_fd && session->received->fd < 0) ? -EBADMSG : 0;
+}
+
+static int received_check(struct session *session, struct pack *pack)
+{
+	const int r = received_unpack(session, pack);
+
+	session->received->fd = -EBADF; /* it is the pack's */
+	return r;
+}
+
+const struct session_part received_part = {
+	.size = sizeof(struct received_fd),
+	.begin = received_begin,
+	.pack = received_pack,
+	.check = received_check,
+	.unpack = received_unpack,
+	.end = received_fini,
+};

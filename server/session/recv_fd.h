@@ -13,6 +13,11 @@
 struct image;
 struct session;
 
+/* A session's part: the descriptor of the message that is executed, or that a fault has met. */
+struct received_fd {
+	int fd; /* owned; negative: none */
+};
+
 /*
  * The descriptor of the next frame, which must be a FRAME_MEMORY of that address and size. It is a
  * file in memory, so no operation of the worker on it blocks; if it may be a device, too, the
@@ -24,5 +29,11 @@ int receive_memory(
 
 /* The same for a FRAME_IMAGE, whose file becomes an image: a reference. Or the client's error. */
 CUresult receive_image(struct session *session, uint64_t size, struct image **ret_image);
+
+/*
+ * The message that has received a descriptor was executed. If a fault has met it, the descriptor
+ * stays for its next execution, perhaps in another server. Returns the result.
+ */
+CUresult receive_end(struct session *session, CUresult result);
 
 #endif

@@ -5,14 +5,18 @@
  * next server, and nothing of its failure is left. Over the counting driver.
  */
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "cuda_api.h"
+#include "dispatch.h"
 #include "messages.h"
 #include "open_session.h"
 #include "server/session/fault.h"
+#include "server/session/recv_fd.h"
 #include "server/session/session_part.h"
 #include "server/driver/driver.h"
 #include "server/schedule/launching.h"
@@ -20,8 +24,11 @@
 #include "server/worker.h"
 
 enum {
-	GRAPH = 5
+	GRAPH = 5,
+	LIBRARY = 6,
 };
+
+static const char code[] = ".version 7.0\n.target sm_75\n.address_size 64\n";
 
 static struct cuda_api real;
 static uint64_t memory;
@@ -125,9 +132,38 @@ static void test_rows(void **state)
 	}
 }
 
+/* The next server executes it with the descriptor that has come with it. */
+static void test_descriptor(void **state)
+{
+	struct launching launching = {.is_on = true};
+	struct session other = {.launching = &launching};
+	struct session *session = harness.session;
+	const struct message_head *head;
+	const char *why = "";
+
+	(void)state;
+	launching.session = &other;
+	launching_join(&other);
+	fake_switches.fail_next = CUDA_ERROR_ILLEGAL_ADDRESS;
+	harness_send_image(code, sizeof(code));
+	assert_int_equal(send_library_load(LIBRARY, sizeof(code)), CUDA_ERROR_MPS_RPC_FAILURE);
+	assert_true(atomic_load(&session->is_held));
+	assert_true(session->received->fd >= 0);
+	launching_part.end(&other, false);
+	fault_forget();
+	assert_int_equal(ring_take(&session->receiver, &head), 1);
+	assert_int_equal(dispatch_message(session, head, &session->reply, &why), 0);
+	assert_int_equal(session->reply.result, CUDA_SUCCESS);
+	assert_non_null(handle_get(&session->libraries, LIBRARY));
+	assert_int_equal(session->received->fd, -EBADF);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test_setup_teardown(test_descriptor, open_session, close_session),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

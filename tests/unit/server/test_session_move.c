@@ -419,7 +419,7 @@ static void test_wrong(void **state)
 	(void)state;
 	has_arrays = true;
 	pack_session(&pack);
-	n_fds = count_fds();
+	n_fds = count_open_fds();
 	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
 		size_t at = place_of(&pack, &rows[i]);
 
@@ -444,7 +444,7 @@ static void test_lengths(void **state)
 	(void)state;
 	has_arrays = true;
 	pack_session(&pack);
-	n_fds = count_fds();
+	n_fds = count_open_fds();
 	for (size_t size = 0; size < pack.size; size += MIN(36u, pack.size - size)) {
 		wrong = copy_of(&pack, size, pack.n_fds);
 		assert_true(unpack(&wrong) < 0 && is_wrong_before);
@@ -469,7 +469,7 @@ static void change_at_random(void)
 
 	has_arrays = true;
 	pack_session(&pack);
-	n_fds = count_fds();
+	n_fds = count_open_fds();
 	for (unsigned i = 0; i < RANDOM_ROWS / 2; i++) {
 		wrong = copy_of(&pack, pack.size, pack.n_fds);
 		for (int n = rand() % 4; n >= 0; n--)
