@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instructions of this project's own code in a run under callgrind."""
 
+import functools
+import os
 import re
 
-OURS = re.compile(r"(^|/)(client|server|proto|include|gen)/")
+import harness
+
 # Not the tests' own code, nor libc, whose functions differ between processors.
-OTHERS = re.compile(r"(^|/)tests/|^/usr/")
+OURS = ("client/", "server/", "proto/", "include/", "gen/")
 
 
+@functools.cache
 def is_ours(path):
-    return bool(OURS.search(path)) and not OTHERS.search(path)
+    """
+    By the name of the file in this folder or in the build: an object from ccache has the folder in
+    which another build has made it.
+    """
+    parts = os.path.normpath(path).split("/")
+    names = ["/".join(parts[i:]) for i in range(1 if path.startswith("/") else 0, len(parts))]
+    found = [name for name in names for folder in (harness.ROOT, harness.BUILD)
+             if os.path.isfile(os.path.join(folder, name))]
+    return bool(found) and found[0].removeprefix("build/").startswith(OURS) and not path.startswith("/usr/")
 
 
 def own_instructions(text):

@@ -120,9 +120,10 @@ def test_server_burst():
 def test_own_code():
     """A profile's lines count once, if they are of this project, and inlined code counts too."""
     equal(callgrind.own_instructions(
-        "fl=(1) /a/server/x.c\nfn=(1) f\n10 5\n+1 7\nfi=(2) /a/include/y.h\n* 3\nfe=(1)\n11 2\n"
+        "fl=(1) /a/tests/server/main.c\nfn=(1) f\n10 5\n+1 7\nfi=(2) /a/./include/base.h\n* 3\nfe=(1)\n11 2\n"
         "cfi=(3) /usr/x.c\ncfn=(2) g\ncalls=1 0\n12 1000\nfl=(3)\nfn=(2)\n0 900\n"
-        "fl=(4) /a/tests/server/z.c\nfn=(3) h\n1 50\n"), 17)
+        "fl=(4) /a/server/tests/fuzz/replay.c\nfn=(3) h\n1 50\n"
+        "fl=(5) /a/server/build/gen/send.c\nfn=(4) i\n1 4\n"), 21)
 
 
 def record():
