@@ -408,6 +408,11 @@ void departure_on_daemon_lost(struct server *server)
 		stay(server, 0, "the daemon has ended");
 }
 
+static bool moves(const struct client_conn *conn)
+{
+	return !conn->is_inactive && !conn->stays_behind;
+}
+
 /*
  * A client that is not ready, and the reason; NULL: there is none. One that cannot move comes
  * before those whose work may still end, so that nobody waits for these in vain.
@@ -420,8 +425,7 @@ static struct client_conn *find_unready(
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
 		uint32_t state = atomic_load(&conn->session->departure);
 
-		if (conn->is_inactive || conn->stays_behind ||
-			(state == DEPARTURE_PACKED && !conn->is_ending) ||
+		if (!moves(conn) || (state == DEPARTURE_PACKED && !conn->is_ending) ||
 			(found && (state != DEPARTURE_STAYS || conn->is_ending)))
 			continue;
 		*ret_waits = state != DEPARTURE_STAYS || conn->is_ending;
@@ -447,24 +451,11 @@ static bool are_rescued(struct server *server, bool is_late)
 	return false;
 }
 
-/* Others that do not move, or have ended since it was ready, have what it needs. */
-static bool lacks_others(const struct server *server, const struct client_conn *conn)
-{
-	const struct session *session = conn->session;
-
-	if (conn->is_inactive || conn->stays_behind)
-		return false;
-	for (const struct client_conn *other = server->conns; other; other = other->next)
-		if (other->stays_behind && session_parts_need(session, other->session))
-			return true;
-	return session_parts_need(session, NULL);
-}
-
 static struct client_conn *find_lacking(const struct server *server)
 {
 	struct client_conn *conn = server->conns;
 
-	while (conn && !lacks_others(server, conn))
+	while (conn && !(moves(conn) && client_lacks_others(conn, server->conns, moves)))
 		conn = conn->next;
 	return conn;
 }
@@ -543,8 +534,7 @@ static void send_off(struct server *server)
 		return;
 	}
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
-		if (conn->is_inactive || conn->stays_behind ||
-			(departure.is_rescue && !rescue_takes(conn)))
+		if (!moves(conn) || (departure.is_rescue && !rescue_takes(conn)))
 			continue;
 		if (has_lost_group(conn->session)) {
 			stay(server, conn->pid, "the daemon does not know its group");

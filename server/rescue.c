@@ -15,7 +15,6 @@
 #include "server/util/log.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
-#include "server/session/session_part.h"
 #include "server/link/client.h"
 #include "server/link/daemon_link.h"
 #include "server/link/fault_report.h"
@@ -104,15 +103,6 @@ static void give_up(struct server *server, struct client_conn *conn, const char 
 	session_notify_fault(conn->session, fault_get(), fault_report_pid(&server->fault_report));
 }
 
-/* The client is ready. What it needs of others moves only if these survive, too. */
-static bool lacks_others(const struct server *server, const struct session *session)
-{
-	for (const struct client_conn *other = server->conns; other; other = other->next)
-		if (!rescue_takes(other) && session_parts_need(session, other->session))
-			return true;
-	return session_parts_need(session, NULL);
-}
-
 /* Why the client does not survive, as far as that is known; NULL: it does. */
 static const char *find_reason(
 	const struct server *server, const struct client_conn *conn, uint64_t ms)
@@ -123,7 +113,7 @@ static const char *find_reason(
 		return "the address of the fault is in its memory";
 	if (state == DEPARTURE_STAYS)
 		return conn->session->stays;
-	if (state == DEPARTURE_PACKED && lacks_others(server, conn->session))
+	if (state == DEPARTURE_PACKED && client_lacks_others(conn, server->conns, rescue_takes))
 		return "it uses memory or an event of a client that does not survive";
 	return state == DEPARTURE_PACKED || ms < WORKER_MS ? NULL
 							   : "a call of the driver does not return";

@@ -45,4 +45,11 @@ struct client_conn {
 	uint32_t seen_unpinned; /* and what it had unpinned */
 };
 
+/*
+ * Whether its session, which is at rest, uses memory or an event of one of `conns' that does not
+ * move to the next server, or has ended. (client.c)
+ */
+bool client_lacks_others(const struct client_conn *conn, const struct client_conn *conns,
+	bool (*moves)(const struct client_conn *conn));
+
 #endif
