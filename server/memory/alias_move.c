@@ -66,16 +66,7 @@ const char *aliases_stay(const struct session *session)
 
 /* ---- into the pack */
 
-static uint64_t number_of(const struct session *session, const struct alias_file *file)
-{
-	uint64_t n = 0;
-
-	for (const struct alias_file *at = session->aliases->files; at && at != file; at = at->next)
-		n++;
-	return n;
-}
-
-static void run_pack(const struct session *session, const struct alias_run *run, struct pack *pack)
+static void run_pack(const struct alias_run *run, struct pack *pack)
 {
 	const struct alias *alias;
 	uint64_t at = 0;
@@ -84,7 +75,7 @@ static void run_pack(const struct session *session, const struct alias_run *run,
 	pack_put_number(pack, run->size);
 	pack_put_number(pack, count_aliases(run));
 	while ((alias = next_alias(run, &at))) {
-		pack_put_number(pack, number_of(session, alias->file));
+		pack_put_number(pack, alias->file->number);
 		pack_put_number(pack, alias->offset);
 		pack_put_number(pack, alias->start - run->base);
 		pack_put_number(pack, alias->span);
@@ -94,12 +85,12 @@ static void run_pack(const struct session *session, const struct alias_run *run,
 
 int aliases_pack(struct session *session, struct pack *pack)
 {
-	const struct alias_file *file;
+	struct alias_file *file;
 	const struct alias_run *run;
 	uint64_t n = 0;
 
 	for (file = session->aliases->files; file; file = file->next)
-		n++;
+		file->number = n++;
 	pack_put_number(pack, n);
 	for (file = session->aliases->files; file; file = file->next)
 		pack_put_fd(pack, fcntl(file->fd, F_DUPFD_CLOEXEC, 0));
@@ -109,7 +100,7 @@ int aliases_pack(struct session *session, struct pack *pack)
 	pack_put_number(pack, n);
 	for (run = session->aliases->runs; run; run = run->next)
 		if (count_aliases(run) > 0)
-			run_pack(session, run, pack);
+			run_pack(run, pack);
 	return pack->is_bad ? -EMFILE : 0;
 }
 

@@ -18,6 +18,7 @@ struct alias_file {
 	struct alias_file *next;
 	int fd;
 	uint32_t n_aliases;
+	uint64_t number;       /* in a pack */
 	struct fd_facts facts; /* when it was first registered */
 };
 
