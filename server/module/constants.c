@@ -120,7 +120,9 @@ void constants_keep(struct session *session)
 {
 	struct ranges *variables = &session->variables;
 
-	for (uint32_t i = 0; i < variables->n && !is_too_large(session); i++)
+	if (is_too_large(session))
+		return;
+	for (uint32_t i = 0; i < variables->n; i++)
 		if (fault_get() == CUDA_SUCCESS && is_due(session, &variables->list[i]))
 			(void)keep(session, &variables->list[i]);
 }
