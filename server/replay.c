@@ -45,7 +45,8 @@ bool replay_is_test(void)
 
 /* ---- objects are made again */
 
-void replay_expect(struct session *session, struct record_script *script)
+/* The session, which has none of these objects, makes them before its next message. Takes it. */
+static void expect_objects(struct session *session, struct record_script *script)
 {
 	session->script = script;
 	device_quotas_check(session, false);
@@ -174,7 +175,7 @@ int replay_unpack(struct session *session, struct pack *pack)
 	int r = script_unpack(pack, &script);
 
 	if (r == 0)
-		replay_expect(session, script);
+		expect_objects(session, script);
 	return r;
 }
 
@@ -224,5 +225,5 @@ void replay_leave(struct session *session)
 	log_line("Client " SESSION_NAME ": %u objects are made again", SESSION_NAME_ARGS(session),
 		record_count(&session->record, RECORD_KINDS));
 	end_objects(session);
-	replay_expect(session, script);
+	expect_objects(session, script);
 }

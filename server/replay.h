@@ -11,7 +11,6 @@
 #include <stdbool.h>
 
 struct pack;
-struct record_script;
 struct session;
 
 /*
@@ -29,9 +28,6 @@ int replay_pack(struct session *session, struct pack *pack);
 
 /* In the other server: checks the record, and has its objects made before the next message. */
 int replay_unpack(struct session *session, struct pack *pack);
-
-/* The session, which has none of these objects, makes them before its next message. Takes it. */
-void replay_expect(struct session *session, struct record_script *script);
 
 /*
  * Makes the objects now. False: one of them is not the same, so the client cannot go on; the log

@@ -192,9 +192,10 @@ static struct alias_file *file_of(struct session *session, int fd, const struct 
 	return file;
 }
 
-void alias_file_put(struct session *session, struct alias_file *file)
+/* Frees the file if it has no alias. */
+static void file_put(struct session *session, struct alias_file *file)
 {
-	if (!file || file->n_aliases > 0)
+	if (file->n_aliases > 0)
 		return;
 	LIST_DROP(session->aliases->files, file);
 	closep(&file->fd);
@@ -208,7 +209,7 @@ static void alias_forget(struct session *session, struct alias *alias)
 	struct alias_file *file = alias->file;
 
 	file->n_aliases--;
-	alias_file_put(session, file);
+	file_put(session, file);
 	account_give(alias, RESOURCE_MAPPINGS, MAPPINGS_OF_ALIAS);
 	account_free(alias);
 }
@@ -291,7 +292,7 @@ struct alias *alias_new(struct session *session, struct alias_file *file, uint64
 
 	if (!alias || !account_take(alias, RESOURCE_MAPPINGS, MAPPINGS_OF_ALIAS)) {
 		account_free(alias);
-		alias_file_put(session, file);
+		file_put(session, file);
 		return NULL;
 	}
 	alias->span = span;

@@ -52,9 +52,6 @@ struct alias_run *alias_run_new(struct session *session, uint64_t size, uint32_t
 /* Takes `fd'. NULL: there is no memory. */
 struct alias_file *alias_file_new(struct session *session, int fd, const struct fd_facts *facts);
 
-/* Frees the file if it has no alias. NULL is fine. */
-void alias_file_put(struct session *session, struct alias_file *file);
-
 /* An alias without an address. On failure a file without an alias is freed. NULL: no memory. */
 struct alias *alias_new(struct session *session, struct alias_file *file, uint64_t span);
 

@@ -173,7 +173,8 @@ static void objects_end(struct record *record, uint32_t ends)
 
 /* ---- space */
 
-void record_give_up(struct record *record, const char *why)
+/* The record is not complete, for that reason: nothing is kept from here on. */
+static void give_up(struct record *record, const char *why)
 {
 	record_fini(record);
 	record->given_up = why;
@@ -579,7 +580,7 @@ void record_add(struct record *record, const struct message_head *head, const vo
 	if (news.rule && news.rule->kind != RECORD_LINKER && !record->given_up &&
 		!record->is_refused) {
 		if (!keep(record, &news))
-			record_give_up(record, "the record of its objects has no space");
+			give_up(record, "the record of its objects has no space");
 		else if (record->n_dead > COMPACT_MIN && record->n_dead > record->size / 3)
 			compact(record);
 	}
@@ -640,18 +641,6 @@ uint32_t record_count(const struct record *record, unsigned kind)
 		n += record->objects[i].is_used &&
 		     (kind == RECORD_KINDS || record_kind(record, i) == kind);
 	return n;
-}
-
-bool record_has(const struct record *record, uint16_t op)
-{
-	const struct record_entry *entry;
-
-	for (uint32_t at = RECORD_START; at < record->size; at += entry->size) {
-		entry = record_entry(record, at);
-		if (entry->object != RECORD_NO_OBJECT && entry->op == op)
-			return true;
-	}
-	return false;
 }
 
 uint64_t record_held(const struct record *record)

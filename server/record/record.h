@@ -72,17 +72,11 @@ void record_refuse(struct record *record);
  */
 void record_add(struct record *record, const struct message_head *head, const void *answer);
 
-/* The record is not complete, for that reason: nothing is kept from here on. */
-void record_give_up(struct record *record, const char *why);
-
 /* The message was not executed, or without success. */
 void record_drop(struct record *record);
 
 /* Why the record cannot be replayed; NULL: it can. */
 const char *record_obstacle(const struct record *record);
-
-/* Whether a message of that type is kept. */
-bool record_has(const struct record *record, uint16_t op);
 
 /* Objects of that kind that are kept, for tests and figures. RECORD_KINDS: all. */
 uint32_t record_count(const struct record *record, unsigned kind);
