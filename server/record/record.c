@@ -174,7 +174,7 @@ static void objects_end(struct record *record, uint32_t ends)
 /* ---- space */
 
 /* The record is not complete, for that reason: nothing is kept from here on. */
-static void give_up(struct record *record, const char *why)
+static void record_give_up(struct record *record, const char *why)
 {
 	record_fini(record);
 	record->given_up = why;
@@ -580,7 +580,7 @@ void record_add(struct record *record, const struct message_head *head, const vo
 	if (news.rule && news.rule->kind != RECORD_LINKER && !record->given_up &&
 		!record->is_refused) {
 		if (!keep(record, &news))
-			give_up(record, "the record of its objects has no space");
+			record_give_up(record, "the record of its objects has no space");
 		else if (record->n_dead > COMPACT_MIN && record->n_dead > record->size / 3)
 			compact(record);
 	}
