@@ -5,8 +5,8 @@
 /*
  * The state of a session on its way to another server: bytes, and descriptors beside them. Each
  * part of the session puts its own in, and the same part of the session in the other server takes
- * it out, in the same order. Both servers are of the same build. The bytes are checked
- * nevertheless: they come from another process.
+ * it out, in the same order. Both servers have the same MOVE_HASH, which covers the functions that
+ * do so (proto/gen/moved.py). The bytes are checked nevertheless: they come from another process.
  *
  * One thread at a time.
  */
