@@ -73,8 +73,9 @@ static CUresult graph_destroy(CUgraph graph)
 static void node_set(struct node *node, const CUDA_KERNEL_NODE_PARAMS *params)
 {
 	must(params->gridDimX && params->gridDimY && params->gridDimZ, "an odd grid");
-	must(params->func && !params->kernelParams, "an odd node");
-	node->param_sum = fake_param_sum(params->extra);
+	/* A cooperative kernel has a list. */
+	must(params->func && !params->kernelParams != !params->extra, "an odd node");
+	node->param_sum = params->extra ? fake_param_sum(params->extra) : 0;
 	node->is_set = true;
 }
 
