@@ -9,7 +9,6 @@
 
 #include "mapping.h"
 #include "virtual.h"
-#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/driver/va_space.h"
 #include "server/device/device_quota.h"
@@ -207,7 +206,7 @@ void virtual_returned(struct session *session, struct session_device *sdev, CUre
 			continue;
 		if (result == CUDA_SUCCESS)
 			host_store_give(&allocation->stored);
-		else if (!result_is_fault(result))
+		else
 			allocation_left(session, allocation, CUDA_SUCCESS);
 	}
 }

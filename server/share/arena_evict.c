@@ -10,7 +10,6 @@
 #include "chunk.h"
 #include "eviction.h"
 #include "mover.h"
-#include "server/session/fault.h"
 
 /* The bytes are in the store: the GPU's memory goes back to the driver. */
 static void part_left(void *owner, void *item, CUresult result)
@@ -109,13 +108,13 @@ static void part_returned(struct arena *arena, struct part *part, CUresult resul
 		return;
 	if (result == CUDA_SUCCESS)
 		host_store_give(&part->stored);
-	else if (!result_is_fault(result))
+	else
 		part_leave(arena, part);
 }
 
 /*
- * A copy that the driver has refused may have left its part without the bytes, so all parts of the
- * attempt are away again. After a fault they are not read.
+ * A copy that the driver has refused, or that a fault has ended, may have left its part without the
+ * bytes, so all parts of the attempt are away again.
  */
 void arena_returned(struct arena *arena, CUresult result)
 {

@@ -16,6 +16,7 @@
 
 #include "clock.h"
 #include "open_session.h"
+#include "server/session/fault.h"
 #include "server/schedule/closed_gpu.h"
 #include "server/share/borrowers.h"
 #include "server/share/eviction.h"
@@ -400,6 +401,32 @@ static void test_refusals(void **state)
 	}
 }
 
+static CUresult meet_fault(_unused_ CUstream stream)
+{
+	return CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+/* A fault while memory comes back: what may have no bytes is away, with its bytes in the store. */
+static void test_fault_on_return(void **state)
+{
+	const struct cuda_api real = cuda;
+	uint64_t address, large = alloc(40 * MIB);
+
+	(void)state;
+	create_and_map(1, 8 * MIB, &address);
+	away_leave(harness.session);
+	cuda.cuStreamQuery = meet_fault;
+	assert_false(away_return(harness.session));
+	cuda = real;
+	assert_int_equal(away(), 48 * MIB);
+	assert_int_equal(host_store_used(), 48 * MIB);
+	fault_forget();
+	assert_true(away_return(harness.session));
+	assert_int_equal(away(), 0);
+	assert_true(memory_check(harness.session, large, 40 * MIB));
+	assert_true(memory_check(harness.session, address, 8 * MIB));
+}
+
 /* ---- who is asked */
 
 #define CANDIDATES 4
@@ -651,6 +678,7 @@ int main(void)
 		TEST(test_held),
 		TEST(test_held_late),
 		TEST(test_refusals),
+		TEST(test_fault_on_return),
 		TEST(test_choice),
 		TEST(test_for_the_driver),
 		TEST(test_end_for_the_driver),
