@@ -5,13 +5,15 @@ import contextlib
 import json
 import os
 import subprocess
+import sys
+import threading
 import time
 
 import mps
 import terminations
 import test_survivors
 import test_trace
-from harness import wait_for
+from harness import contains, equal, wait_for
 from table import keep, need, row, save, show
 from examples import native
 
@@ -20,6 +22,36 @@ GRACE_S = 3
 EXTRA_S = 10
 KERNEL_LOG = "/dev/kmsg"
 FAULTS = 5
+# One client faults every two seconds for five minutes; others, for one minute.
+FAULTS_OF_ONE, FAULTS_OF_STRANGERS, FAULT_PAUSE_S = 150, 30, 2
+TORCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_requests.py")
+TORCH_MIB = "128"
+
+# Kernels that fault, each in another way.
+BAD_KERNELS = {
+    "a store to an address without memory": "mov.u64 %d1, 0x100000000000; st.global.u32 [%d1], 1;",
+    "a misaligned store": "add.u64 %d1, %d1, 1; st.global.u32 [%d1], 1;",
+    "a store behind the shared memory": "mov.u32 %r1, 0x1000000; st.shared.u32 [%r1], 1;",
+    "a trap": "trap;",
+}
+BAD_KERNEL = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+context, module, kernel = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+words = ctypes.c_uint64()
+call = lambda name, *args: getattr(cuda, name)(*args) == 0 or exit(name)
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+call("cuMemAlloc_v2", ctypes.byref(words), ctypes.c_size_t(64))
+call("cuModuleLoadData", ctypes.byref(module), b".version 7.0\\n.target sm_75\\n.address_size 64\\n"
+     b".visible .entry bad(.param .u64 words) { .reg .b32 %%r<2>; .reg .b64 %%d<2>;"
+     b"ld.param.u64 %%d1, [words]; %s ret; }\\n")
+call("cuModuleGetFunction", ctypes.byref(kernel), module, b"bad")
+args = (ctypes.c_void_p * 1)(ctypes.addressof(words))
+call("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, None, args, None)
+print(cuda.cuCtxSynchronize())
+"""
 
 
 # ---- kernels that never end
@@ -272,4 +304,90 @@ def step_survivors(library=None):
             "%.2f" % longest, "at most %.1f" % bound_s, longest <= bound_s)
 
 
-STEPS = [(step_quiet, 120), (step_survivors, 120), (step_runaway, 120), (step_culprit, 120), (step_fault_text, 60)]
+class TorchRequests:
+    """A model of PyTorch that answers requests."""
+
+    def __init__(self, service):
+        self.service = service
+        self.rounds = 0
+        self.process = service.popen(sys.executable, TORCH, TORCH_MIB, stdin=subprocess.PIPE)
+        equal(self.process.stdout.readline(), "torch_requests: ready\n")
+
+    def ask(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.rounds += 1
+        contains(self.process.stdout.readline(), "torch_requests: answer %d" % self.rounds)
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.stdin = None
+        code, out, err = self.service.finish(self.process)
+        equal(code, 0, out + err)
+
+
+def has_torch():
+    return subprocess.run([sys.executable, "-c", "import torch"], capture_output=True,
+                          check=False).returncode == 0
+
+
+def step_faults_beside(library=None):
+    """Faults beside programs that serve requests with pauses: each lives to the end, and is right."""
+    make = TorchRequests if has_torch() else test_survivors.Survivor
+    row("the programs beside faults", make.__name__)
+    for what, choose, is_known, n_faults in (
+            ("one program faults again and again", test_survivors.same, True, FAULTS_OF_ONE),
+            ("strangers fault in pauses", test_survivors.stranger, False, FAULTS_OF_STRANGERS)):
+        with mps.Service(dict(test_survivors.PLACED, MPS_SPARE_SERVER="1"), library=library) as service:
+            askers = [test_survivors.Asker(service, number, make) for number in range(4)]
+            requests, longest_s = test_survivors.fault_beside_askers(
+                service, askers, choose, is_known, n_faults, FAULT_PAUSE_S)
+            row("%s, %d faults: requests" % (what, n_faults), requests)
+            row("... the longest, s", "%.2f" % longest_s, "at most 1.0", longest_s <= 1)
+            save(service, "faults_beside_" + choose.__name__)
+
+
+class LiveLog(threading.Thread):
+    """When lines about GPU faults come into the kernel's log: (time.time(), line)."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.log = KernelLog()
+        self.lines = []
+        self.must_stop = False
+        self.start()
+
+    def run(self):
+        while not self.must_stop:
+            now = time.time()
+            self.lines += [(now, line) for line in self.log.lines()]
+            time.sleep(0.001)
+
+    def end(self):
+        self.must_stop = True
+        self.join()
+        self.log.end()
+
+
+def step_xid_lines(library=None):
+    """What the kernel's log has of each kind of fault, and how long after the server's report."""
+    for what, code in BAD_KERNELS.items():
+        with mps.Service(test_survivors.PLACED, library=library) as service:
+            idle = test_survivors.Survivor(service)
+            log, server = LiveLog(), service.server()
+            status, out, err = service.run(sys.executable, "-c", BAD_KERNEL % code, timeout=30)
+            need("%s ends a server" % what, status == 0, out + err)
+            test_survivors.next_server(service, server)
+            idle.ask()
+            noted = test_survivors.time_of(service, "Server %d is FAULT" % server).timestamp()
+            moved = test_survivors.time_of(service, "Server %d has moved its" % server).timestamp()
+            log.end()
+            row("%s: the error; ms until survivors have moved" % what, out.strip(),
+                "%.0f" % (1000 * (moved - noted)))
+            for at, line in log.lines:
+                row("... ms until a line", "%.0f" % (1000 * (at - noted)), line.partition("NVRM: ")[2][:80])
+            idle.end()
+
+
+STEPS = [(step_quiet, 120), (step_survivors, 120), (step_xid_lines, 120), (step_faults_beside, 480),
+         (step_runaway, 120), (step_culprit, 120), (step_fault_text, 60)]

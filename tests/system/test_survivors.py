@@ -356,9 +356,9 @@ def test_killed():
 class Asker(threading.Thread):
     """Sends requests to a program, with pauses, until it is told to stop."""
 
-    def __init__(self, service, seed):
+    def __init__(self, service, seed, make=Survivor):
         super().__init__(daemon=True)
-        self.client = Survivor(service)
+        self.client = make(service)
         self.dice = random.Random(seed)
         # Held during a request.
         self.turn = threading.Lock()
@@ -399,38 +399,50 @@ def fault_in_a_pause(service, askers, program):
     equal(code, 0, out + err)
 
 
-def fault_again_and_again(choose, is_known):
-    """Four programs that serve requests live to the end, and compute right. `choose' names the
-    program of each fault. `is_known': those after the first one come at any moment.
+def fault_beside_askers(service, askers, choose, is_known, n_faults, pause_s):
+    """Faults beside programs that serve requests, which live to the end, and compute right: how many
+    requests they serve, and seconds of the longest. `choose' names the program of each fault.
+    `is_known': those after the first one come at any moment.
     """
+    for number in range(n_faults):
+        began = time.monotonic()
+        if is_known and number > 0:
+            fault(service, choose(service, number))
+        else:
+            fault_in_a_pause(service, askers, choose(service, number))
+        time.sleep(max(0, began + pause_s - time.monotonic()))
+        for asker in askers:
+            assert not asker.error, (number, asker.error)
+    for asker in askers:
+        asker.end()
+    return sum(asker.client.rounds for asker in askers), max(asker.longest_s for asker in askers)
+
+
+def stranger(service, number):
+    return renamed(service, "fault", number)
+
+
+def same(_service, _number):
+    return "fault"
+
+
+def fault_again_and_again(choose, is_known):
     n_faults, pause_s = (150, 2) if LONG else (4, 0.3)
     with card.Card(CARD_MIB) as small, service_with_card(small) as service:
         dice = harness.dice()
         askers = [Asker(service, dice.random()) for _ in range(4)]
-        for number in range(n_faults):
-            began = time.monotonic()
-            if is_known and number > 0:
-                fault(service, choose(service, number))
-            else:
-                fault_in_a_pause(service, askers, choose(service, number))
-            time.sleep(max(0, began + pause_s - time.monotonic()))
-            for asker in askers:
-                assert not asker.error, (number, asker.error)
-        for asker in askers:
-            asker.end()
-        print("    %d faults, %d requests, the longest %.0f ms" % (
-            n_faults, sum(asker.client.rounds for asker in askers),
-            1000 * max(asker.longest_s for asker in askers)))
+        requests, longest_s = fault_beside_askers(service, askers, choose, is_known, n_faults, pause_s)
+        print("    %d faults, %d requests, the longest %.0f ms" % (n_faults, requests, 1000 * longest_s))
 
 
 def test_strangers_fault():
     """Each fault is another program's, in a pause of the programs that serve requests."""
-    fault_again_and_again(lambda service, number: renamed(service, "fault", number), False)
+    fault_again_and_again(stranger, False)
 
 
 def test_one_faults_again_and_again():
     """One program: on probation after its first fault, it meets pauses only; then it is alone."""
-    fault_again_and_again(lambda _service, _number: "fault", True)
+    fault_again_and_again(same, True)
 
 
 if __name__ == "__main__":
