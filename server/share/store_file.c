@@ -31,6 +31,8 @@ int store_file_load(struct account *account, int fd, uint64_t size, struct store
 	void *bytes;
 	int r = 0;
 
+	if (!memory_file_ok(fd, size))
+		return -EBADMSG;
 	if (!host_store_take_over(account, size, &stored))
 		return -ENOMEM;
 	copy = host_store_copy(&stored, 0, size, true);
