@@ -44,6 +44,10 @@
 /* After a GPU fault, clients that survive wait this long for the next server. */
 #define RESCUE_MS 10000
 
+/* Two faults of a program within this time are too many beside others; and its probation. */
+#define FAULT_MEMORY_MS 60000u
+#define PROBATION_MS 600000u
+
 /* How much slower a foreground client may be beside background ones (MPS_FOREGROUND_SLOWDOWN). */
 #define FOREGROUND_SLOWDOWN_MIN 1u
 #define FOREGROUND_SLOWDOWN_DEFAULT 5u

@@ -62,7 +62,7 @@ enum frame_type {
 	FRAME_MOVE_FDS,      /* server to its successor: further descriptors of that client */
 	FRAME_MOVE_STEP,     /* between these two: how far the move is */
 	FRAME_PAGE,          /* server to client: the page of a session that has moved */
-	FRAME_FAULT_CLIENT,  /* server to daemon: a client that does not survive its fault */
+	FRAME_FAULT_CLIENT,  /* server to daemon: a client that its fault costs something */
 	FRAME_TYPE_MAX = FRAME_FAULT_CLIENT,
 };
 
@@ -87,7 +87,7 @@ struct frame_hello {
 	uint32_t program; /* a hash of its executable and arguments */
 	uint64_t spec_hash;
 	uint32_t is_isolated; /* 1: MPS_ISOLATE requests a separate server */
-	uint32_t reserved;
+	uint32_t continues;   /* 1: MPS_ON_FAULT=continue: a GPU fault costs it only its work */
 	struct frame_variable group;           /* MPS_GROUP */
 	struct frame_variable sm_partition;    /* CUDA_MPS_SM_PARTITION */
 	struct frame_variable client_priority; /* CUDA_MPS_CLIENT_PRIORITY */
@@ -319,6 +319,7 @@ struct frame_move_client {
 	uint32_t session;           /* its ID */
 	uint32_t is_suspended;      /* 1: it is */
 	uint32_t suspend_number;    /* of the daemon's last order about that */
+	uint64_t suspected_ms;      /* when it may have caused a fault, by now_ms(); 0: never */
 	struct frame_client client; /* as the daemon sent it, about */
 };
 
@@ -391,7 +392,9 @@ struct frame_fault {
 struct frame_fault_client {
 	struct frame_head head;
 	uint64_t client;
-	char why[MOVE_TEXT_MAX]; /* a clause of printable ASCII, never empty */
+	uint32_t goes_on; /* 1: without the work that it had on the GPU; 0: it does not survive */
+	uint32_t reserved;
+	char why[MOVE_TEXT_MAX]; /* a clause of printable ASCII; empty if it goes on, only then */
 };
 
 struct frame_fault_address {

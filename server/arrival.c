@@ -130,6 +130,8 @@ static void *run_thread(_unused_ void *arg)
 		arrival->result = session_unpack(session, &arrival->pack);
 		if (ring_has_whole(&session->receiver))
 			atomic_fetch_or(&session->memory_wanted, WANTED_KEPT);
+		if (session->is_dropping)
+			atomic_fetch_or(&session->memory_wanted, WANTED_DROPPED);
 		/* The context is current for this thread, not for the worker. */
 		session->current = NULL;
 	}
@@ -183,6 +185,7 @@ static int fill_arrival(struct arrival *arrival, const struct frame_move_client 
 	if (!session_fits(arrival->conn->session, arrival->before))
 		return -ESTALE;
 	arrival->n_fds = frame->n_fds;
+	arrival->conn->suspected_ms = frame->suspected_ms;
 	suspension_restore(arrival->conn, frame->is_suspended, frame->suspend_number);
 	return pack_load(&arrival->pack, state, frame->size);
 }

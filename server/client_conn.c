@@ -259,6 +259,7 @@ static void init_session(struct client_conn *conn, const struct frame_client *cl
 	session->command = conn->command;
 	session->program = conn->program;
 	probation_set(session, client->limits.probation_ms);
+	session->continues = client->hello.continues;
 	session->connection = conn->connection;
 	session->on_news = client_conn_on_news;
 	session->on_news_arg = conn->server;

@@ -16,6 +16,7 @@
 
 #include "bounds.h"
 #include "clock.h"
+#include "dropped.h"
 #include "replay.h"
 #include "rescue.h"
 #include "ring.h"
@@ -43,6 +44,9 @@
 /* How often a worker looks whether the work, or the departure, has ended, at first and later. */
 #define LOOK_MIN_MS 1
 #define LOOK_MAX_MS 20
+
+/* How long a host function may run that work waits for at a fault. */
+#define HOST_MS 300
 
 static struct {
 	enum {
@@ -77,21 +81,33 @@ static void set_departure(struct session *session, enum departure state)
 		session->on_news(session->on_news_arg);
 }
 
-/* A fault has met nothing of the session on a GPU. Here no driver's answer counts any more. */
+/* Whether it is lost, and the client has not been told yet, what the session had on a GPU. */
+static bool has_to_drop(const struct session *session)
+{
+	return fault_drops(session) && !atomic_load(&session->has_dropped);
+}
+
+/* Nothing of the session is on a GPU any more. Here no driver's answer counts any more. */
 static const char *stays_after_fault(struct session *session)
 {
-	if (!streams_rest_spared(session))
-		return "work of it waits for a host function";
-	session_set_at_work(session, false);
-	return NULL;
+	const char *why = has_to_drop(session) ? dropped_begin(session) : NULL;
+
+	if (!why && !streams_rest_spared(session))
+		why = "work of it waits for a host function";
+	if (!why)
+		session_set_at_work(session, false);
+	return why;
 }
 
 /* The session is at rest. What has ended with its work is given back first. */
-static void pack_up(struct session *session)
+static void pack_up(struct session *session, uint64_t since_ms)
 {
 	const char *why = fault_get() == CUDA_SUCCESS ? NULL : stays_after_fault(session);
 	int r = 0;
 
+	/* A host function behind dropped work has been asked for. */
+	if (why && atomic_load(&session->has_dropped) && now_ms() - since_ms < HOST_MS)
+		return;
 	each_part(session_parts, poll, session);
 	session->stays = why ? why : session_stays(session);
 	if (!session->stays)
@@ -120,16 +136,22 @@ static void make_space_for_others(struct session *session)
 
 void departure_hold(struct session *session)
 {
+	const uint64_t since_ms = now_ms();
 	int sleep_ms = LOOK_MIN_MS;
 
 	while (goes_on(session)) {
 		uint32_t state = atomic_load(&session->departure);
 
+		/* The loop has found that the fault costs it something (rescue.h). */
+		if (state == DEPARTURE_PACKED && has_to_drop(session)) {
+			pack_fini(&session->pack);
+			state = DEPARTURE_AT_WORK;
+		}
 		if (state != DEPARTURE_PACKED && state != DEPARTURE_STAYS) {
 			set_departure(session, DEPARTURE_AT_WORK);
 			if (fault_get() != CUDA_SUCCESS ||
 				suspension_look(session) == SUSPENSION_AT_REST)
-				pack_up(session);
+				pack_up(session, since_ms);
 		} else
 			make_space_for_others(session);
 		/* hold() may have interrupted it before it sleeps. */
@@ -213,12 +235,12 @@ static struct frame_client describe_client(const struct client_conn *conn)
 		.group = session->group ? session->group->id : 0,
 		.account = conn->account,
 		.limits = session->limits,
-		.hello = {.program = conn->program},
+		.hello = {.program = conn->program, .continues = session->continues},
 	};
 
 	for (unsigned i = 0; i < CGROUP_LEVELS_MAX && session->cgroups[i]; i++)
 		client.cgroups[i] = session->cgroups[i]->id;
-	client.limits.probation_ms = probation_left_ms(session);
+	client.limits.probation_ms = MAX(probation_left_ms(session), conn->probation_ms);
 	memcpy(client.hello.command, conn->command, sizeof(client.hello.command));
 	return client;
 }
@@ -232,6 +254,7 @@ static int send_client(const struct client_conn *conn)
 		.session = session->id,
 		.is_suspended = atomic_load(&session->is_suspended),
 		.suspend_number = conn->suspend_number,
+		.suspected_ms = conn->suspected_ms,
 		.client = describe_client(conn),
 	};
 	_cleanup_close_ int state = -EBADF;
@@ -540,6 +563,8 @@ static void send_off(struct server *server)
 			stay(server, conn->pid, "the daemon does not know its group");
 			return;
 		}
+		if (departure.is_rescue)
+			rescue_note(conn);
 		atomic_store(&conn->session->is_leaving, true);
 		departure.leaving[departure.n_leaving++] = conn;
 	}

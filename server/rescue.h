@@ -4,8 +4,12 @@
 
 /*
  * A GPU fault costs nothing to clients that had no work on the GPU, and whose memory it has not
- * changed: they go on in a successor (departure.h). The others get the error, and end with this
- * server, whose loop ends all that rescue_takes() does not name. Loop thread.
+ * changed: they go on in a successor (departure.h). Clients with MPS_ON_FAULT=continue go on
+ * without what they had (dropped.h). The others get the error, and end with this server, whose loop
+ * ends all that rescue_takes() does not name. Loop thread.
+ *
+ * A client with MPS_ON_FAULT=continue that may have caused two faults within FAULT_MEMORY_MS ends,
+ * unless this server has clients of its program only.
  *
  * No call of the driver can be relied on after a fault. What a session takes along is known before:
  * chunks of memory are exported all the same (measured).
@@ -32,6 +36,9 @@ bool rescue_has_any(const struct server *server);
  * these have ended.
  */
 bool rescue_look(struct server *server);
+
+/* The client moves: notes for the successor that it may have caused the fault, or has. */
+void rescue_note(struct client_conn *conn);
 
 /* No client survives: all that were chosen get the error. */
 void rescue_end(struct server *server, const char *why);

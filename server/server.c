@@ -138,6 +138,15 @@ static void log_devices(const struct server *server)
 			log_line("%u", i);
 }
 
+static bool is_rescued(const struct server *server, pid_t pid)
+{
+	const struct client_conn *conn = server->conns;
+
+	while (conn && !(conn->pid == pid && rescue_takes(conn)))
+		conn = conn->next;
+	return conn != NULL;
+}
+
 /* Logs the clients and the devices that the fault ends. */
 static void log_fault(const struct server *server)
 {
@@ -147,7 +156,7 @@ static void log_fault(const struct server *server)
 	for (conn = server->conns; conn; conn = conn->next)
 		if (!rescue_takes(conn))
 			log_end_by_fault(conn->session);
-	if (pid > 0)
+	if (pid > 0 && !is_rescued(server, pid))
 		log_line("All clients belonging to error triggering process %d will be torn down",
 			(int)pid);
 	log_devices(server);

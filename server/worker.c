@@ -16,6 +16,7 @@
 #include "bound.h"
 #include "departure.h"
 #include "disable.h"
+#include "dropped.h"
 #include "messages.h"
 #include "processors.h"
 #include "replay.h"
@@ -137,7 +138,7 @@ static inline __attribute__((always_inline)) int worker_execute(
 
 /*
  * Executes the run that was fetched. 0, or -EBADMSG. `is_away': memory of the session may be away,
- * and has to come back before a message that can use it.
+ * and has to come back before a message that can use it; or messages may be dropped.
  */
 static inline __attribute__((always_inline)) int execute_run(
 	struct session *session, const bool is_away)
@@ -148,6 +149,10 @@ static inline __attribute__((always_inline)) int execute_run(
 	while ((r = ring_take(&session->receiver, &msg)) > 0) {
 		if (atomic_load_explicit(&session->is_ending, memory_order_relaxed))
 			return 0;
+		if (is_away && unlikely(dropped_takes(session, msg))) {
+			reply_dropped(session, msg);
+			continue;
+		}
 		watchdog_begin(&session->watchdog, msg->op);
 		if (is_away && op_needs_memory(msg->op)) {
 			/* Launches that wait for the next one are work, too. */
@@ -259,7 +264,7 @@ static __attribute__((noinline)) int worker_fetch_wanted(struct session *session
 		eviction_end_turn(session);
 	}
 
-	if (wanted & WANTED_RETURN || eviction_must_wait(session->eviction)) {
+	if (wanted & (WANTED_RETURN | WANTED_DROPPED) || eviction_must_wait(session->eviction)) {
 		if (session->has_pending_seqnos)
 			streams_poll(session);
 		r = fetch_run(session, true);

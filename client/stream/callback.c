@@ -39,6 +39,7 @@ struct callback {
 	uint32_t stream;           /* the stream, or the number of a graph's call */
 	uint64_t launch;           /* of a graph: not 0; of a stream: 0 */
 	bool is_owned;             /* `data' is freed afterwards */
+	uint32_t n_errors;         /* server_link_count_errors() when it was queued */
 	bool is_end;               /* callback_run(): the GPU does not ask for it */
 	CUhostFn function;         /* NULL: use `callback' */
 	CUstreamCallback callback; /* called after a fault too */
@@ -109,12 +110,19 @@ static struct callback *take_next(CUresult status)
 	return found;
 }
 
-/* After a fault host functions are not run, but callbacks and end functions are called. */
+/*
+ * After a fault host functions are not run, but callbacks and end functions are called. If this
+ * program goes on after the fault (MPS_ON_FAULT), it may wait for what a host function does.
+ */
 static void callback_call(struct callback *callback, CUresult status)
 {
+	CUresult told = status;
+
+	if (told == CUDA_SUCCESS && server.continues)
+		told = server_link_error_since(&server, callback->n_errors);
 	callback_is_running = true;
 	if (callback->callback)
-		callback->callback(callback->handle, status, callback->data);
+		callback->callback(callback->handle, told, callback->data);
 	else if (status == CUDA_SUCCESS || callback->is_end)
 		callback->function(callback->data);
 	callback_is_running = false;
@@ -298,6 +306,7 @@ CUresult callback_add(struct stream *stream, CUhostFn function, CUstreamCallback
 	if (!added)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*added = (struct callback){.stream = id,
+		.n_errors = server_link_count_errors(&server),
 		.function = function,
 		.callback = callback,
 		.handle = handle,

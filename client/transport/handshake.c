@@ -255,6 +255,19 @@ static bool wants_isolation(void)
 	return value && *value && strcmp(value, "0") != 0;
 }
 
+/* MPS_ON_FAULT=continue: a GPU fault ends the work in flight, and not the program. */
+static bool wants_to_continue(void)
+{
+	const char *value = secure_getenv("MPS_ON_FAULT");
+
+	if (!value || !*value)
+		return false;
+	if (strcmp(value, "continue") == 0)
+		return true;
+	log_warn("MPS_ON_FAULT=%.64s is ignored: the value must be continue", value);
+	return false;
+}
+
 static void check_priority(void)
 {
 	const char *value = secure_getenv("CUDA_MPS_CLIENT_PRIORITY");
@@ -286,6 +299,7 @@ static int make_hello(struct attempt *attempt)
 	hello->program = program_hash();
 	hello->spec_hash = SPEC_HASH;
 	hello->is_isolated = wants_isolation();
+	hello->continues = wants_to_continue();
 	read_command(hello->command, sizeof(hello->command));
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		int r = hello_variable(attempt, variables[i].variable, variables[i].name);
@@ -356,6 +370,7 @@ static int attempt_once(struct attempt *attempt)
 	r = connect_daemon(attempt, &sock);
 	if (r == 0)
 		r = make_hello(attempt);
+	attempt->handshake->continues = attempt->hello.continues;
 	if (r == 0)
 		r = frame_send(sock, &attempt->hello, NULL, INTRODUCTION_MS);
 	if (r == 0)

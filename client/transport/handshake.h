@@ -21,6 +21,7 @@ enum {
 struct handshake {
 	int sock;
 	int fds[FRAME_WELCOME_FDS]; /* ring, staging, page; the caller owns all */
+	bool continues;             /* MPS_ON_FAULT=continue, if there was a HELLO */
 	CUresult result;            /* on failure: the result of every later call */
 	char *why; /* the caller's buffer; on failure: the address and the reason */
 	size_t why_size;

@@ -103,6 +103,7 @@ int server_link_open(struct server_link *link, char *why, size_t why_size, CUres
 		return r;
 	}
 	descriptor_note(&link->sock, hands.sock);
+	link->continues = hands.continues;
 	read_disabled(link);
 	return 0;
 }
@@ -277,6 +278,18 @@ static void server_link_ack_errors(struct server_link *link)
 	lock_hold(&lock);
 	shm_store32(&link->control->errors_taken,
 		atomic_load_explicit(&link->late_errors, memory_order_relaxed));
+}
+
+uint32_t server_link_count_errors(const struct server_link *link)
+{
+	return atomic_load_explicit(&link->late_errors, memory_order_relaxed);
+}
+
+CUresult server_link_error_since(const struct server_link *link, uint32_t count)
+{
+	uint64_t word = shm_load64(&link->page->error);
+
+	return (uint32_t)(word >> 32) == count ? CUDA_SUCCESS : (CUresult)(uint32_t)word;
 }
 
 CUresult server_link_late_error(struct server_link *link)

@@ -31,6 +31,7 @@ struct server_link {
 	struct ring_control __shm *control;
 	const struct page __shm *page;
 	uint8_t __shm *staging;
+	bool continues;            /* MPS_ON_FAULT=continue */
 	bool is_without_helpers;   /* MPS_DISABLE=helpers: one thread copies */
 	bool is_without_long_spin; /* MPS_DISABLE=spin: a thread that waits sleeps after 50 us */
 	struct lock reading;       /* held from a question until its descriptor has been received */
@@ -117,6 +118,13 @@ static inline CUresult server_link_check(const struct server_link *link)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	return CUDA_SUCCESS;
 }
+
+/*
+ * The asynchronous errors that calls have returned so far; and the last error, if there was one
+ * since a call of that, which a call may have returned or not.
+ */
+uint32_t server_link_count_errors(const struct server_link *link);
+CUresult server_link_error_since(const struct server_link *link, uint32_t count);
 
 /* Returns an asynchronous error once, for the next synchronising call. */
 CUresult server_link_late_error(struct server_link *link);

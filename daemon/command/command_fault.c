@@ -113,7 +113,8 @@ static void reply_survivors(struct conn *conn, const struct fault *fault)
 	const unsigned n = MIN(fault->n_survivors, (unsigned)FAULT_SUSPECTS_MAX);
 
 	for (unsigned i = 0; i < n; i++)
-		reply_fault_client(conn, "Survivor", &fault->survivors[i], "");
+		reply_fault_client(conn, "Survivor", &fault->survivors[i],
+			fault->survivors[i].has_lost_work ? "continues without its work" : "");
 	if (fault->n_survivors > n)
 		command_reply(conn, "Survivors %u more", fault->n_survivors - n);
 	if (fault->n_survivors > 0)
@@ -193,6 +194,14 @@ static json_t *fault_lost_json(const struct conn *conn, const struct fault *faul
 	return list;
 }
 
+static json_t *survivor_json(const struct conn *conn, const struct fault_client *survivor)
+{
+	json_t *client = fault_client_json(conn, survivor);
+
+	json_set(&client, "has_lost_work", json_boolean(survivor->has_lost_work));
+	return client;
+}
+
 static json_t *fault_device_json(const struct fault *fault)
 {
 	if (!fault->has_device)
@@ -213,7 +222,7 @@ static json_t *fault_json(const struct conn *conn, const struct fault *fault)
 	for (unsigned i = 0; i < fault->n; i++)
 		json_add(&clients, fault_client_json(conn, &fault->clients[i]));
 	for (unsigned i = 0; i < MIN(fault->n_survivors, (unsigned)FAULT_SUSPECTS_MAX); i++)
-		json_add(&survivors, fault_client_json(conn, &fault->survivors[i]));
+		json_add(&survivors, survivor_json(conn, &fault->survivors[i]));
 	return json_pack("{s:s s:o s:o s:o s:s s:o s:o s:b s:o s:o s:s s:o s:s? s:s? s:o s:o s:I "
 			 "s:o s:o s:I}",
 		"time", time, "result", json_integer(fault->result), "result_name",

@@ -70,15 +70,13 @@
  */
 #define FAULT_WAIT_MS 250u
 #define FAULT_WAIT_MAX_MS 2000u
-#define FAULT_MEMORY_MS 60000u
 
 /*
- * A program that has caused this many faults within FAULT_MEMORY_MS gets a
+ * A program that has caused this many faults within FAULT_MEMORY_MS (bounds.h) gets a
  * server of its own. Until it has caused no fault for PROBATION_MS, it stays
  * there; after fewer faults it is on probation so long.
  */
 #define QUARANTINE_FAULTS 2u
-#define PROBATION_MS 600000u
 
 /* Isolated programs of one account, each with a server and its contexts. */
 #define ISOLATED_MAX 8

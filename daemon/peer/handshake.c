@@ -33,7 +33,7 @@ static bool is_variable_ok(const struct frame_variable *variable)
 
 static bool is_hello_ok(const struct frame_hello *hello)
 {
-	return hello->head.n_fds == 0 && hello->is_isolated <= 1 && hello->reserved == 0 &&
+	return hello->head.n_fds == 0 && hello->is_isolated <= 1 && hello->continues <= 1 &&
 	       is_variable_ok(&hello->group) && is_variable_ok(&hello->sm_partition) &&
 	       is_variable_ok(&hello->client_priority) &&
 	       frame_text_ok(hello->command, sizeof(hello->command));

@@ -75,6 +75,7 @@ struct client {
 	struct client_suspension suspension;
 	uint64_t probation_end_ms; /* by the loop's clock; 0: it is not on probation */
 	bool is_victim;            /* its server has said why it does not survive a fault */
+	bool has_lost_work;        /* ... or that it survives without its work */
 	bool is_moving;            /* another server has it: see successor.h */
 	bool is_reported; /* its server has it on its present connection: see client_report.h */
 };

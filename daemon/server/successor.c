@@ -250,6 +250,8 @@ int successor_on_client(struct server *server, const struct frame_client_note *n
 	if (!client)
 		return client_report_add(server, note);
 	client->is_moving = true;
+	if (!server->slot->is_isolated)
+		client_set_probation(client, server->daemon, MIN(note->probation_ms, PROBATION_MS));
 	return 0;
 }
 

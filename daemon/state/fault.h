@@ -20,6 +20,7 @@ struct fault_client {
 	uid_t uid;
 	uint32_t program;
 	bool is_victim;             /* it does not survive */
+	bool has_lost_work;         /* it survives without its work (MPS_ON_FAULT) */
 	char group[GROUP_NAME_MAX]; /* its name at that time; "": none */
 	char command[FRAME_TEXT_MAX];
 };

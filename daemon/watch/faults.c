@@ -64,6 +64,7 @@ static void describe_client(
 		.pid = client->pid,
 		.uid = client->uid,
 		.program = client->program,
+		.has_lost_work = client->has_lost_work,
 	};
 	memcpy(fault_client->command, client->command, sizeof(fault_client->command));
 	if (group)
@@ -222,7 +223,7 @@ int faults_on_frame(struct server *server, const struct frame_fault *frame)
 	return 0;
 }
 
-/* ---- clients that do not survive */
+/* ---- clients that the fault costs something */
 
 static bool is_printable(const char *text)
 {
@@ -262,11 +263,15 @@ int faults_on_lost_client(struct server *server, const struct frame_fault_client
 	struct fault_lost *lost;
 	unsigned named;
 
-	if (!frame_text_ok(frame->why, sizeof(frame->why)) || !frame->why[0] ||
+	if (!frame_text_ok(frame->why, sizeof(frame->why)) || frame->goes_on > 1 ||
+		frame->reserved != 0 || (!frame->why[0]) != (frame->goes_on == 1) ||
 		!is_printable(frame->why))
 		return -EBADMSG;
 	/* The first reason holds, so that a server cannot count a client twice. */
 	if (!fault || !client || client->is_victim)
+		return 0;
+	client->has_lost_work = frame->goes_on;
+	if (frame->goes_on)
 		return 0;
 	client->is_victim = true;
 	named = find_named(fault, client->id);
@@ -430,6 +435,7 @@ static void note_survivors(struct server *server, const struct server *successor
 		if (fault->n_survivors < FAULT_SUSPECTS_MAX)
 			describe_client(&fault->survivors[fault->n_survivors], client,
 				&server->daemon->groups);
+		client->has_lost_work = false;
 		fault->n_survivors++;
 	}
 }

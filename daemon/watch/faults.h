@@ -20,7 +20,10 @@ struct xid;
 /* A server reports a fault. -EBADMSG: the frame is malformed. */
 int faults_on_frame(struct server *server, const struct frame_fault *frame);
 
-/* Why a client does not survive the fault of its server. -EBADMSG: the frame is malformed. */
+/*
+ * Why a client does not survive the fault of its server, or that it has lost its work. -EBADMSG:
+ * the frame is malformed.
+ */
 int faults_on_lost_client(struct server *server, const struct frame_fault_client *frame);
 
 /* A server has entered FAULT: sends it the address if it is known. */

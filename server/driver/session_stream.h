@@ -41,8 +41,8 @@ struct stream {
 	bool is_busy;        /* on session::busy */
 	bool is_unjoined;    /* on turns::unjoined */
 	struct stream *next_busy, *next_unjoined;
-	uint64_t seen_serial;   /* of turns::serial */
-	uint64_t pending_seqno; /* seqno that the GPU will not write; 0: none */
+	uint64_t seen_serial; /* of turns::serial */
+	uint64_t seqno;       /* the last one that the GPU was, or could not be, told to write */
 	uint32_t n_beside; /* calls since it was last seen at rest, while any stream was blocked */
 	uint32_t n_waited; /* launches in a row that the client waited for: see launch_batch.h */
 	uint64_t parked;   /* ticket of the host function that later work waits for; 0: none */

@@ -38,6 +38,15 @@ CUstream graph_running_on(const struct session *session, const struct graph *gra
 	return stream ? stream->real : NULL;
 }
 
+bool graphs_await_host(const struct session *session)
+{
+	const struct graph *graph = session->graph_list;
+
+	while (graph && !(graph->has_calls && graph_last_stream(session, graph)))
+		graph = graph->next;
+	return graph != NULL;
+}
+
 /* ---- waits of changed nodes */
 
 bool graph_former_new(struct session *session, const struct graph *graph,

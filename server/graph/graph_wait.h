@@ -35,6 +35,9 @@ void graph_former_keep(struct graph *graph, struct graph_former *former, struct 
 /* The graph does not run. */
 void graph_formers_free(struct graph *graph);
 
+/* Whether a graph whose host nodes the client has to answer may run. */
+bool graphs_await_host(const struct session *session);
+
 /*
  * The session ends. Releases one semaphore of each running graph at a time, because the server
  * does not know for which one the graph waits.

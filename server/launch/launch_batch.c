@@ -326,6 +326,7 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 	batch->is_held = false;
 	counter_add(session, COUNTER_LAUNCHES, 1);
 	at_work_mark(session, stream->id, value);
+	stream->seqno = value;
 	elastic_stream_note(session, stream, 1);
 	if (is_observed(session)) {
 		const struct trace_work work = describe(batch->launches, 1);

@@ -29,13 +29,16 @@ struct client_conn {
 	int memories[FRAME_WELCOME_FDS]; /* ring, staging, page */
 	uv_poll_t hangup, death;
 	bool has_hangup, has_death; /* open in the loop */
-	bool has_left;      /* its connection or its process has ended, or the server ends it */
-	bool is_terminated; /* its work ends with error 810, the process may continue */
-	bool is_ending;     /* its work must end */
-	bool is_inactive;   /* ... and has ended, with its worker, but its process continues */
-	bool is_active;     /* counted as active */
-	bool survives;      /* a GPU fault: it goes on in a successor (rescue.h) */
-	bool stays_behind;  /* it ends with the server, which moves its clients (departure.h) */
+	bool has_left;         /* its connection or its process has ended, or the server ends it */
+	bool is_terminated;    /* its work ends with error 810, the process may continue */
+	bool is_ending;        /* its work must end */
+	bool is_inactive;      /* ... and has ended, with its worker, but its process continues */
+	bool is_active;        /* counted as active */
+	bool survives;         /* a GPU fault: it goes on in a successor (rescue.h) */
+	bool is_loss_told;     /* ... and the daemon knows that it does so without its work */
+	bool stays_behind;     /* it ends with the server, which moves its clients (departure.h) */
+	uint64_t suspected_ms; /* when it may have caused a fault; 0: never (rescue.h) */
+	uint32_t probation_ms; /* ... and from then on in the next server; 0: no */
 	uint32_t suspend_number;         /* of the daemon's last order to suspend or resume it */
 	enum suspension suspension_told; /* to the daemon */
 	uint64_t notified;               /* GPUs whose contexts the daemon knows, one bit each */

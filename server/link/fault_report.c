@@ -119,7 +119,9 @@ static void log_others(const struct fault_report *report, const struct client_co
 			continue;
 		if (n++ < OTHERS_LOGGED)
 			log_line("Client {PID: %d, Context: %u} %s", (int)conn->pid,
-				conn->session->id, survivor_text(survivor_of(fault, had_work)));
+				conn->session->id,
+				survivor_text(
+					survivor_of(fault, had_work, conn->session->continues)));
 	}
 	if (n > OTHERS_LOGGED)
 		log_line("... and %u more clients", n - OTHERS_LOGGED);
@@ -225,6 +227,12 @@ void fault_report_note_end(struct fault_report *report, const struct client_conn
 		return;
 	fault_report_settle(report, 0, report->frame.how);
 	fault_report_send(report);
+}
+
+bool fault_report_suspects(const struct fault_report *report, const struct client_conn *conn)
+{
+	return is_listed(report, conn) ||
+	       (report->frame.n_suspects > report->n_suspects && had_work(conn));
 }
 
 bool fault_report_is_hit(const struct fault_report *report, const struct client_conn *conn)

@@ -44,6 +44,9 @@ void fault_report_take_address(
 /* The client launches nothing any more: the kernel that it launched last is known. */
 void fault_report_note_end(struct fault_report *report, const struct client_conn *conn);
 
+/* Whether the client is the cause or, as long as that is unknown, may be. */
+bool fault_report_suspects(const struct fault_report *report, const struct client_conn *conn);
+
 /* Whether the address of the fault may lie in memory of the client. */
 bool fault_report_is_hit(const struct fault_report *report, const struct client_conn *conn);
 

@@ -6,11 +6,13 @@
 
 #include "server/session/fault.h"
 
-enum survivor survivor_of(CUresult fault, bool had_work)
+enum survivor survivor_of(CUresult fault, bool had_work, bool continues)
 {
 	if (result_is_of_memory(fault))
 		return SURVIVOR_NO_MEMORY;
-	return had_work ? SURVIVOR_HAD_WORK : SURVIVOR_YES;
+	if (!had_work)
+		return SURVIVOR_YES;
+	return continues ? SURVIVOR_WITHOUT_WORK : SURVIVOR_HAD_WORK;
 }
 
 bool survivor_needs_address(CUresult fault)
@@ -23,6 +25,7 @@ const char *survivor_text(enum survivor survivor)
 {
 	static const char *const texts[SURVIVORS] = {
 		[SURVIVOR_YES] = "had no work on the GPU",
+		[SURVIVOR_WITHOUT_WORK] = "had work on the GPU, and continues without it",
 		[SURVIVOR_HAD_WORK] = "had work on the GPU",
 		[SURVIVOR_NO_MEMORY] = "may have lost memory by the fault",
 	};

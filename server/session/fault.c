@@ -73,7 +73,13 @@ bool fault_spares(const struct session *session)
 	const CUresult fault = fault_get();
 
 	return fault != CUDA_SUCCESS && !result_is_of_memory(fault) &&
-	       !atomic_load(&session->had_work) && !atomic_load(&session->is_ending);
+	       (session->continues || !atomic_load(&session->had_work)) &&
+	       !atomic_load(&session->is_ending);
+}
+
+bool fault_drops(const struct session *session)
+{
+	return fault_spares(session) && atomic_load(&session->had_work);
 }
 
 static void hold(struct session *session)
@@ -84,8 +90,12 @@ static void hold(struct session *session)
 
 void fault_put_back(struct session *session, const void *byte)
 {
-	if (!ring_put_back(&session->receiver, byte))
-		session->has_lost = true;
+	/* A launch may be in the ring no more: then it is lost as if it had been on the GPU. */
+	if (!ring_put_back(&session->receiver, byte)) {
+		if (session->continues)
+			atomic_store(&session->had_work, true);
+		session->has_lost = !session->continues;
+	}
 	hold(session);
 }
 

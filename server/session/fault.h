@@ -32,9 +32,12 @@ bool result_is_of_memory(CUresult fault);
 
 /*
  * Whether there was a fault, and the session may go on in another server (server/rescue.h): it had
- * no work on a GPU, and does not end. Any thread.
+ * no work on a GPU, or its client has asked to go on without, and it does not end. Any thread.
  */
 bool fault_spares(const struct session *session);
+
+/* The same, and it goes on without the work that it had (server/dropped.h). */
+bool fault_drops(const struct session *session);
 
 /*
  * Worker of such a session: the message of its ring that has this byte was not executed, because of

@@ -84,6 +84,14 @@ static __attribute__((noinline)) bool note_failure(
 	return true;
 }
 
+void reply_dropped(struct session *session, const struct message_head *msg)
+{
+	session->reply.result = (uint32_t)session->pending_error;
+	session->reply.size = 0;
+	if (msg->reply)
+		reply_send(session, msg);
+}
+
 void reply_complete(struct session *session, const struct message_head *msg)
 {
 	if (unlikely(session->reply.result != CUDA_SUCCESS) && !note_failure(session, msg))

@@ -10,6 +10,9 @@
  */
 void reply_complete(struct session *session, const struct message_head *msg);
 
+/* The message is not executed, because of an error that is kept for a later call. */
+void reply_dropped(struct session *session, const struct message_head *msg);
+
 /* The error of a message without a reply. Worker. */
 void reply_late(struct session *session, CUresult result);
 

@@ -88,7 +88,8 @@ struct session {
 	uid_t account_uid;   /* of the account that pays: a user may have many UIDs */
 	int connection;      /* not owned */
 	const char *command; /* not owned: argv[0]; may be NULL */
-	uint32_t program;    /* from its HELLO */
+	uint32_t program;    /* from its HELLO, as the next */
+	bool continues;      /* a GPU fault costs it only its work, if it can move (fault.h) */
 	struct group *group; /* a reference; NULL: none */
 	struct group *cgroups[CGROUP_LEVELS_MAX]; /* the same, then NULL; the nearest one first */
 	uint32_t group_threads;                   /* active threads of that group, together */
@@ -102,14 +103,15 @@ struct session {
 	void *on_news_arg;
 
 	/* Shared with the loop. */
-	_Atomic uint64_t granted;     /* set by the worker: GPUs with a valid grant, one bit each */
-	atomic_bool is_ending;        /* set by the loop: drop what is queued, clean up, end */
-	atomic_bool is_active;        /* set by the worker: it has opened a GPU */
-	atomic_bool has_to_end;       /* set by another worker, with on_news (borrowers.h) */
-	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
-	atomic_bool is_done;          /* set by the worker: it has cleaned up */
-	atomic_bool had_work;         /* set when a GPU fault was noted: it had work on a GPU */
-	atomic_uint memory_wanted;    /* bits of eviction.h: what its worker has to look at */
+	_Atomic uint64_t granted;  /* set by the worker: GPUs with a valid grant, one bit each */
+	atomic_bool is_ending;     /* set by the loop: drop what is queued, clean up, end */
+	atomic_bool is_active;     /* set by the worker: it has opened a GPU */
+	atomic_bool has_to_end;    /* set by another worker, with on_news (borrowers.h) */
+	atomic_bool has_work;      /* set by the worker: it may have something on a GPU */
+	atomic_bool is_done;       /* set by the worker: it has cleaned up */
+	atomic_bool had_work;      /* set when a GPU fault was noted: it had work on a GPU */
+	atomic_bool has_dropped;   /* set by the worker: its client is told of that (dropped.h) */
+	atomic_uint memory_wanted; /* bits of eviction.h: what its worker has to look at */
 	atomic_bool waits_for_others; /* set by the worker: it waits for work of other sessions */
 	atomic_bool is_held;          /* set by the loop: one of the next two is set */
 	atomic_bool is_suspended;     /* set by the loop: serve no message (server/suspension.h) */
@@ -142,6 +144,8 @@ struct session {
 	bool has_loops;                     /* made a graph with a WHILE node, which the log says */
 	bool is_bound_logged[RESOURCES];    /* the log says that the account has met the bound */
 	bool has_lost;                      /* a fault has met a call of it, which is half done */
+	bool is_dropping;                   /* what its client sends may be dropped (dropped.h): */
+	uint32_t dropped_to;                /* up to this position of the ring, all work */
 	bool can_do_without;                /* what is charged now: a bound is no error */
 	bool is_full_store_logged;          /* the log says that evicted bytes have no space */
 	uint64_t n_messages;                /* served so far */
@@ -150,7 +154,7 @@ struct session {
 	int64_t pause_ns;                   /* between two runs of messages, on average */
 	struct yielder yielder;             /* of the worker */
 	bool is_at_work;                    /* counted as having work (at_work.h) */
-	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
+	bool has_pending_seqnos;            /* the GPU will not write the seqno of a stream */
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
 	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */
 	uint64_t arena_bases[DEVICES_MAX];  /* of its memory in the server before; 0: none */

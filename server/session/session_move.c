@@ -10,10 +10,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fault.h"
 #include "reply.h"
 #include "session.h"
 #include "session_part.h"
 #include "server/util/pack.h"
+
+/* That of a fault is about nothing that could be made again. */
+static bool has_error(struct session *session)
+{
+	const CUresult result = reply_peek_pending_error(session);
+
+	return result != CUDA_SUCCESS && !result_is_fault(result);
+}
 
 const char *session_obstacle(struct session *session)
 {
@@ -21,7 +30,7 @@ const char *session_obstacle(struct session *session)
 
 	if (!why && session->tracer)
 		why = "a trace of it runs";
-	if (!why && reply_peek_pending_error(session) != CUDA_SUCCESS)
+	if (!why && has_error(session))
 		why = "it has an error that its client does not know yet";
 	return why ? why : session_parts_obstacle(session);
 }
@@ -48,7 +57,10 @@ struct moved {
 	uint32_t n_late_errors;
 	uint32_t pending_error;
 	uint32_t n_refusals;
-	uint32_t zero;
+	uint32_t is_dropping;
+	uint32_t dropped_to;
+	uint32_t
+		n_settled; /* timelines that a GPU could write still, when the session was packed */
 	uint64_t n_messages;
 	uint64_t counters[COUNTERS];
 };
@@ -64,6 +76,9 @@ int session_pack(struct session *session, struct pack *pack)
 		.n_late_errors = session->n_late_errors,
 		.pending_error = (uint32_t)session->pending_error,
 		.n_refusals = session->n_refusals,
+		.is_dropping = session->is_dropping,
+		.dropped_to = session->dropped_to,
+		.n_settled = session->is_dropping ? session->n_marks : 0,
 		.n_messages = session->n_messages,
 	};
 	int r;
@@ -73,6 +88,8 @@ int session_pack(struct session *session, struct pack *pack)
 	pack_put(pack, &moved, sizeof(moved));
 	/* The first part of a message whose rest the client is still writing. */
 	pack_put(pack, receiver->held + receiver->n_given, moved.n_held);
+	for (uint32_t i = 0; i < moved.n_settled; i++)
+		pack_put_number(pack, shm_load64(&session->page->timeline[i]));
 	r = session_parts_pack(session, pack);
 	return r == 0 && pack->is_bad ? -ENOMEM : r;
 }
@@ -85,12 +102,17 @@ static bool group_threads_ok(const struct session *session, uint32_t threads)
 	return threads >= session->limits.active_threads && threads <= ACTIVE_THREADS_ALL;
 }
 
-/* The fixed-size state, and the part of a message that goes to the receiver. */
+/* The fixed-size state, the part of a message that goes to the receiver, and timelines. */
 static bool moved_get(struct session *session, struct pack *pack, struct moved *ret_moved)
 {
-	return pack_get(pack, ret_moved, sizeof(*ret_moved)) && ret_moved->n_held <= RING_RUN_MAX &&
-	       ret_moved->zero == 0 && group_threads_ok(session, ret_moved->group_threads) &&
-	       pack_get(pack, session->receiver.held, ret_moved->n_held);
+	if (!pack_get(pack, ret_moved, sizeof(*ret_moved)) || ret_moved->n_held > RING_RUN_MAX ||
+		ret_moved->is_dropping > 1 || ret_moved->n_settled > STREAMS_MAX ||
+		!group_threads_ok(session, ret_moved->group_threads) ||
+		!pack_get(pack, session->receiver.held, ret_moved->n_held))
+		return false;
+	for (uint32_t i = 0; i < ret_moved->n_settled; i++)
+		shm_store64(&session->page->timeline[i], pack_get_number(pack, UINT64_MAX));
+	return !pack->is_bad;
 }
 
 int session_check(struct session *session, const struct pack *pack)
@@ -120,6 +142,8 @@ int session_unpack(struct session *session, struct pack *pack)
 	session->n_late_errors = moved.n_late_errors;
 	session->pending_error = (CUresult)moved.pending_error;
 	session->n_refusals = moved.n_refusals;
+	session->is_dropping = moved.is_dropping;
+	session->dropped_to = moved.dropped_to;
 	session->n_messages = moved.n_messages;
 	for (unsigned i = 0; i < COUNTERS; i++)
 		atomic_store(&session->counters[i], moved.counters[i]);
@@ -175,6 +199,17 @@ static void copy_written(
 	copy_written(session, before, fd, offsetof(struct page, member),                           \
 		offsetof(struct page, member) + sizeof(before->member))
 
+/* The GPU may have written after the worker has, if its work has ended by a fault. */
+static void take_timelines(struct session *session, const struct page __shm *before)
+{
+	for (uint32_t i = 0; i < STREAMS_MAX; i++) {
+		const uint64_t seqno = shm_load64(&before->timeline[i]);
+
+		if (seqno > shm_load64(&session->page->timeline[i]))
+			shm_store64(&session->page->timeline[i], seqno);
+	}
+}
+
 void session_take_words(struct session *session, const struct page __shm *before, int fd)
 {
 	COPY(head);
@@ -183,7 +218,10 @@ void session_take_words(struct session *session, const struct page __shm *before
 	COPY(refusal);
 	COPY(n_asked);
 	COPY(n_text);
-	COPY(timeline);
+	if (session->is_dropping)
+		take_timelines(session, before);
+	else
+		COPY(timeline);
 	COPY(asked);
 	COPY(graph_asked);
 	COPY(reply);

@@ -31,8 +31,9 @@ struct session;
 #define WANTED_KEPT                                                                                \
 	64u /* messages that another server has fetched come before the next ones. As the last one \
 	     */
-#define WANTED_STAYS 32u /* the daemon has asked whether the session can move (departure.h) */
-#define WANTED_RETURN 4u /* some of its memory is away. Only the worker sets and clears it */
+#define WANTED_STAYS 32u    /* the daemon has asked whether the session can move (departure.h) */
+#define WANTED_DROPPED 128u /* a fault has cost it work, and what it sends may be dropped, too */
+#define WANTED_RETURN 4u    /* some of its memory is away. Only the worker sets and clears it */
 
 #define EVICTION_ALL UINT64_MAX
 

@@ -10,6 +10,7 @@
 #include "fence.h"
 
 #include "stream.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/share/session_device.h"
 
@@ -60,8 +61,10 @@ bool fence_is_passed(struct fence *fence)
 {
 	while (fence->n > 0) {
 		CUevent event = fence->events[fence->n - 1];
+		CUresult result = cuda.cuEventQuery(event);
 
-		if (cuda.cuEventQuery(event) != CUDA_SUCCESS)
+		/* After a fault nothing runs any more. */
+		if (result != CUDA_SUCCESS && !result_is_fault(result))
 			return false;
 		cuda.cuEventDestroy_v2(event);
 		fence->n--;

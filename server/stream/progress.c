@@ -43,10 +43,10 @@ static CUresult write_in_order(struct session *session, struct stream *stream, u
 		result = cuda.cuStreamWriteValue64_v2(
 			real, word, value, CU_STREAM_WRITE_VALUE_DEFAULT);
 	at_work_mark(session, stream->id, value);
+	stream->seqno = value;
 	if (likely(result == CUDA_SUCCESS) || result_is_fault(result))
 		return result;
 	/* The worker does not wait: the stream may depend on this client's next message. */
-	stream->pending_seqno = value;
 	session->has_pending_seqnos = true;
 	return result;
 }
@@ -67,9 +67,8 @@ CUresult progress_write(struct session *session, uint32_t id, uint64_t value)
 
 void progress_settle(struct session *session, struct stream *stream)
 {
-	if (stream->pending_seqno > shm_load64(&session->page->timeline[stream->id]))
-		write_now(session, stream->id, stream->pending_seqno);
-	stream->pending_seqno = 0;
+	if (stream->seqno > shm_load64(&session->page->timeline[stream->id]))
+		write_now(session, stream->id, stream->seqno);
 }
 
 void progress_settle_all(struct session *session)

@@ -384,6 +384,18 @@ bool streams_rest_spared(struct session *session)
 	return true;
 }
 
+void streams_ask_host(struct session *session)
+{
+	for (const struct stream *stream = session->busy; stream; stream = stream->next_busy) {
+		uint64_t __shm *asked = &session->page->asked[stream->id];
+
+		if (shm_load64(asked) < stream->parked)
+			shm_store64(asked, stream->parked);
+	}
+	shm_add32(&session->page->n_asked, 1);
+	shm_wake(&session->page->n_asked);
+}
+
 bool streams_are_at_work(const struct session *session)
 {
 	for (const struct stream *stream = session->busy; stream; stream = stream->next_busy)

@@ -56,10 +56,13 @@ bool streams_poll(struct session *session);
 void streams_look(struct session *session);
 
 /*
- * The same after a fault, of a session that had no work on any GPU: asks no driver. False: work of
- * a stream waits for a host function.
+ * The same after a fault, of a session that has no work on any GPU any more: asks no driver. False:
+ * work of a stream waits for a host function.
  */
 bool streams_rest_spared(struct session *session);
+
+/* A fault has ended the work before host functions that the GPU has not asked for: they are due. */
+void streams_ask_host(struct session *session);
 
 /* Whether a GPU has work of the session now. Work of a parked stream is not on the GPU. */
 bool streams_are_at_work(const struct session *session);

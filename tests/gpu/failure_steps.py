@@ -11,6 +11,7 @@ import time
 
 import mps
 import terminations
+import test_on_fault
 import test_survivors
 import test_trace
 from harness import contains, equal, wait_for
@@ -389,5 +390,21 @@ def step_xid_lines(library=None):
             idle.end()
 
 
-STEPS = [(step_quiet, 120), (step_survivors, 120), (step_xid_lines, 120), (step_faults_beside, 480),
+def step_continue(library=None):
+    """MPS_ON_FAULT=continue: faults of the program itself, and of another one beside its work."""
+    with mps.Service({"MPS_OVERSUBSCRIBE": "1"}, library=library) as service:
+        client, culprit = (test_on_fault.Client(service) for _ in range(2))
+        answers = [client.ask(order) for order in ("fault", "compute") * 3]
+        row("answers of a program with three faults", " ".join(answers), "700 0 each", answers == ["700", "0"] * 3)
+        # Its objects are made now: code is not loaded beside a kernel that does not end.
+        need("an idle program goes on", culprit.ask("compute") == "0")
+        client.ask("spin")
+        client.send("wait", "compute")
+        culprit.ask("fault")
+        answers = [client.get(), client.get()]
+        row("answers of a program beside a fault", " ".join(answers), "700 0", answers == ["700", "0"])
+        save(service, "continue")
+
+
+STEPS = [(step_quiet, 120), (step_survivors, 120), (step_continue, 60), (step_xid_lines, 120), (step_faults_beside, 480),
          (step_runaway, 120), (step_culprit, 120), (step_fault_text, 60)]

@@ -178,7 +178,7 @@ static void report_culprit(unsigned i, const struct scene_client *client)
 	scene_send(scene_process(i)->link, &fault, sizeof(fault));
 }
 
-/* "A1:reason" */
+/* "A1:reason", or "A1:+" if the client goes on without its work */
 static void report_lost(unsigned i, const char *what)
 {
 	const char *colon = strchr(what, ':');
@@ -188,7 +188,8 @@ static void report_lost(unsigned i, const char *what)
 	snprintf(name, sizeof(name), "%.*s", (int)(colon - what), what);
 	frame_init(&frame, FRAME_FAULT_CLIENT, 0);
 	frame.client = scene_client(name)->id;
-	snprintf(frame.why, sizeof(frame.why), "%s", colon + 1);
+	frame.goes_on = strcmp(colon + 1, "+") == 0;
+	snprintf(frame.why, sizeof(frame.why), "%s", frame.goes_on ? "" : colon + 1);
 	for (char *c = frame.why; *c; c++) {
 		if (*c == '_')
 			*c = ' ';

@@ -15,19 +15,24 @@
 static const struct row {
 	const char *rule;
 	CUresult fault;
-	bool had_work;
+	bool had_work, continues;
 	enum survivor survivor;
 } rows[] = {
-	{"an idle client survives a bad address", CUDA_ERROR_ILLEGAL_ADDRESS, false, SURVIVOR_YES},
-	{"... an assert", CUDA_ERROR_ASSERT, false, SURVIVOR_YES},
-	{"... an illegal instruction", CUDA_ERROR_ILLEGAL_INSTRUCTION, false, SURVIVOR_YES},
-	{"... a misaligned address", CUDA_ERROR_MISALIGNED_ADDRESS, false, SURVIVOR_YES},
-	{"... a failed launch", CUDA_ERROR_LAUNCH_FAILED, false, SURVIVOR_YES},
-	{"a client with work does not", CUDA_ERROR_ILLEGAL_ADDRESS, true, SURVIVOR_HAD_WORK},
+	{"an idle client survives a bad address", CUDA_ERROR_ILLEGAL_ADDRESS, false, false,
+		SURVIVOR_YES},
+	{"... an assert", CUDA_ERROR_ASSERT, false, false, SURVIVOR_YES},
+	{"... an illegal instruction", CUDA_ERROR_ILLEGAL_INSTRUCTION, false, false, SURVIVOR_YES},
+	{"... a misaligned address", CUDA_ERROR_MISALIGNED_ADDRESS, false, false, SURVIVOR_YES},
+	{"... a failed launch", CUDA_ERROR_LAUNCH_FAILED, false, false, SURVIVOR_YES},
+	{"a client with work does not", CUDA_ERROR_ILLEGAL_ADDRESS, true, false, SURVIVOR_HAD_WORK},
+	{"... unless it continues without", CUDA_ERROR_ILLEGAL_ADDRESS, true, true,
+		SURVIVOR_WITHOUT_WORK},
+	{"one that would continue loses nothing if it is idle", CUDA_ERROR_ASSERT, false, true,
+		SURVIVOR_YES},
 	{"an uncorrectable error of memory spares nobody", CUDA_ERROR_ECC_UNCORRECTABLE, false,
-		SURVIVOR_NO_MEMORY},
-	{"... nor one of NVLink", CUDA_ERROR_NVLINK_UNCORRECTABLE, false, SURVIVOR_NO_MEMORY},
-	{"... nor a contained one", CUDA_ERROR_CONTAINED, true, SURVIVOR_NO_MEMORY},
+		false, SURVIVOR_NO_MEMORY},
+	{"... nor one of NVLink", CUDA_ERROR_NVLINK_UNCORRECTABLE, false, true, SURVIVOR_NO_MEMORY},
+	{"... nor a contained one", CUDA_ERROR_CONTAINED, true, true, SURVIVOR_NO_MEMORY},
 };
 
 static void test_row(void **state)
@@ -35,7 +40,7 @@ static void test_row(void **state)
 	const struct row *row = *state;
 
 	assert_true(result_is_fault(row->fault));
-	assert_int_equal(survivor_of(row->fault, row->had_work), row->survivor);
+	assert_int_equal(survivor_of(row->fault, row->had_work, row->continues), row->survivor);
 	assert_non_null(survivor_text(row->survivor));
 }
 
