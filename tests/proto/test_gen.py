@@ -187,7 +187,7 @@ class Moved(unittest.TestCase):
 
     def test_other_code(self):
         same = [("session/session_move.c", "/* The fixed-size state", "/* The state"),
-                ("session/session_move.c", "uint32_t zero;\n", "uint32_t zero; /* padding */\n\n"),
+                ("session/session_move.c", "uint32_t dropped_to;\n", "uint32_t dropped_to; /* a position */\n\n"),
                 ("memory/ipc.c", "static bool ipc_is_open(", "static bool ipc_is_opened("),
                 ("memory/alias.h", "alias_has(", "alias_has_all("),
                 ("copy/fill.c", "#include", "#define FILL 1\n#include")]
