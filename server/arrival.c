@@ -423,6 +423,8 @@ static void enter(struct server *server, struct arrival *arrival)
 			SESSION_NAME_ARGS(conn->session), strerrordesc_np(-r));
 	arrival_free(arrival);
 	if (client_conn_start(conn) < 0) {
+		/* What it has in the driver. No thread can be started that would do it. */
+		session_clean_up(conn->session);
 		client_conn_notify(conn, FRAME_CLIENT_GONE);
 		client_conn_free(conn);
 	} else if (r < 0 || server->is_stopping || server->is_faulted)

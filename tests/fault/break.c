@@ -17,6 +17,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,7 +39,7 @@ struct breaking {
 	uint64_t nth;    /* 0: none fails, but calls are counted */
 	uint64_t seen;
 	uint64_t skip_from, skip_to; /* offsets in the object */
-	int32_t error;               /* errno; 0: transfers one byte */
+	int32_t error;               /* errno; 0: transfers one byte; negative: a signal ends it */
 	uint32_t reserved;
 };
 
@@ -84,7 +85,11 @@ static bool fails(const char *name, const void *caller)
 	offset = (uintptr_t)caller - (uintptr_t)object.dli_fbase;
 	if (offset >= breaking->skip_from && offset < breaking->skip_to)
 		return false;
-	return __atomic_add_fetch(&breaking->seen, 1, __ATOMIC_RELAXED) == breaking->nth;
+	if (__atomic_add_fetch(&breaking->seen, 1, __ATOMIC_RELAXED) != breaking->nth)
+		return false;
+	if (breaking->error < 0)
+		kill(getpid(), -breaking->error);
+	return true;
 }
 
 static void *real_of(const char *name)
