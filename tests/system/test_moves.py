@@ -236,7 +236,7 @@ def differences(files, others):
 
 
 def nothing_left(service, about):
-    """Waits until both have as many as those of a new service."""
+    """Waits until both have as many as those of a new service, and the daemon knows of no client."""
     want, found = new_files(), {}
 
     def is_new():
@@ -249,6 +249,7 @@ def nothing_left(service, about):
     except AssertionError as error:
         raise AssertionError("%s, %s: %s, of %s" % (
             about, error, differences(found, want), want)) from None
+    wait_for("no client to be left", lambda: service.clients() == [])
 
 
 def moments_passed(service):

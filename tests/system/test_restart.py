@@ -500,7 +500,7 @@ def kill_one(service, victim, old):
 def goes_on(client, result=80, text="the server has ended"):
     """Whether the client does. Otherwise it has the error that the end of a server brings."""
     client.send()
-    if not select.select([client.process.stdout], [], [], 30)[0]:
+    if not select.select([client.process.stdout], [], [], 30 * SLOW)[0]:
         raise AssertionError("a client hangs: %s" % client.service.server_log())
     line = client.process.stdout.readline()
     client.rounds += 1
@@ -525,7 +525,7 @@ def kill_during_move(victim, delay_s):
         kill_one(service, victim, old)
         if victim == "daemon":
             service.start()
-        command.wait(60)
+        command.wait(60 * SLOW)
         left = [client for client in clients if goes_on(client)]
         if victim == "daemon":
             equal(len(left), 2)
@@ -584,7 +584,7 @@ def test_orders():
             command = begin_restart(service, old)
             time.sleep(dice.uniform(0, 0.2))
             order(service, clients, old)
-            command.wait(60)
+            command.wait(60 * SLOW)
             wait_for("the card to be empty", lambda: small.used() <= 4 << 20)
 
 

@@ -25,7 +25,7 @@ import harness
 import mps
 import test_faults
 import test_restart
-from harness import contains, equal, wait_for
+from harness import SLOW, contains, equal, wait_for
 
 CARD_MIB = 256
 # Variables of images lie in memory of the client then, and so can move.
@@ -306,7 +306,7 @@ def test_no_survivor():
 def goes_on(client):
     """Whether the client does. Otherwise it has been told."""
     client.send()
-    if not select.select([client.process.stdout], [], [], 30)[0]:
+    if not select.select([client.process.stdout], [], [], 30 * SLOW)[0]:
         raise AssertionError("a client hangs: %s" % client.service.server_log())
     line = client.process.stdout.readline()
     client.rounds += 1
