@@ -128,7 +128,7 @@ struct frame_server {
 	struct frame_head head;
 	uint32_t version;
 	uint32_t uid;
-	uint64_t move_hash; /* of the spec, and of what is sent when clients move */
+	uint64_t spec_hash;
 	uint64_t pid;
 	uint64_t build; /* of its program (build_id.h); 0: not known */
 };
@@ -304,7 +304,7 @@ struct frame_restarted {
 /* One descriptor: a pidfd of the server, whose end the successor waits for. */
 struct frame_move_begin {
 	struct frame_head head;
-	uint64_t move_hash;
+	uint64_t move_hash; /* of the spec, and of what is sent when clients move */
 	uint32_t version;
 	uint32_t n_clients;
 };

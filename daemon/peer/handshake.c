@@ -24,7 +24,7 @@
 
 /* The part of both frames that every version has. */
 #define HELLO_PREFIX (offsetof(struct frame_hello, spec_hash) + sizeof(uint64_t))
-#define SERVER_PREFIX (offsetof(struct frame_server, move_hash) + sizeof(uint64_t))
+#define SERVER_PREFIX (offsetof(struct frame_server, spec_hash) + sizeof(uint64_t))
 
 static bool is_variable_ok(const struct frame_variable *variable)
 {
@@ -137,15 +137,15 @@ static void refuse_while_quitting(struct conn *conn)
  * A server of the previous daemon, which was of another version, works for its clients until
  * they end: every version understands the polite shutdown. It comes again if it has not read that.
  */
-static void refuse_server_version(struct conn *conn, uint32_t version, uint64_t move_hash)
+static void refuse_server_version(struct conn *conn, uint32_t version, uint64_t spec_hash)
 {
 	struct server *server = handshake_find_server(conn);
 	struct error_message error;
 
 	error_message_set(&error, 0,
-		"mps-server has version %u (format %016llx), mps-control version %d (format "
-		"%016llx): install both from the same build",
-		version, (unsigned long long)move_hash, FRAME_VERSION, MOVE_HASH);
+		"mps-server has version %u (spec %016llx), mps-control version %d (spec %016llx): "
+		"install both from the same build",
+		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
 	if (server && !server->is_child && !server->conn) {
 		handshake_refuse_server(conn, error.text);
 		released_add(conn->daemon, server->pid, server->tenant->uid, server->pidfd);
@@ -168,7 +168,7 @@ static int handshake_check_version(struct conn *conn)
 {
 	bool is_hello = conn->in.head.type == FRAME_HELLO;
 	uint32_t version;
-	uint64_t hash;
+	uint64_t spec_hash;
 	int r = conn_fill_frame(conn, is_hello ? HELLO_PREFIX : SERVER_PREFIX);
 
 	if (r < 0)
@@ -176,16 +176,16 @@ static int handshake_check_version(struct conn *conn)
 	if (r <= 0)
 		return 0;
 	version = is_hello ? conn->in.hello.version : conn->in.server.version;
-	hash = is_hello ? conn->in.hello.spec_hash : conn->in.server.move_hash;
+	spec_hash = is_hello ? conn->in.hello.spec_hash : conn->in.server.spec_hash;
 	/* mps-run --check sends no more than this part. */
 	if (is_hello && conn->daemon->is_quitting)
 		refuse_while_quitting(conn);
-	else if (version == FRAME_VERSION && hash == (is_hello ? SPEC_HASH : MOVE_HASH))
+	else if (version == FRAME_VERSION && spec_hash == SPEC_HASH)
 		return 1;
 	else if (is_hello)
-		refuse_client_version(conn, version, hash);
+		refuse_client_version(conn, version, spec_hash);
 	else
-		refuse_server_version(conn, version, hash);
+		refuse_server_version(conn, version, spec_hash);
 	return 0;
 }
 

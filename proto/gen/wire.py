@@ -21,7 +21,7 @@ def op_macro(message):
 
 def gen_spec_hash(spec):
     return banner("SPEC_HASH: of what a client, its server and the daemon have in common. MOVE_HASH: of what\n"
-                  "servers, between which clients move, and the daemon have in common.", "SPEC_HASH_H") + \
+                  "two servers between which clients move have in common.", "SPEC_HASH_H") + \
         f"\n#define SPEC_HASH 0x{spec.hash():016x}ull\n" \
         f"/* For the assembler, which knows no suffix. */\n" \
         f'#define SPEC_HASH_TEXT "0x{spec.hash():016x}"\n' \

@@ -78,7 +78,7 @@ static int send_hello(void)
 		.head = frame_head(FRAME_SERVER, 0),
 		.version = FRAME_VERSION,
 		.uid = getuid(),
-		.move_hash = MOVE_HASH,
+		.spec_hash = SPEC_HASH,
 		.pid = (uint64_t)getpid(),
 		.build = daemon_link.build,
 	};

@@ -335,7 +335,7 @@ static void send_frame(struct connection *connection)
 		frame.hello.spec_hash = SPEC_HASH;
 	} else if (type == FRAME_SERVER) {
 		frame.server.version = FRAME_VERSION;
-		frame.server.move_hash = MOVE_HASH;
+		frame.server.spec_hash = SPEC_HASH;
 		frame.server.uid = connection->uid;
 	}
 	/* Fills the rest of the frame after its valid fields, as far as the frame goes. */

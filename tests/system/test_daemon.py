@@ -42,7 +42,6 @@ NO_DAEMON = "Cannot find MPS control daemon process\n"
 LINE = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (Control|Other|Server) [ \d]{4}\d\] ", re.M)
 VERSION = subprocess.run([CONTROL, "-v"], capture_output=True, text=True, check=True).stdout
 SPEC = re.search(r"spec ([0-9a-f]{16})", VERSION).group(1)
-MOVES = "%016x" % wire.move_hash()
 
 
 # ---- a daemon, its directories and its connections
@@ -72,7 +71,7 @@ class Daemon:
         self.mode(mode)
         self.environment = {
             "PATH": os.environ.get("PATH", ""), "CUDA_MPS_PIPE_DIRECTORY": self.pipe,
-            "CUDA_MPS_LOG_DIRECTORY": self.log, "FAKE_DIR": self.fake, "FAKE_SPEC": MOVES,
+            "CUDA_MPS_LOG_DIRECTORY": self.log, "FAKE_DIR": self.fake, "FAKE_SPEC": SPEC,
             "FAKE_WIRE": WIRE, "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_WIRE,NOT_SET", "MPS_GRACE_MS": "0",
         }
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
@@ -814,7 +813,7 @@ def test_environment_of_a_server():
                     "CUDA_MODULE_LOADING": "LAZY", "CUDA_VISIBLE_DEVICES": "0,1",
                     "MPS_CUDA_LIBRARY": "/lib/x.so", "LD_LIBRARY_PATH": "/tmp/none",
                     "CUDA_CACHE_PATH": "/tmp/cache", "MPS_GRACE_MS": "0",
-                    "FAKE_DIR": daemon.fake, "FAKE_SPEC": MOVES, "FAKE_WIRE": WIRE})
+                    "FAKE_DIR": daemon.fake, "FAKE_SPEC": SPEC, "FAKE_WIRE": WIRE})
         equal(start["args"], ["--uid", str(os.getuid()), "--gid", str(os.getgid())])
         equal(start["ignored"], False, "signals have their defaults")
         # The fourth is the directory that is being listed, the fifth the open file.
@@ -987,14 +986,14 @@ def test_server_of_another_build():
     with Daemon("wrong_spec") as daemon:
         result, text = Client(daemon).refused()
         equal(result, 805)
-        contains(text, "mps-server has version %d (format " % wire.FRAME_VERSION)
+        contains(text, "mps-server has version %d (spec " % wire.FRAME_VERSION)
 
 
 def test_second_server_of_a_user():
     with Daemon() as daemon:
         Client(daemon).served_by()
         sock = daemon.connect()
-        sock.sendall(struct.pack("<BBHIIIQQQ", 0, FRAME_SERVER, 0, 40, wire.FRAME_VERSION, os.getuid(), wire.move_hash(), 1, 0))
+        sock.sendall(struct.pack("<BBHIIIQQQ", 0, FRAME_SERVER, 0, 40, wire.FRAME_VERSION, os.getuid(), int(SPEC, 16), 1, 0))
         equal(sock.recv(100), struct.pack("<BBHIII", 0, 10, 0, 16, 0, 0), "leave when you can")
         assert is_closed(sock)
         contains(daemon.read("control"), "neither this daemon nor the previous one has started it")
@@ -1130,7 +1129,7 @@ def test_strangers_are_not_servers():
             os.setgid(1000)
             os.setuid(1000)
             sock = daemon.connect()
-            sock.sendall(struct.pack("<BBHIIIQQQ", 0, FRAME_SERVER, 0, 40, wire.FRAME_VERSION, 1000, wire.move_hash(), os.getpid(), 0))
+            sock.sendall(struct.pack("<BBHIIIQQQ", 0, FRAME_SERVER, 0, 40, wire.FRAME_VERSION, 1000, int(SPEC, 16), os.getpid(), 0))
             sock.recv(100)
             os._exit(0 if is_closed(sock) else 1)
         equal(os.waitpid(child, 0)[1], 0)
@@ -1328,7 +1327,7 @@ def test_hostile_bytes():
 def test_mutated_frames():
     """HELLOs and all frames of a server, with changed bytes, never end the daemon."""
     chance = harness.dice(1)
-    server = struct.pack("<BBHIIIQQQ", 0, FRAME_SERVER, 0, 40, wire.FRAME_VERSION, os.getuid(), wire.move_hash(), 1, 0)
+    server = struct.pack("<BBHIIIQQQ", 0, FRAME_SERVER, 0, 40, wire.FRAME_VERSION, os.getuid(), int(SPEC, 16), 1, 0)
     said = [struct.pack("<BBHIIIQ256s", 0, 6, 0, 280, state, 0, 1, b"text") for state in (1, 2, 3, 4)]
     said += [wire.frame(kind, id=number, pid=5) for kind in ("client_here", "client_gone") for number in (1, 2)]
     with Daemon("exit") as daemon:

@@ -52,12 +52,9 @@ class Installed(mps.Service):
         def with_spec(code):
             return with_hash(code, wire.spec_hash(), spec)
 
-        def with_both(code):
-            return with_hash(with_spec(code), wire.move_hash(), move)
-
         self.put(os.path.join(harness.BUILD, "bin", "mps-server"), "mps-server",
-                 lambda code: with_both(with_build(code, build)))
-        self.put(mps.CONTROL, "mps-control", with_both)
+                 lambda code: with_hash(with_spec(with_build(code, build)), wire.move_hash(), move))
+        self.put(mps.CONTROL, "mps-control", with_spec)
         self.library = self.put(mps.LIBRARY, "libmpsclient.so", with_spec) if spec else mps.LIBRARY
 
     def client_env(self, preload=True, **more):
@@ -177,15 +174,24 @@ def test_who_stays():
         resident.end()
 
 
+def test_another_format():
+    """Another format of moves: the server is adopted and keeps its clients, and ps says so."""
+    with installed(move=wire.move_hash() ^ 1) as service:
+        client = test_restart.Resident(service)
+        old = service.server()
+        service.upgrade(1)
+        why = "Server %d keeps its clients: the next server is of another build" % old
+        service.wait_for_log(why, "control")
+        contains(service.command("ps").stdout, why)
+        client.ask()
+        service.run_ok("resident", "2")
+        equal(service.servers(), [old])
+        client.end()
+
+
 def test_another_version():
-    """Another wire, or another format of moves: the server keeps its clients, ps says so, and new clients
-    get another one."""
-    keeps_clients(spec=wire.spec_hash() ^ 1, move=wire.move_hash() ^ 1)
-    keeps_clients(move=wire.move_hash() ^ 1)
-
-
-def keeps_clients(**before):
-    with installed(**before) as service:
+    """Another wire: the server keeps its clients, ps says so, and new clients get another one."""
+    with installed(spec=wire.spec_hash() ^ 1, move=wire.move_hash() ^ 1) as service:
         client = test_restart.Resident(service)
         old = service.server()
         service.upgrade(1)

@@ -194,7 +194,7 @@ class Stranger(Lives):
         if size > NUMBER_MAX:
             return dice.choice(TEXTS)[:size - 1]
         known = {"version": (wire.FRAME_VERSION,) * 9 + (0, wire.FRAME_VERSION + 1), "spec_hash": (wire.spec_hash(),) * 9
-                 + (1,), "move_hash": (wire.move_hash(),) * 9 + (1,), "uid": (os.getuid(),) * 9 + (0, 1000, 0xffffffff), "id": self.ids,
+                 + (1,), "uid": (os.getuid(),) * 9 + (0, 1000, 0xffffffff), "id": self.ids,
                  "client": self.ids,
                  "pid": (os.getpid(),) * 9 + (1, os.getppid(), (1 << 31) - 1, 1 << 31, 1 << 63),
                  "state": (1, 2, 2, 2, 3, 4, 0, 9), "reserved": (0,) * 20 + (1,)}.get(name)

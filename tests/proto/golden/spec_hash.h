@@ -4,7 +4,7 @@
 
 /*
  * SPEC_HASH: of what a client, its server and the daemon have in common. MOVE_HASH: of what
- * servers, between which clients move, and the daemon have in common.
+ * two servers between which clients move have in common.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */

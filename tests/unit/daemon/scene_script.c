@@ -115,10 +115,10 @@ static void leave(struct scene_client *client)
 
 /* ---- servers */
 
-static void be_server(unsigned i, uint64_t move_hash)
+static void be_server(unsigned i, uint64_t spec_hash)
 {
 	struct fake_server *process = scene_process(i);
-	struct frame_server frame = {.version = FRAME_VERSION, .move_hash = move_hash, .build = 1};
+	struct frame_server frame = {.version = FRAME_VERSION, .spec_hash = spec_hash, .build = 1};
 
 	/* It would be told to end, and end, without end. */
 	if (process->has_ended)
@@ -335,9 +335,9 @@ static void do_as_server(unsigned i, const char *what)
 	struct scene_server *server = &scene.servers[i];
 
 	if (strcmp(what, "hello") == 0)
-		be_server(i, MOVE_HASH);
+		be_server(i, SPEC_HASH);
 	else if (strcmp(what, "other") == 0)
-		be_server(i, ~MOVE_HASH);
+		be_server(i, ~SPEC_HASH);
 	else if (strncmp(what, "mode", 4) == 0)
 		report_ready(i, what[4]);
 	else if (strncmp(what, "done=", 5) == 0)
@@ -369,7 +369,7 @@ static void step_server(const char *word)
 
 	(void)scene_process(i);
 	if (rest[0] == '+') {
-		be_server(i, MOVE_HASH);
+		be_server(i, SPEC_HASH);
 		scene_settle();
 		report_ready(i, rest[1] == 'x');
 	} else {
