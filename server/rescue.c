@@ -205,7 +205,7 @@ static void note_last_launches(struct server *server)
 			fault_report_note_end(&server->fault_report, conn);
 }
 
-static void tell_loss(struct client_conn *conn)
+static void report_loss(struct client_conn *conn)
 {
 	struct frame_fault_client frame = {
 		.head = frame_head(FRAME_FAULT_CLIENT, 0), .client = conn->id, .goes_on = 1};
@@ -236,7 +236,7 @@ bool rescue_look(struct server *server)
 		} else if (!is_client_ready(conn, ms))
 			is_ready = false;
 		else if (is_settled)
-			tell_loss(conn);
+			report_loss(conn);
 	}
 	if (is_ready)
 		note_last_launches(server);

@@ -183,7 +183,8 @@ bool session_fits(const struct session *session, const struct page __shm *before
 static void copy_written(
 	struct session *session, const void __shm *before, int fd, off_t at, off_t end)
 {
-	uint8_t __shm *page = (uint8_t __shm *)session->page;
+	void __shm *whole = session->page;
+	uint8_t __shm *page = whole;
 	const uint8_t *words = shm_settled(before);
 
 	while (at < end && (at = lseek(fd, at, SEEK_DATA)) >= 0 && at < end) {

@@ -544,8 +544,8 @@ static void test_words(void **state)
 	session_take_words(harness.session, before, fd);
 	assert_int_equal(shm_load32(&page->head), 3);
 	assert_int_equal(shm_load64(&page->timeline[STREAM]), 7);
-	assert_memory_equal(
-		shm_raw(page->reply[8].bytes), shm_raw(before->reply[8].bytes), 2 * REPLY_MAX);
+	assert_memory_equal(shm_raw(page->reply[8].bytes), shm_raw(before->reply[8].bytes),
+		(size_t)2 * REPLY_MAX);
 	assert_memory_equal(shm_raw(page->reply[REPLY_SLOTS - 1].bytes),
 		shm_raw(before->reply[REPLY_SLOTS - 1].bytes), REPLY_MAX);
 	assert_false(takes_space(page->reply[32].bytes + 8192));
