@@ -112,14 +112,14 @@ static void give_up(struct server *server, struct client_conn *conn, const char 
 }
 
 /*
- * The fault may have changed what the client has: it gets the error once if it goes on all the
- * same. Returns whether it does not.
+ * The fault may have changed what the client has, so the client gets the error: once if it goes on
+ * all the same. Returns whether it does.
  */
-static bool cannot_lose(struct session *session)
+static bool take_loss(struct session *session)
 {
 	if (session->continues)
 		atomic_store(&session->had_work, true);
-	return !session->continues;
+	return session->continues;
 }
 
 /* The client is ready, and uses what another one has that has lost work. */
@@ -127,7 +127,7 @@ static bool shares_loss(const struct server *server, struct session *session)
 {
 	for (const struct client_conn *other = server->conns; other; other = other->next)
 		if (has_lost_work(other->session) && session_parts_need(session, other->session) &&
-			cannot_lose(session))
+			!take_loss(session))
 			return true;
 	return false;
 }
@@ -168,7 +168,7 @@ static const char *find_reason(
 {
 	const uint32_t state = atomic_load(&conn->session->departure);
 
-	if (fault_report_is_hit(&server->fault_report, conn) && cannot_lose(conn->session))
+	if (fault_report_is_hit(&server->fault_report, conn) && !take_loss(conn->session))
 		return "the address of the fault is in its memory";
 	if (is_settled && is_suspected_again(server, conn))
 		return "it may have caused two faults within a minute";

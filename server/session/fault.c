@@ -94,7 +94,8 @@ void fault_put_back(struct session *session, const void *byte)
 	if (!ring_put_back(&session->receiver, byte)) {
 		if (session->continues)
 			atomic_store(&session->had_work, true);
-		session->has_lost = !session->continues;
+		else
+			session->has_lost = true;
 	}
 	hold(session);
 }
