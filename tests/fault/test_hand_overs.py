@@ -21,7 +21,7 @@ import test_moves
 import test_restart
 
 LONG = bool(os.environ.get("MPS_TEST_LONG"))
-CALLS_MAX = 10000 if LONG else 12
+CALLS_MAX = 10000 if LONG else 20
 # Always chosen: without a thread for the client, the next server gives back what came with it.
 ALWAYS = ("pthread_create",)
 # The system sends such short frames whole, and the client does not expect a part of one.

@@ -114,14 +114,13 @@ def test_server():
 def test_server_allocations():
     """Each allocation of the server fails beside programs with other kinds of objects.
 
-    None of these programs repeats a call. Half of the programs, and of many allocations some, are
-    chosen at random; MPS_TEST_LONG=1 chooses all programs, and others.
+    None of these programs repeats a call. Of many allocations, some are chosen at random.
     """
     dice = harness.dice(11)
     total = failed = 0
     with breaking.Service() as service:
         broken = service.broken["server"]
-        for name in ALLOCATING if IS_LONG else dice.sample(ALLOCATING, len(ALLOCATING) // 2):
+        for name in ALLOCATING:
             for _ in range(2):
                 service.run_ok(name)
             server = service.server()
