@@ -42,7 +42,7 @@ const struct session_part *const session_parts[] = {
 	&session_devices_part,
 	&probation_part,
 	&launching_part,
-	&received_part,
+	&recv_fd_part,
 	NULL,
 };
 

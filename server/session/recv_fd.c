@@ -102,8 +102,8 @@ static int take_incoming(
 {
 	int r;
 
-	if (session->received->fd >= 0) {
-		incoming->fd = TAKE_FD(session->received->fd);
+	if (session->recv_fd->fd >= 0) {
+		incoming->fd = TAKE_FD(session->recv_fd->fd);
 		incoming->kind = fd_kind(incoming->fd);
 		return 0;
 	}
@@ -122,7 +122,7 @@ static int recv_fd_receive(
 	if (r == 0 && incoming.kind != FD_MEMORY && !may_be_device)
 		r = -EPERM;
 	if (r == 0) {
-		session->received->fd = fcntl(incoming.fd, F_DUPFD_CLOEXEC, 0);
+		session->recv_fd->fd = fcntl(incoming.fd, F_DUPFD_CLOEXEC, 0);
 		*ret_fd = TAKE_FD(incoming.fd);
 		return 0;
 	}
@@ -133,7 +133,7 @@ static int recv_fd_receive(
 
 static void forget(struct session *session)
 {
-	async_close(TAKE_FD(session->received->fd));
+	async_close(TAKE_FD(session->recv_fd->fd));
 }
 
 CUresult receive_end(struct session *session, CUresult result)
@@ -172,49 +172,49 @@ CUresult receive_image(struct session *session, uint64_t size, struct image **re
 
 /* ---- the session moves */
 
-static void received_begin(struct session *session, void *memory)
+static void recv_fd_begin(struct session *session, void *memory)
 {
-	session->received = memory;
-	session->received->fd = -EBADF;
+	session->recv_fd = memory;
+	session->recv_fd->fd = -EBADF;
 }
 
-static void received_fini(struct session *session, _unused_ bool device_lost)
+static void recv_fd_fini(struct session *session, _unused_ bool device_lost)
 {
 	forget(session);
 }
 
-static int received_pack(struct session *session, struct pack *pack)
+static int recv_fd_pack(struct session *session, struct pack *pack)
 {
-	const bool has_fd = session->received->fd >= 0;
+	const bool has_fd = session->recv_fd->fd >= 0;
 
 	pack_put_number(pack, has_fd);
 	if (has_fd)
-		pack_put_fd(pack, fcntl(session->received->fd, F_DUPFD_CLOEXEC, 0));
+		pack_put_fd(pack, fcntl(session->recv_fd->fd, F_DUPFD_CLOEXEC, 0));
 	return 0;
 }
 
-static int received_unpack(struct session *session, struct pack *pack)
+static int recv_fd_unpack(struct session *session, struct pack *pack)
 {
 	const bool has_fd = pack_get_number(pack, 1);
 
 	if (has_fd)
-		session->received->fd = pack_get_fd(pack);
-	return pack->is_bad || (has_fd && session->received->fd < 0) ? -EBADMSG : 0;
+		session->recv_fd->fd = pack_get_fd(pack);
+	return pack->is_bad || (has_fd && session->recv_fd->fd < 0) ? -EBADMSG : 0;
 }
 
-static int received_check(struct session *session, struct pack *pack)
+static int recv_fd_check(struct session *session, struct pack *pack)
 {
-	const int r = received_unpack(session, pack);
+	const int r = recv_fd_unpack(session, pack);
 
-	session->received->fd = -EBADF; /* it is the pack's */
+	session->recv_fd->fd = -EBADF; /* it is the pack's */
 	return r;
 }
 
-const struct session_part received_part = {
-	.size = sizeof(struct received_fd),
-	.begin = received_begin,
-	.pack = received_pack,
-	.check = received_check,
-	.unpack = received_unpack,
-	.end = received_fini,
+const struct session_part recv_fd_part = {
+	.size = sizeof(struct recv_fd),
+	.begin = recv_fd_begin,
+	.pack = recv_fd_pack,
+	.check = recv_fd_check,
+	.unpack = recv_fd_unpack,
+	.end = recv_fd_fini,
 };

@@ -14,7 +14,7 @@ struct image;
 struct session;
 
 /* A session's part: the descriptor of the message that is executed, or that a fault has met. */
-struct received_fd {
+struct recv_fd {
 	int fd; /* owned; negative: none */
 };
 

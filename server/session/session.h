@@ -206,7 +206,7 @@ struct session {
 	struct foreground *foreground;    /* what it feels, of a foreground session */
 	struct launching *launching;      /* whether its worker is launching */
 	struct probation *probation;      /* whether its program is on probation */
-	struct received_fd *received;     /* the descriptor of a message */
+	struct recv_fd *recv_fd;          /* the descriptor of a message */
 	struct launch_batch *batch;       /* launches that wait for the next one */
 	struct chain_cache *chain_caches; /* of its streams */
 	unsigned n_chain_caches;

@@ -134,7 +134,7 @@ extern const struct session_part aliases_part, arrays_part, background_part, cla
 	context_shares_part, elastic_streams_part, events_part, evictions_part, foreground_part,
 	graphs_part, greens_part, host_part, ipc_part, launch_batches_part, launching_part,
 	libraries_part, linkers_part, loop_turns_part, pending_waits_part, printf_capture_part,
-	probation_part, received_part, session_devices_part, shared_events_part, staging_part,
+	probation_part, recv_fd_part, session_devices_part, shared_events_part, staging_part,
 	streams_part, textures_part, timeline_part, tracer_part, virtual_part, waiters_part;
 
 /* Bytes of the memory of all parts, and of what the system keeps for them. */

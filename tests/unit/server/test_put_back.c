@@ -148,14 +148,14 @@ static void test_descriptor(void **state)
 	harness_send_image(code, sizeof(code));
 	assert_int_equal(send_library_load(LIBRARY, sizeof(code)), CUDA_ERROR_MPS_RPC_FAILURE);
 	assert_true(atomic_load(&session->is_held));
-	assert_true(session->received->fd >= 0);
+	assert_true(session->recv_fd->fd >= 0);
 	launching_part.end(&other, false);
 	fault_forget();
 	assert_int_equal(ring_take(&session->receiver, &head), 1);
 	assert_int_equal(dispatch_message(session, head, &session->reply, &why), 0);
 	assert_int_equal(session->reply.result, CUDA_SUCCESS);
 	assert_non_null(handle_get(&session->libraries, LIBRARY));
-	assert_int_equal(session->received->fd, -EBADF);
+	assert_int_equal(session->recv_fd->fd, -EBADF);
 }
 
 int main(void)
